@@ -1,8 +1,8 @@
-//===- Precompiled.h - What most files of the compiler parse ----*- C++ -*-===//
+//===- Precompiled.h - The compiler's most used headers ---------*- C++ -*-===//
 //
-// Parsed once and kept (cmake/PrecompiledHeader.cmake): these headers are four
-// fifths of the time that a file of the compiler takes. No file includes this
-// one, and each still includes what it uses.
+// A precompiled header (cmake/PrecompiledHeader.cmake): parsing these headers
+// is four fifths of the compile time of a file. No file includes this one, and
+// each still includes what it uses.
 //
 //===----------------------------------------------------------------------===//
 

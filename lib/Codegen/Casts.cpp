@@ -1,9 +1,9 @@
-//===- Casts.cpp - Narrow floats in integer arithmetic --------------------===//
+//===- Casts.cpp - Narrow float casts in integer arithmetic ---------------===//
 //
-// x86 has no FP8 and, before AVX-512, no BF16: both are made of 32-bit integer
-// operations, which vectorise. Rounding is to nearest even; the results are
-// those of ml_dtypes bit for bit, but for the payload of a NaN. A GPU has
-// instructions for them.
+// x86 has no FP8 and, before AVX-512, no BF16 instructions. Both casts consist
+// of 32-bit integer operations, which vectorise. They round to nearest even,
+// and equal ml_dtypes bit for bit but for the payload of a NaN. A GPU has
+// instructions for them (CastsGPU.cpp).
 //
 //===----------------------------------------------------------------------===//
 
@@ -38,7 +38,7 @@ Type scalify::codegen::storageType(Type type) {
 }
 
 namespace {
-/// Arithmetic on i32 patterns of f32 values.
+/// Integer arithmetic on the bit patterns of f32 values.
 struct Bits {
   OpBuilder &b;
   Location loc;
@@ -65,21 +65,21 @@ struct Bits {
   Value ult(Value x, int64_t y) {
     return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ult, x, c(y));
   }
-  // Signed, since both sides are non-negative and AVX2 has no unsigned one.
+  // Signed, since both sides are non-negative and AVX2 has no unsigned compare.
   Value gt(Value x, int64_t y) {
     return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sgt, x, c(y));
   }
   Value select(Value p, Value x, Value y) {
     return arith::SelectOp::create(b, loc, p, x, y);
   }
-  /// x rounded to nearest even at bit `n`, still in place.
+  /// Rounds x to nearest even at bit `n`, without shifting it.
   Value roundAt(Value x, int64_t n) {
     Value odd = band(shr(x, n), 1);
     return add(add(x, c((int64_t(1) << (n - 1)) - 1)), odd);
   }
 };
 
-/// What differs between the two FP8 formats.
+/// Parameters of the two FP8 formats.
 struct Float8 {
   int64_t mantissaBits, rebias, largest, overflow, nan, smallestNormal, magic;
 
@@ -94,12 +94,12 @@ struct Float8 {
 static constexpr int64_t kInfinity = 0x7f800000, kLargestF16 = 0x477fe000,
                          kLargestBF16 = 0x7f7f0000;
 
-// Magnitude code before the limit is applied: may exceed the largest code.
+// Returns the magnitude's code, which may exceed the largest code.
 static Value unlimitedCode(Bits &bits, Value magnitude, const Float8 &format) {
   int64_t shift = 23 - format.mantissaBits;
   Value normal = bits.sub(bits.shr(bits.roundAt(magnitude, shift), shift),
                           bits.c(format.rebias));
-  // Adding a number whose last place is the smallest subnormal rounds there.
+  // Adding a number whose ulp is the smallest subnormal rounds to that ulp.
   Value magic = bits.toFloat(bits.c(format.magic));
   Value sum =
       arith::AddFOp::create(bits.b, bits.loc, bits.toFloat(magnitude), magic);
@@ -179,7 +179,7 @@ Value scalify::codegen::decodeFloat8(OpBuilder &b, Location loc, Value code,
   return bits.toFloat(bits.bor(result, sign));
 }
 
-// The bits of a BF16 in the upper half of a word.
+// Returns the rounded BF16 in the upper half of a word.
 static Value roundBF16(Bits &bits, Value word) {
   Value rounded = bits.roundAt(word, 16);
   Value magnitude = bits.band(word, 0x7fffffff);
@@ -236,8 +236,8 @@ Value scalify::codegen::toStorage(OpBuilder &b, Location loc, Value value,
                                  bits.shr(bits.of(value), 16));
 }
 
-// F16 and BF16 live in registers as the F32 values that they hold. Rounding
-// first finds what overflows: it gives an infinity.
+// Registers hold F16 and BF16 as F32 values. Overflow is detected by rounding
+// first, which gives an infinity.
 static QuantizeResult quantize16(OpBuilder &b, Location loc, Value value,
                                  Type type, Machine machine) {
   Bits bits{b, loc, value};
@@ -262,7 +262,7 @@ static QuantizeResult quantize16(OpBuilder &b, Location loc, Value value,
   return result;
 }
 
-/// The pattern of an F32 that is a sixteenth of the largest finite value.
+/// Returns the F32 bit pattern of a sixteenth of the largest finite value.
 static int64_t sixteenthOf(Type type) {
   int64_t largest = 0x47600000; // E5M2
   if (isa<Float8E4M3FNType>(type))

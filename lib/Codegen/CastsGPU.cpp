@@ -1,9 +1,9 @@
-//===- CastsGPU.cpp - Narrow floats by a GPU's instructions ---------------===//
+//===- CastsGPU.cpp - Narrow float casts by GPU instructions --------------===//
 //
-// All go by pairs, which is how the instructions of sm_89 and later have them;
-// from FP8 the way back leads over F16. What they would have
-// saturated or made zero is told by the F32 value, since each is a range of it.
-// A NaN becomes the code 0x7F, without the sign that the CPU's casts keep.
+// All casts work on pairs, as the instructions of sm_89 and later do. Decoding
+// FP8 goes through F16. Saturated and flushed values are detected on the F32
+// value, since each is a range of it. A NaN becomes the code 0x7F, without the
+// sign that the CPU's casts keep.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,11 +22,11 @@ static Type like(Value shaped, Type element) {
 }
 
 namespace {
-/// Of magnitudes, as the patterns of F32 values.
+/// Ranges of magnitudes, as bit patterns of F32 values.
 struct Ranges {
-  int64_t least;    // that rounding takes beyond the largest finite value
+  int64_t least;    // the least that rounds beyond the largest number
   int64_t vanishes; // the largest that rounds to zero
-  int64_t overflow; // the code of what lies beyond, if that is not saturated
+  int64_t overflow; // the code of an overflow without saturation
 
   static Ranges get(Type type) {
     if (isa<Float8E4M3FNType>(type))
@@ -131,7 +131,7 @@ Value instructions::decodeFloat8(OpBuilder &b, Location loc, Value code,
   return arith::ExtFOp::create(b, loc, f32, halves);
 }
 
-// An intrinsic rather than arith.truncf: LLVM would compute the op before it in
+// An intrinsic rather than arith.truncf: LLVM would compute the preceding op in
 // the narrow format, and contract a product and a sum there to one rounding.
 static Value roundPair(OpBuilder &b, Location loc, Value low, Value high,
                        Type type) {

@@ -1,10 +1,9 @@
-//===- CheckInPlace.cpp - What a kernel reads where it writes -------------===//
+//===- CheckInPlace.cpp - Verification of in-place accesses ---------------===//
 //
-// The planner proves on a kernel's body that an output may lie where an input
-// does (Dialect/Plan/PlanInPlace.h), and trusts the loops to be as it thinks.
-// Here they are known: of all loads of such an input and all stores of such an
-// output none may read what an earlier store, of this task or of another one,
-// has written.
+// The planner proves on a kernel's body that an output may alias an input
+// (Dialect/Plan/PlanInPlace.h), assuming an order of the loops. Here the loops
+// are known: no load of such an input may read an element that an earlier store
+// to the output, by this task or another, has overwritten.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,7 +16,7 @@ using namespace scalify;
 using namespace scalify::codegen;
 
 namespace {
-/// An index in loops that two accesses share, and what is left of it.
+/// An index split into its terms over shared loops and the range of the rest.
 struct SplitIndex {
   LinearForm shared;
   Interval rest;
@@ -36,8 +35,8 @@ private:
 
   const IndexScope &scope;
   Operation *store;
-  Block *common = nullptr; // the innermost that holds both
-  bool isBefore = false;   // the load, in an iteration of the shared loops
+  Block *common = nullptr; // the innermost block that holds both
+  bool isBefore = false;   // load precedes store in an iteration
 };
 } // namespace
 
@@ -73,8 +72,8 @@ SplitIndex PlaceOrder::split(AffineExpr linear) const {
   return parts;
 }
 
-/// Whether other tasks are other iterations of the loops that both share: those
-/// over a task's rows begin where the caller says.
+/// True if distinct tasks run distinct iterations of the shared loops. The
+/// loops over a task's rows are those whose lower bound is an argument.
 bool PlaceOrder::sharesTasks() const {
   for (auto loop = store->getParentOfType<scf::ForOp>(); loop;
        loop = loop->getParentOfType<scf::ForOp>())
@@ -84,8 +83,8 @@ bool PlaceOrder::sharesTasks() const {
   return true;
 }
 
-/// Whether what lies less than `spread` elements apart belongs to one iteration
-/// of the shared loops.
+/// True if accesses at most `spread` elements apart belong to the same
+/// iteration of the shared loops.
 bool PlaceOrder::tellsApart(const LinearForm &shared, int64_t spread) const {
   auto terms = llvm::to_vector(shared.terms);
   llvm::sort(terms,
@@ -144,7 +143,8 @@ LogicalResult KernelEmitter::checkInPlace() {
         if (!isSame && !PlaceOrder(scope, load.op, store.op)
                             .isApart(load.linear, store.linear))
           return kernel.emitOpError("reads elements of operand ")
-                 << input << " that it has written over as operand " << output;
+                 << input << " that it has overwritten through operand "
+                 << output;
       }
   }
   return success();

@@ -1,8 +1,8 @@
 //===- DoubleMath.cpp - Exponentials, logarithms, powers in F64 -----------===//
 //
-// Arguments are reduced by a power of two, exactly, and a short series gives
-// the rest. A power needs more of its logarithm than F64 holds, 11 bits for its
-// exponent alone, so that a logarithm is a sum of two numbers.
+// Arguments are reduced exactly by a power of two, and a short series gives the
+// rest. A power needs more bits of its logarithm than F64 holds, 11 for its
+// exponent alone, so a logarithm is a sum of two numbers.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,7 +17,7 @@ using namespace scalify::codegen;
 using F = Real::F;
 
 static constexpr double kLog2OfE = 1.4426950408889634;
-// log 2 in two parts, of which the upper has 42 bits: its product with an
+// log 2 in two parts. The high part has 42 bits, so that its product with an
 // exponent is exact.
 static constexpr double kLog2High = 0x1.62e42fefa3800p-1,
                         kLog2Low = 0x1.ef35793c76730p-45;
@@ -32,7 +32,7 @@ struct Reduced {
   Value power, rest;
 };
 
-/// A number as a sum: the lower part is below the upper one's last place.
+/// An unevaluated sum: the low part is below the last place of the high one.
 struct Sum {
   Value high, low;
 };
@@ -64,7 +64,7 @@ static Value expOf(Real &d, Value x, Value low) {
   if (low)
     r = d.add(r, low);
   Value series = d.fma(d.mul(r, r), expTail(d, r), r);
-  // In two steps: 2^1024 is no number, and a subnormal one is rounded once.
+  // In two steps, since 2^1024 overflows; a subnormal result is rounded once.
   Value half = d.floor(d.mul(k, d.c(0.5)));
   Value scale = d.powerOfTwo(half);
   Value grown = d.fma(series, scale, scale);
@@ -74,7 +74,7 @@ static Value expOf(Real &d, Value x, Value low) {
 Value codegen::exponential(Real &d, Value x) { return expOf(d, x, Value()); }
 
 Value codegen::exponentialMinusOne(Real &d, Value x) {
-  // Above, both this and e^x are infinite; below, this is -1.
+  // Above these limits both this and e^x are infinite; below, this is -1.
   auto [k, r] = reduce(d, clamp(d, x, -60.0, 720.0));
   Value series = d.fma(d.mul(r, r), expTail(d, r), r);
   Value scale = d.powerOfTwo(d.sub(k, d.c(1.0)));
@@ -87,7 +87,7 @@ Value codegen::exponentialMinusOne(Real &d, Value x) {
 }
 
 Value codegen::hyperbolicTangent(Real &d, Value x) {
-  // From 20 on it is 1.
+  // From 20 on the result is 1.
   Value size = d.select(d.is(F::OGT, d.abs(x), 20.0), d.c(20.0), d.abs(x));
   Value grown = exponentialMinusOne(d, d.mul(size, d.c(2.0)));
   return d.withSign(d.div(grown, d.add(grown, d.c(2.0))), x);
@@ -97,8 +97,8 @@ Value codegen::hyperbolicTangent(Real &d, Value x) {
 // Logarithms
 //===----------------------------------------------------------------------===//
 
-/// x = 2^exponent * mantissa with a mantissa from sqrt(1/2) to sqrt(2), for a
-/// positive finite x.
+/// Splits a positive finite x into 2^exponent * mantissa, with a mantissa from
+/// sqrt(1/2) to sqrt(2).
 static std::pair<Value, Value> takeApart(Real &d, Value x) {
   Value lift;
   if (!d.isNarrow()) {
@@ -115,14 +115,14 @@ static std::pair<Value, Value> takeApart(Real &d, Value x) {
   return {lift ? d.sub(k, lift) : k, mantissa};
 }
 
-/// x + y where |x| >= |y| or x is zero.
+/// Returns x + y as an unevaluated sum, for |x| >= |y| or x = 0.
 static Sum sumOf(Real &d, Value x, Value y) {
   Value sum = d.add(x, y);
   return {sum, d.sub(y, d.sub(sum, x))};
 }
 
-/// Natural logarithm of a positive finite x, to some 65 bits: of
-/// 2 (s + s^3 / 3 + ..), s = (m - 1) / (m + 1), two terms are sums.
+/// Natural logarithm of a positive finite x, to some 65 bits. Of the series 2
+/// (s + s^3 / 3 + ..), s = (m - 1) / (m + 1), two terms are unevaluated sums.
 static Sum logOf(Real &d, Value x) {
   auto [k, m] = takeApart(d, x);
   Value f = d.sub(m, d.c(1.0)), t = d.add(m, d.c(1.0));
@@ -150,7 +150,7 @@ static Sum logOf(Real &d, Value x) {
   return sumOf(d, more.high, d.add(low, d.add(cubeLow, tail)));
 }
 
-/// The logarithm of any x from that of a positive finite one.
+/// Extends the logarithm of positive finite numbers to every x.
 static Value logEnds(Real &d, Value x, Value found) {
   found = d.select(d.is(F::OEQ, x, 0.0), d.c(-INFINITY), found);
   found = d.select(d.is(F::OEQ, x, INFINITY), x, found);
@@ -168,7 +168,7 @@ Value codegen::logarithm(Real &d, Value x) {
 
 Value codegen::logarithmPlusOne(Real &d, Value x) {
   Value sum = d.add(x, d.c(1.0));
-  // What the sum lost.
+  // The rounding error of the sum.
   Value isLarge = d.is(F::OGT, x, 1.0);
   Value lost = d.select(isLarge, d.sub(d.c(1.0), d.sub(sum, x)),
                         d.sub(x, d.sub(sum, d.c(1.0))));
@@ -182,13 +182,13 @@ Value codegen::logarithmPlusOne(Real &d, Value x) {
 // Powers
 //===----------------------------------------------------------------------===//
 
-/// |x|^y of any numbers.
+/// |x|^y for any numbers.
 static Value powerOfSize(Real &d, Value size, Value y) {
   Value infinity = d.c(INFINITY), zero = d.c(0.0);
   Sum log = logOf(d, usual(d, size));
   Value product = d.mul(log.high, y);
   Value low = d.fma(log.low, y, d.fma(log.high, y, d.neg(product)));
-  // Where e^x over- or underflows it counts no more, and may be no number.
+  // Where e^x over- or underflows, the low part has no effect, and may be NaN.
   Value counts = d.is(F::OLT, d.abs(product), 760.0);
   Value found = expOf(d, product, d.select(counts, low, zero));
   Value grows = d.is(F::OGT, y, 0.0);
@@ -218,7 +218,7 @@ Value codegen::power(Real &d, Value x, Value y) {
 Value codegen::cubeRoot(Real &d, Value x) {
   Value size = d.abs(x), inside = usual(d, size);
   Value root = powerOfSize(d, inside, d.c(1.0 / 3));
-  // 1/3 is rounded: a step of Newton's.
+  // 1/3 is rounded, so one Newton step follows.
   Value off = d.sub(root, d.div(inside, d.mul(root, root)));
   root = d.sub(root, d.mul(off, d.c(1.0 / 3)));
   root = d.select(d.compare(F::OEQ, inside, size), root, size);
@@ -229,7 +229,7 @@ Value codegen::cubeRoot(Real &d, Value x) {
 // Remainders
 //===----------------------------------------------------------------------===//
 
-/// The remainder of non-negative x by a positive y, and a quotient below 2^52.
+/// The remainder of a non-negative x by a positive y, for quotients below 2^52.
 static Value smallRemainder(Real &d, Value x, Value y) {
   Value q = d.make<math::TruncOp>(d.div(x, y));
   Value r = d.fma(d.neg(q), y, x);
@@ -237,12 +237,12 @@ static Value smallRemainder(Real &d, Value x, Value y) {
   return d.select(d.is(F::OLT, r, 0.0), d.add(r, y), r);
 }
 
-/// By y 2^k from large k on: each quotient is below 2^kStep.
+/// Reduces by y 2^k, from large k on: each quotient is below 2^kStep.
 static Value largeRemainder(Real &d, Value x, Value y) {
   constexpr int64_t kStep = 40;
   int64_t most = d.isNarrow() ? 280 : 2100;
   for (int64_t k = (most / kStep) * kStep; k > 0; k -= kStep) {
-    // In two steps: 2^k may be no number.
+    // In several steps, since 2^k may overflow.
     Value by = d.mul(y, d.c(std::ldexp(1.0, std::min<int64_t>(k, 1000))));
     for (int64_t left = k - 1000; left > 0; left -= 1000)
       by = d.mul(by, d.c(std::ldexp(1.0, std::min<int64_t>(left, 1000))));
@@ -272,7 +272,7 @@ Value codegen::remainder(Real &d, Value x, Value y) {
   }
   Value found = smallRemainder(d, branch.getResult(0), divisor);
   found = d.withSign(found, x);
-  // Of what is infinite, or by zero, there is none; by infinity it is x.
+  // The remainder of infinity or by zero is NaN; by infinity it is x.
   Value keeps =
       d.both(d.is(F::OLT, xSize, INFINITY), d.is(F::OEQ, ySize, INFINITY));
   found = d.select(isUsual, found, d.c(NAN));

@@ -1,7 +1,7 @@
 //===- EmitConvert.cpp - Constants and conversions of registers -----------===//
 //
-// From any element type to any other, each rounded once. What a float cannot
-// be of an integer type saturates, and NaN is 0, as XLA has it.
+// Converts any element type to any other, rounding once. A float out of an
+// integer type's range saturates, and NaN becomes 0, as in XLA.
 //
 //===----------------------------------------------------------------------===//
 
@@ -56,7 +56,7 @@ static Value floatToInt(OpBuilder &b, Location loc, Value value, Type to) {
   if (width == 1)
     return arith::CmpFOp::create(b, loc, arith::CmpFPredicate::UNE, value,
                                  constantLike(b, loc, value.getType(), 0.0));
-  // Out of range saturates and NaN is 0; the hardware's answers differ.
+  // Out of range saturates and NaN is 0, unlike the hardware's results.
   bool isUnsigned = to.isUnsignedInteger();
   double low = isUnsigned ? 0.0 : -std::ldexp(1.0, width - 1);
   double top = std::ldexp(1.0, isUnsigned ? width : width - 1);
@@ -104,9 +104,10 @@ static Value intToInt(OpBuilder &b, Location loc, Value value, Type from,
   return arith::ExtSIOp::create(b, loc, type, value);
 }
 
-/// An integer as a float of type `type`, rounded once. Of one whose float is
-/// rounded again, the bits that F64 does not hold are joined into one that it
-/// does: it then lies on the same side of every number of fewer bits.
+/// Converts an integer to a float of type `type`, rounding once. If the float
+/// is rounded again, the bits that F64 does not hold are first joined into one
+/// that it does (a sticky bit). The value then stays on the same side of every
+/// number of fewer bits.
 static Value intToFloat(OpBuilder &b, Location loc, Value value, Type from,
                         Type type, bool isRoundedAgain) {
   bool isUnsigned = stablehlo::hasUnsignedElements(from);
@@ -124,7 +125,7 @@ static Value intToFloat(OpBuilder &b, Location loc, Value value, Type from,
         b, loc,
         arith::AndIOp::create(b, loc, value, c(-(int64_t(1) << kJoined))),
         joined);
-    // One comparison for both signs.
+    // One comparison covers both signs.
     Value size =
         isUnsigned
             ? value
@@ -139,10 +140,10 @@ static Value intToFloat(OpBuilder &b, Location loc, Value value, Type from,
   return arith::SIToFPOp::create(b, loc, type, value);
 }
 
-/// An F64 as an F32 for further rounding: not to the nearest but, where it is
-/// between two, to the one with an odd last bit, which is no number of fewer
-/// bits nor half-way between two (Boldo and Melquiond, "Emulation of FMA and
-/// correctly rounded sums: proved algorithms using rounding to odd", 2008).
+/// Converts F64 to F32 for further rounding. An inexact value becomes the
+/// neighbour with an odd last bit, which is neither a number of fewer bits nor
+/// half-way between two (Boldo and Melquiond, "Emulation of FMA and correctly
+/// rounded sums: proved algorithms using rounding to odd", 2008).
 static Value roundToOdd(OpBuilder &b, Location loc, Value value) {
   Type f32 = withElement(value.getType(), b.getF32Type());
   Type i32 = withElement(value.getType(), b.getI32Type());
@@ -179,7 +180,7 @@ Value scalify::codegen::emitConvert(OpBuilder &b, Location loc, Value value,
   }
   if (to.isInteger())
     return floatToInt(b, loc, value, to);
-  // Narrow formats are rounded from an F32, which holds integers of 16 bits.
+  // Narrow formats are rounded from F32, which holds integers of 16 bits.
   bool isNarrow = to.getIntOrFloatBitWidth() < 32;
   bool isLong = from.isInteger() && from.getIntOrFloatBitWidth() > 16;
   bool isWide = to.isF64() || (isNarrow && (isLong || from.isF64()));

@@ -1,7 +1,7 @@
-//===- EmitElementwise.cpp - One elementwise op on registers --------------===//
+//===- EmitElementwise.cpp - Elementwise ops on registers -----------------===//
 //
 // Narrow floats are computed in f32 and rounded after every op, as their
-// definition asks. Integers keep the sign that their tensor type says.
+// definition requires. The tensor type gives the signedness of integers.
 //
 //===----------------------------------------------------------------------===//
 
@@ -85,7 +85,7 @@ Value Emit::multiply() {
   return pick<arith::MulFOp, arith::MulIOp>();
 }
 
-// x / 0 is -1 and the lowest number over -1 is itself, as XLA has it.
+// x / 0 is -1 and the lowest number over -1 is itself, as in XLA.
 Value Emit::divide() {
   if (isFloat())
     return arith::DivFOp::create(b, loc, x[0], x[1]);
@@ -119,8 +119,8 @@ Value Emit::remainder() {
   return select(isZero, x[0], r);
 }
 
-// By squares: a bit of the exponent each. Of a negative exponent the power is
-// 0, but for a base of one.
+// Squares and multiplies, one bit of the exponent at a time. A negative
+// exponent gives 0, except for bases of 1 and -1.
 Value Emit::power() {
   if (isFloat())
     return math::PowFOp::create(b, loc, x[0], x[1]);
@@ -164,7 +164,7 @@ Value Emit::absolute() {
                                 arith::SubIOp::create(b, loc, ci(0), x[0]));
 }
 
-// By the smaller of e^x and e^-x, which does not overflow.
+// Uses the smaller of e^x and e^-x, which does not overflow.
 Value Emit::logistic() {
   Value size = math::AbsFOp::create(b, loc, x[0]);
   Value e = math::ExpOp::create(b, loc, arith::NegFOp::create(b, loc, size));
@@ -185,7 +185,7 @@ template <typename Op> Value Emit::shift(bool arithmetic) {
   return select(inRange, Op::create(b, loc, x[0], amount), ci(0));
 }
 
-// Integers in the order -NaN < -inf < .. < -0 < +0 < .. < inf < NaN.
+// Maps floats to integers in the order -NaN < -inf < .. < -0 < +0 < .. < NaN.
 Value Emit::totalOrderKey(Value v) {
   Type bits = withElement(
       type,
@@ -218,10 +218,10 @@ Value Emit::compareOp(stablehlo::CompareOp op) {
   return compare(table[static_cast<int>(direction)], x[0], x[1]);
 }
 
-// On the bits of the operand's format: rounds the mantissa to nearest even,
-// then exponents that the narrower format lacks become zero or infinity.
+// Works on the bits of the operand's format. Rounds the mantissa to nearest
+// even, then turns exponents outside the narrower format into zero or infinity.
 Value Emit::reducePrecision(stablehlo::ReducePrecisionOp op) {
-  // The registers of BF16 and FP8 are F32, of which they are a part.
+  // Registers hold BF16 and FP8 as F32, which contains both.
   Type number = element.isF16() || element.isF64() ? element : b.getF32Type();
   const llvm::fltSemantics &semantics =
       cast<FloatType>(number).getFloatSemantics();
@@ -310,8 +310,8 @@ static FailureOr<Value> emitUnary(Emit &e, Operation *op) {
         return e.unary<math::RoundEvenOp>();
       })
       .Case([&](stablehlo::RoundOp) -> Value {
-        // The magnitude's floor of x + 1/2 is wrong for 0.5 - ulp: truncate
-        // and look at what is left instead.
+        // The floor of |x| + 1/2 is wrong for 0.5 - ulp: truncate and compare
+        // the fraction instead.
         Value whole = math::TruncOp::create(b, loc, x);
         Value rest = math::AbsFOp::create(
             b, loc, arith::SubFOp::create(b, loc, x, whole));
@@ -374,7 +374,7 @@ static FailureOr<Value> emitBinary(Emit &e, Operation *op) {
 
 static Value bitcastConvert(OpBuilder &b, Location loc, Value value, Type from,
                             Type to, Machine machine) {
-  // Through the pattern in memory, where both have the same width.
+  // Goes through the bits in memory, where both types have the same width.
   Value stored = toStorage(b, loc, value, from, machine);
   Type type = withElement(value.getType(), storageType(to));
   if (stored.getType() != type)

@@ -1,11 +1,10 @@
-//===- EmitGrid.cpp - A kernel's loops over the threads of a GPU ----------===//
+//===- EmitGrid.cpp - Distribution of loops over a GPU's threads ----------===//
 //
-// A block has whole rows, and its threads share the innermost loop: each has
-// vectors, as far apart as all threads have together, so that neighbouring
-// threads read neighbouring memory. What does not vary along a row every
-// thread computes for itself, and one stores. Of a sum along a row each thread
-// has a part; the parts meet in an order that depends on their number only.
-//
+// A block computes whole rows, and its threads share the innermost loop: each
+// has vectors, with the stride of all threads together, so that neighbouring
+// threads read neighbouring memory. Every thread computes the values that do
+// not vary along a row, and one thread stores them. Each thread sums a part of
+// a row. The parts are combined in an order that depends only on their number.
 //===----------------------------------------------------------------------===//
 
 #include "KernelEmitter.h"
@@ -16,7 +15,7 @@ using namespace mlir;
 using namespace scalify;
 using namespace scalify::codegen;
 
-// Of narrow elements as many as fill 16 bytes where they are 16 bits wide.
+// With elements of at most 16 bits, as many as fill 16 bytes at 16 bits.
 int64_t KernelEmitter::lanesOf(plan::KernelOp kernel, Machine machine) {
   if (machine == Machine::CPU)
     return 16;
@@ -39,7 +38,7 @@ void KernelEmitter::openGrid() {
               gpu::GridDimOp::create(b, loc, gpu::Dimension::x)};
 }
 
-/// Where this thread's iterations of a loop begin, and how far apart they are.
+/// Returns the start and the step of this thread's iterations of a loop.
 std::pair<Value, Value> KernelEmitter::spreadOver(Spread spread, Value lower,
                                                   int64_t step) {
   Value unit = constantIndex(step);
@@ -72,7 +71,7 @@ AffineExpr KernelEmitter::pushOne(AffineExpr lower, Interval range,
 IntegerAttr KernelEmitter::vectorAlignment(AffineExpr linear, Type stored) {
   if (!grid || !scope.isLaneAligned(linear))
     return {};
-  // Buffers begin at multiples of far more. No access is wider than this.
+  // Buffers have a far larger alignment. No access is wider than this.
   constexpr int64_t kWidest = 16;
   int64_t bytes = scope.lanes * stored.getIntOrFloatBitWidth() / 8;
   return builder.getI64IntegerAttr(std::min(bytes, kWidest));
@@ -116,8 +115,8 @@ Value KernelEmitter::acrossThreads(unsigned level, vector::CombiningKind kind,
   Location loc = kernel.getLoc();
   OpBuilder &b = at(level);
   Type type = part.getType();
-  // Shuffles move words. An AND of what was extended keeps its low bits, and so
-  // do a maximum and a minimum without signs.
+  // Shuffles move 32-bit words. Zero extension preserves AND, and maximum and
+  // minimum of unsigned integers; those of signed integers need sign extension.
   bool isSmall = type.isInteger() && type.getIntOrFloatBitWidth() < 32;
   bool isSigned = kind == vector::CombiningKind::MINSI ||
                   kind == vector::CombiningKind::MAXSI;
@@ -125,7 +124,7 @@ Value KernelEmitter::acrossThreads(unsigned level, vector::CombiningKind kind,
     part = arith::ExtSIOp::create(b, loc, b.getI32Type(), part);
   else if (isSmall)
     part = arith::ExtUIOp::create(b, loc, b.getI32Type(), part);
-  // The memory of the reduction before may still be read.
+  // Threads may still read the shared memory of the previous reduction.
   gpu::BarrierOp::create(b, loc);
   auto operation =
       gpu::AllReduceOperationAttr::get(b.getContext(), operationOf(kind));
@@ -142,7 +141,7 @@ Value KernelEmitter::isCounted(unsigned level) {
   Value zero = constantLike(b, loc, b.getIndexType(), int64_t(0));
   Value isFirst = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq,
                                         grid->thread, zero);
-  // Outside of the loop of rows every block computes it.
+  // Outside the loop over rows every block computes the value.
   if (level > 0)
     return isFirst;
   Value isFirstBlock = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq,
@@ -153,7 +152,7 @@ Value KernelEmitter::isCounted(unsigned level) {
 OpBuilder &KernelEmitter::atStore(unsigned level) {
   if (!grid || isSpread(level))
     return at(level);
-  // Other threads may not have read yet what is stored over.
+  // Other threads may not have read the overwritten elements yet.
   if (kernel.getInplace())
     waitForThreads(level);
   Value isFirst = isCounted(level);
@@ -162,7 +161,7 @@ OpBuilder &KernelEmitter::atStore(unsigned level) {
   return builder;
 }
 
-// One counter a thread, which is one register.
+// One counter per thread, which is a register.
 void KernelEmitter::countOnGrid(unsigned level, Value &memory, Value flags) {
   Location loc = kernel.getLoc();
   Type i32 = builder.getI32Type();
@@ -176,8 +175,8 @@ void KernelEmitter::countOnGrid(unsigned level, Value &memory, Value flags) {
   }
   Value ones;
   if (auto type = dyn_cast<VectorType>(flags.getType())) {
-    // Lane by lane a count is an addition under a predicate. Of a vector's sum
-    // LLVM would make a mask first, with twice the instructions.
+    // Per lane, a count is a predicated addition. For a vector's sum LLVM would
+    // build a mask first, with twice the instructions.
     OpBuilder &b = at(level);
     for (int64_t i = 0; i < type.getDimSize(0); ++i) {
       Value flag = vector::ExtractOp::create(b, loc, flags, i);

@@ -1,9 +1,9 @@
 //===- EmitIndexing.cpp - Ops that only change the index ------------------===//
 //
-// An element of the result is an element of an operand at another index, which
-// is affine for the static ops and uses a symbol where a start is known only
-// at run time. A place outside an operand (of a pad, of a part of a
-// concatenation) is never read: its index is clamped and the value not taken.
+// An element of the result is an element of an operand at another index. The
+// index is affine for static ops; a start known only at run time is a symbol.
+// An index outside an operand (of a pad, of a part of a concatenation) is never
+// read: it is clamped and the value is not used.
 //
 //===----------------------------------------------------------------------===//
 
@@ -47,7 +47,7 @@ Element KernelEmitter::withinAtRunTime(AffineExpr expr, int64_t low,
   unsigned level = scope.level(expr);
   OpBuilder &b = at(level);
   Location loc = kernel.getLoc();
-  // One comparison: what lies below wraps around to a large number.
+  // A single comparison: an index below `low` wraps around to a large number.
   Value shifted = arith::SubIOp::create(
       b, loc, index, constantLike(b, loc, index.getType(), low));
   Value inside =
@@ -101,8 +101,8 @@ Element KernelEmitter::both(Element a, Element b) {
           level};
 }
 
-/// An element at an index that was clamped: taken only where the conditions
-/// hold, and so what it casts counts there alone.
+/// Computes an element at a clamped index. Only where the conditions hold is
+/// the value used, and are its casts counted.
 FailureOr<Element> KernelEmitter::elementWhere(ArrayRef<Element> conditions,
                                                Value value,
                                                const Index &index) {
@@ -164,7 +164,7 @@ FailureOr<Element> KernelEmitter::indexing(Operation *op, const Index &index) {
             cast<RankedTensorType>(o.getOutput().getType()).getElementType());
       })
       .Case([&](stablehlo::OptimizationBarrierOp o) -> FailureOr<Element> {
-        return o.emitOpError("in a kernel");
+        return o.emitOpError("must not be in a kernel");
       })
       .Case([&](stablehlo::ConcatenateOp o) { return concatenate(o, index); })
       .Case([&](stablehlo::PadOp o) { return pad(o, index); })
@@ -242,10 +242,10 @@ FailureOr<Element> KernelEmitter::pad(stablehlo::PadOp op, const Index &index) {
 }
 
 //===----------------------------------------------------------------------===//
-// Starts known at run time
+// Start indices known at run time
 //===----------------------------------------------------------------------===//
 
-// The integer `value` at `index` as a symbol, limited to [0, limit].
+// Returns the integer `value` at `index` as a symbol, clamped to [0, limit].
 FailureOr<AffineExpr> KernelEmitter::startIndex(Value value, const Index &index,
                                                 int64_t limit) {
   if (limit == 0)
@@ -318,7 +318,7 @@ FailureOr<Element> KernelEmitter::gather(stablehlo::GatherOp op,
   auto contains = [](ArrayRef<int64_t> list, int64_t x) {
     return llvm::is_contained(list, x);
   };
-  // Result dimensions that are not offsets walk the indices.
+  // Result dimensions that are not offsets index the start indices.
   Index batch, offsets;
   for (size_t i = 0; i < index.size(); ++i)
     (contains(numbers.getOffsetDims(), i) ? offsets : batch)

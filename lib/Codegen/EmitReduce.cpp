@@ -1,11 +1,12 @@
 //===- EmitReduce.cpp - Reductions ----------------------------------------===//
 //
-// A reduction is emitted where its kept index is known. If neighbouring lanes
-// keep their place (sums over rows) each lane sums its own column; otherwise
-// the innermost reduced dimension becomes lanes, which are combined at the end
-// in an order that depends on the lane count only. Where another reduction has
-// taken the lanes, what they would have summed is summed apart, and combined in
-// that order. Reductions of one shape that wait for nothing new share one loop.
+// A reduction is emitted where its kept index is known. If the kept index
+// varies across lanes (sums over rows), each lane sums its own column.
+// Otherwise the innermost reduced dimension becomes lanes, which are combined
+// at the end in an order that depends only on the lane count. If another
+// reduction has taken the lanes, separate partial sums replace them and are
+// combined in the same order. Reductions of one shape whose dependencies are
+// known share one loop.
 //
 //===----------------------------------------------------------------------===//
 
@@ -48,7 +49,7 @@ ReduceKind scalify::codegen::reduceKind(stablehlo::ReduceOp op) {
 }
 
 namespace {
-/// How lanes of one kind and element type are combined.
+/// Combines lanes of one reduction kind and element type.
 struct Combiner {
   ReduceKind kind;
   Type element;
@@ -115,13 +116,13 @@ struct Combiner {
   }
 };
 
-/// Where one reduction keeps its partial results.
+/// The partial results of one reduction.
 struct Accumulator {
   stablehlo::ReduceOp op;
   Combiner combiner;
   SmallVector<Value> single; // memory of one element per result
   Value lanes;               // memory of a vector, or null
-  Value start;               // what the whole begins with
+  Value start;               // the init value
 };
 } // namespace
 
@@ -164,8 +165,9 @@ static bool isGeneral(stablehlo::ReduceOp op) {
   return reduceKind(op) == ReduceKind::General;
 }
 
-// Whether neighbours in memory are reduced: then lanes are, wherever the kernel
-// has its own. Of others each result is summed element by element.
+// True if the innermost dimension in memory is reduced. The reduction then goes
+// by lanes, or by as many partial sums if the kernel's lanes are taken. Other
+// reductions sum each result element by element.
 static bool isAlongMemory(stablehlo::ReduceOp op) {
   ArrayRef<int64_t> shape =
       cast<RankedTensorType>(op.getInputs()[0].getType()).getShape();
@@ -175,8 +177,8 @@ static bool isAlongMemory(stablehlo::ReduceOp op) {
   return llvm::is_contained(op.getDimensions(), last);
 }
 
-// Reductions that can share the loop of `op`: same operand shape and
-// dimensions, same index, all they wait for known.
+// Returns the reductions that can share the loop of `op`: same operand shape,
+// dimensions and index, and all dependencies known.
 SmallVector<stablehlo::ReduceOp>
 KernelEmitter::reducesInStep(stablehlo::ReduceOp op, const Index &index) {
   SmallVector<stablehlo::ReduceOp> group{op};
@@ -207,7 +209,7 @@ FailureOr<Element> KernelEmitter::elementOfReduce(stablehlo::ReduceOp op,
   unsigned level = 0;
   for (AffineExpr expr : index)
     level = std::max(level, scope.level(expr));
-  // Everything of its shape that it waits for comes first, in loops of its own.
+  // Reductions of its shape that it depends on come first, in their own loops.
   auto shapeOf = [](stablehlo::ReduceOp reduce) {
     return cast<RankedTensorType>(reduce.getInputs()[0].getType()).getShape();
   };
@@ -247,11 +249,11 @@ struct KernelEmitter::ReduceGroup {
   unsigned level;     // of the results
   Location loc;
   SmallVector<int64_t> dims, extents; // reduced, in order
-  bool keepsLanes;                    // the results are vectors already
+  bool keepsLanes;                    // the results are vectors
   int64_t width = 1;                  // lanes of the innermost loop
-  int64_t apart = 1;                  // sums in their stead
-  SmallVector<Value> place;           // of one of these, while it is added to
-  bool isShared = false;              // each thread has a part
+  int64_t apart = 1;                  // partial sums that replace lanes
+  SmallVector<Value> place;           // of the partial sum being added to
+  bool isShared = false;              // distributed over threads
   SmallVector<Accumulator> accumulators;
   SmallVector<Value> rowsToKeep;
 
@@ -285,7 +287,7 @@ KernelEmitter::ReduceGroup::ReduceGroup(KernelEmitter &emitter,
   llvm::sort(dims);
   for (int64_t dim : dims)
     extents.push_back(shape[dim]);
-  // The same order in every kernel; a block's threads share any sum.
+  // The same order in every kernel; on a GPU threads share every sum.
   bool hasLanes = !first->hasAttr(stablehlo::kInOrderAttr) &&
                   (emitter.grid || isAlongMemory(first));
   if (hasLanes && !isGeneral(first) && !extents.empty() && !emitter.log)
@@ -296,12 +298,12 @@ KernelEmitter::ReduceGroup::ReduceGroup(KernelEmitter &emitter,
     width = 1;
   }
   isShared = emitter.grid && width > 1 && !emitter.isSpread(level);
-  // A thread has no room for a row.
+  // A GPU thread has no memory for a row.
   if (width > 1 && !emitter.grid)
     rowsToKeep = emitter.valuesToKeep(ops);
 }
 
-/// Where in its memory one of the sums is that stand for lanes.
+/// Returns the index of a partial sum that replaces a lane.
 SmallVector<Value> KernelEmitter::ReduceGroup::placeOf(OpBuilder &b,
                                                        int64_t lane) const {
   if (apart == 1)
@@ -309,7 +311,7 @@ SmallVector<Value> KernelEmitter::ReduceGroup::placeOf(OpBuilder &b,
   return {arith::ConstantIndexOp::create(b, loc, lane)};
 }
 
-// Memory for the partial results, which LLVM turns into registers.
+// Allocates the partial results, which LLVM promotes to registers.
 LogicalResult KernelEmitter::ReduceGroup::allocate() {
   for (stablehlo::ReduceOp op : ops) {
     Type element = getElementTypeOrSelf(op.getInputs()[0].getType());
@@ -385,7 +387,7 @@ LogicalResult KernelEmitter::ReduceGroup::accumulate(Accumulator &acc,
     Value next = inputs[0].value;
     if (inLanes || isa<VectorType>(old.getType()))
       next = emitter.broadcast(b, next);
-    // Beside the outputs there is no room for a vector.
+    // Reductions fused with the outputs have no vector of lanes.
     if (inLanes && !acc.lanes)
       next = acc.combiner.acrossLanes(b, loc, next);
     next = acc.combiner.combine(b, loc, old, next);
@@ -405,7 +407,7 @@ LogicalResult KernelEmitter::ReduceGroup::accumulate(Accumulator &acc,
   return success();
 }
 
-/// As many elements as lanes would take, each to a sum of its own.
+/// Adds as many elements as lanes would take, each to its own sum.
 LogicalResult KernelEmitter::ReduceGroup::accumulateApart(
     SmallVectorImpl<AffineExpr> &loops) {
   AffineExpr first = emitter.pushLoop(0, extents.back() / apart * apart, apart);
@@ -420,7 +422,7 @@ LogicalResult KernelEmitter::ReduceGroup::accumulateApart(
   return result;
 }
 
-/// The innermost loop goes in whole vectors first, then over what is left.
+/// The innermost loop takes whole vectors first, then the remainder.
 LogicalResult KernelEmitter::ReduceGroup::loop() {
   SmallVector<AffineExpr> loops;
   for (int64_t extent : ArrayRef(extents).drop_back(extents.empty() ? 0 : 1))
@@ -452,8 +454,8 @@ LogicalResult KernelEmitter::ReduceGroup::loop() {
   return success();
 }
 
-/// The sum of all lanes, or of what stands in their stead: LLVM adds the upper
-/// half of a vector to the lower one until one lane is left.
+/// Combines all lanes, or the sums that replace them, in LLVM's order: the
+/// upper half of a vector is added to the lower until one lane is left.
 Value KernelEmitter::ReduceGroup::joinLanes(const Accumulator &acc,
                                             OpBuilder &b) const {
   if (apart == 1)
@@ -468,7 +470,7 @@ Value KernelEmitter::ReduceGroup::joinLanes(const Accumulator &acc,
   return sums.front();
 }
 
-/// Reads the results and makes them known to the emitter.
+/// Loads the results and records them as known elements.
 void KernelEmitter::ReduceGroup::finish() {
   Key key{nullptr, {}};
   for (AffineExpr expr : index)
@@ -506,10 +508,10 @@ LogicalResult KernelEmitter::emitReduceGroup(ArrayRef<stablehlo::ReduceOp> ops,
 }
 
 //===----------------------------------------------------------------------===//
-// Reductions of rows beside the outputs
+// Row reductions fused with the outputs
 //===----------------------------------------------------------------------===//
 
-/// One reduction, and what its group refers to.
+/// One reduction, and the values that its group refers to.
 struct KernelEmitter::RowReduction {
   stablehlo::ReduceOp op;
   Index index;

@@ -1,4 +1,4 @@
-//===- EmitScatter.cpp - Updates at places known at run time --------------===//
+//===- EmitScatter.cpp - Scatters with indices known at run time ----------===//
 
 #include "KernelEmitter.h"
 
@@ -6,12 +6,12 @@ using namespace mlir;
 using namespace scalify;
 using namespace scalify::codegen;
 
-/// Of a GPU's grid, parts that a result's windows are dealt out to. Each part
-/// reads all places: more of them would cost more than they gain.
+/// On a GPU: the most parts into which a result's windows are split. Each part
+/// reads all indices, so more parts would cost more than they gain.
 static constexpr int64_t kMostParts = 256;
 
-/// Loops over the places first, over the window inside. On a grid each block
-/// has a part of the windows, and meets those in the order of the updates.
+/// Loops over the updates outside, over the window inside. On a grid each block
+/// owns a part of the windows and applies their updates in order.
 struct KernelEmitter::Scatter {
   KernelEmitter &emitter;
   stablehlo::ScatterOp op;
@@ -22,9 +22,9 @@ struct KernelEmitter::Scatter {
   unsigned placeLevel = 0;
   SmallVector<int64_t> windowDims; // of the result
   SmallVector<int64_t> strides;    // of the result
-  Value inside;                    // the window fits; null if it always does
+  Value inside;                    // i1: the window fits; null if always
   int64_t parts = 1;
-  AffineExpr part; // which of them this is; null for one
+  AffineExpr part; // index of this part; null for a single one
 
   Scatter(KernelEmitter &emitter, stablehlo::ScatterOp op);
   void openPlaces();
@@ -55,8 +55,8 @@ KernelEmitter::Scatter::Scatter(KernelEmitter &emitter, stablehlo::ScatterOp op)
     strides[d] = strides[d + 1] * resultType.getDimSize(d + 1);
 }
 
-/// Elements of a window, if two windows are the same place or lie apart, and a
-/// thread has the same elements of each; else 0.
+/// Returns the elements of a window, if windows are either identical or
+/// disjoint and a thread has the same elements of each; otherwise 0.
 int64_t KernelEmitter::Scatter::windowElements() const {
   int64_t elements = 1;
   for (int64_t d : windowDims) {
@@ -64,7 +64,7 @@ int64_t KernelEmitter::Scatter::windowElements() const {
       return 0;
     elements *= resultType.getDimSize(d);
   }
-  // The windows' dimensions are the last ones.
+  // The window dimensions come last.
   int64_t first = resultType.getRank() - int64_t(windowDims.size());
   return windowDims.empty() || windowDims.front() == first ? elements : 0;
 }
@@ -84,7 +84,7 @@ void KernelEmitter::Scatter::openPlaces() {
   placeLevel = emitter.innermost();
 }
 
-/// One component of the index vector at the current place.
+/// Returns one component of the index vector of the current update.
 FailureOr<Value> KernelEmitter::Scatter::start(size_t component) {
   Index place;
   size_t next = 0;
@@ -99,7 +99,7 @@ FailureOr<Value> KernelEmitter::Scatter::start(size_t component) {
   return toIndex(emitter.at(placeLevel), loc, e->value, type.getElementType());
 }
 
-/// Where the window begins in the result, by dimension; null for 0.
+/// Returns the window's start in the result, by dimension; null for 0.
 FailureOr<SmallVector<Value>> KernelEmitter::Scatter::starts() {
   SmallVector<Value> starts(resultType.getRank());
   SmallVector<int64_t> extents(resultType.getRank(), 1);
@@ -138,7 +138,7 @@ AffineExpr KernelEmitter::Scatter::offsetOf(ArrayRef<Value> starts) {
       {{0, resultType.getNumElements()}, base, placeLevel});
 }
 
-/// Windows of other parts are as those that do not fit.
+/// Windows of other parts are treated like windows that do not fit.
 void KernelEmitter::Scatter::takePart(AffineExpr offset) {
   if (!part)
     return;
@@ -215,14 +215,14 @@ LogicalResult KernelEmitter::Scatter::emitWindow(AffineExpr linear) {
   if (failed(combine(linear + last * stride)))
     return failure();
   emitter.popLoop();
-  // Windows of two places may meet in other threads.
+  // Overlapping windows may be updated by different threads.
   if (emitter.grid && windowElements() == 0)
     emitter.waitForThreads(emitter.innermost());
   return success();
 }
 
-// The written buffer holds the input already. Updates are applied in the order
-// of their index, windows that would leave the result are dropped.
+// The written buffer already holds the input. Updates are applied in the order
+// of their index; windows that would leave the result are dropped.
 FailureOr<int64_t> KernelEmitter::emitScatter(stablehlo::ScatterOp op) {
   if (op.getInputs().size() != 1)
     return op.emitOpError("with several inputs is not in the CPU target");

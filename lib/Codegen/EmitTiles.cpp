@@ -1,14 +1,14 @@
-//===- EmitTiles.cpp - Transposes by tiles of a GPU's shared memory -------===//
+//===- EmitTiles.cpp - Transposes by tiles in GPU shared memory -----------===//
 //
-// A transpose takes neighbours apart: read along memory it writes by single
-// elements, and the other way round. So a block takes a tile at a time. Its
-// threads compute what is behind the transpose in the order in which that lies
-// in memory, and store it to the block's own memory (and, of what a kernel
-// also writes as it is, to the output). Behind a barrier they read the tile in
-// the other order. Both ways move vectors of up to 16 bytes.
+// A transpose separates neighbours in memory: with contiguous reads it writes
+// single elements, and vice versa. So a block processes one tile at a time. Its
+// threads compute the transpose's operand in the operand's memory order, and
+// store it to shared memory (and to the output, if the kernel writes it
+// untransposed too). After a barrier they read the tile in the other order.
+// Both passes move vectors of up to 16 bytes.
 //
-// The rows of a tile have no gaps, but there are 16 bytes between groups of as
-// many rows as a vector has lanes: a warp's reads then meet in no bank.
+// The rows of a tile have no gaps, but 16 bytes of padding follow each group of
+// as many rows as a vector has lanes: a warp's reads then hit different banks.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,11 +21,11 @@ using namespace mlir;
 using namespace scalify;
 using namespace scalify::codegen;
 
-// Of a block; shorter sides would leave most of a tile idle.
+// Per block; shorter sides would leave most of a tile idle.
 static constexpr int64_t kThreads = 256, kShortest = 16;
-// In bits: of a vector in memory, and of a thread's part of wider elements.
+// In bits: a vector in memory, and a thread's part of wider elements.
 static constexpr int64_t kVectorBits = 128, kPartBits = 256;
-// In bytes: what every device has without asking for more.
+// In bytes: shared memory that every device has without opting in for more.
 static constexpr int64_t kSharedBytes = 48 * 1024;
 
 //===----------------------------------------------------------------------===//
@@ -41,8 +41,8 @@ static int64_t bitsOf(Value value) {
       .getIntOrFloatBitWidth();
 }
 
-// A transpose without dimensions of one element, and with neighbours that stay
-// neighbours as one dimension.
+// Simplifies a transpose: drops dimensions of one element, and merges
+// dimensions that stay neighbours.
 static void mergeDims(stablehlo::TransposeOp op, TileSpace &space) {
   ArrayRef<int64_t> shape = tensorType(op.getOperand()).getShape();
   SmallVector<int64_t> written; // dimensions of the operand
@@ -91,8 +91,8 @@ codegen::valuesBehind(ValueRange roots,
   return seen;
 }
 
-// As many as fill a vector of the narrowest elements, if wider ones do not
-// take too many registers; and no vector crosses the end of a row.
+// As many lanes as fill a vector of the narrowest elements, unless wider ones
+// take too many registers. No vector crosses the end of a row.
 static int64_t chooseLanes(const llvm::DenseSet<Value> &values,
                            ArrayRef<Value> moved, int64_t large,
                            int64_t extent) {
@@ -112,7 +112,7 @@ static int64_t chooseLanes(const llvm::DenseSet<Value> &values,
   return lanes;
 }
 
-// What lies in place of an input must be computed in the pass that reads it.
+// True if an output of one pass aliases an input that the other pass reads.
 static bool readsWhatIsWritten(plan::KernelOp kernel, ArrayRef<unsigned> writes,
                                const llvm::DenseSet<Value> &others) {
   auto pairs = kernel.getInplace();
@@ -259,10 +259,10 @@ namespace {
 struct TileEmitter {
   KernelEmitter &e;
   const TileSpace &space;
-  int64_t row, column; // dimensions of the space that a tile has
+  int64_t row, column; // the tiled dimensions
   Operation *yield;
-  SmallVector<Value> memories; // of the transposes
-  Index tile;                  // of every dimension, in tiles
+  SmallVector<Value> memories; // one per transpose
+  Index tile;                  // tile index in every dimension
 
   TileEmitter(KernelEmitter &emitter, const TileSpace &space)
       : e(emitter), space(space), row(space.order.back()),
@@ -302,7 +302,7 @@ void TileEmitter::allocate() {
   }
 }
 
-/// Each thread has vectors along `inner` of lines along `outer`.
+/// Each thread has vectors along `inner`, at positions along `outer`.
 LogicalResult
 TileEmitter::pass(int64_t outer, int64_t inner, int64_t lanes,
                   llvm::function_ref<LogicalResult(const Index &)> body) {
@@ -320,7 +320,7 @@ TileEmitter::pass(int64_t outer, int64_t inner, int64_t lanes,
     return failure();
   for (int i = 0; i < 3; ++i)
     e.popLoop();
-  // Until all have stored the tile, or have read it.
+  // Until all threads have stored the tile, or have read it.
   e.waitForThreads(e.innermost());
   return success();
 }
@@ -370,7 +370,7 @@ LogicalResult TileEmitter::store(ArrayRef<unsigned> outputs,
   return success();
 }
 
-// All loads before the first store, as everywhere.
+// All loads precede the first store, as in every kernel.
 LogicalResult TileEmitter::readPass(const Index &index) {
   AffineExpr linear = linearOf(index, false);
   FailureOr<SmallVector<Element>> values = compute(space.straight, linear);
@@ -420,7 +420,7 @@ FailureOr<KernelRows> TileEmitter::emit() {
   if (failed(pass(row, column, space.readLanes,
                   [&](const Index &index) { return readPass(index); })))
     return failure();
-  // A cast that both passes need counts in the first only.
+  // A cast that both passes compute is counted only in the first.
   llvm::SaveAndRestore<Operation *> second(e.pass, space.turns[0]);
   if (failed(pass(column, row, space.writtenLanes,
                   [&](const Index &index) { return writePass(index); })))

@@ -1,5 +1,4 @@
-//===- EmitTiles.h - Transposes by tiles of a GPU's shared memory -*- C++
-//-*-===//
+//===- EmitTiles.h - Transposes by tiles in GPU shared memory ---*- C++ -*-===//
 
 #ifndef SCALIFY_LIB_CODEGEN_EMITTILES_H
 #define SCALIFY_LIB_CODEGEN_EMITTILES_H
@@ -8,23 +7,24 @@
 
 namespace scalify::codegen {
 
-/// What a kernel reads in one order of dimensions and writes in another. The
-/// last dimension of either order is a side of the tiles.
+/// The iteration space of a kernel that reads in one order of dimensions and
+/// writes in another. The last dimension of each order is a side of the tiles.
 struct TileSpace {
-  llvm::SmallVector<int64_t> shape; // in the order of reading
-  llvm::SmallVector<int64_t> order; // of writing, as a permutation
+  llvm::SmallVector<int64_t> shape; // in read order
+  llvm::SmallVector<int64_t> order; // write order, as a permutation
   llvm::SmallVector<stablehlo::TransposeOp> turns;
-  /// Outputs in the order of reading, and those behind a transpose.
+  /// Outputs in read order, and outputs that depend on a transpose.
   llvm::SmallVector<unsigned> straight, turned;
-  int64_t side = 0;                        // of a tile
-  int64_t readLanes = 1, writtenLanes = 1; // of vectors
+  int64_t side = 0;                        // side of a tile
+  int64_t readLanes = 1, writtenLanes = 1; // vector widths
 };
 
-/// None if the kernel has no transpose that takes neighbours apart, or has
-/// what does not go by tiles.
+/// Returns none if no transpose in the kernel moves the innermost dimension, or
+/// if tiles cannot hold the kernel.
 std::optional<TileSpace> chooseTiles(plan::KernelOp kernel);
 
-/// What some values are computed of, up to the operands of ops that end it.
+/// Returns the values that `roots` depend on, roots included. The walk does not
+/// go past the results of ops for which `isEnd` holds.
 llvm::DenseSet<mlir::Value>
 valuesBehind(mlir::ValueRange roots,
              llvm::function_ref<bool(mlir::Operation *)> isEnd);

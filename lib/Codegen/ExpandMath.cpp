@@ -1,10 +1,10 @@
 //===- ExpandMath.cpp - Math functions as polynomials ---------------------===//
 //
-// MLIR's approximations serve tanh, expm1 and log1p of F32. Those of sine
-// and cosine lose too much for rotary embeddings, a power through f32
-// logarithms loses the digits of an exponent of hundreds, and others miss a
-// special value: these are computed in F64, as F64's own are (RealMath.h).
-// They are rare, so the cost does not matter.
+// MLIR's approximations serve tanh, expm1 and log1p of F32. Its sine and cosine
+// are too inaccurate for rotary embeddings, a power through f32 logarithms
+// loses the digits of an exponent of hundreds, and others miss a special value.
+// These functions are computed in F64, with F64's own series (RealMath.h). They
+// are rare, so the cost does not matter.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,7 +28,7 @@ using codegen::constantLike;
 namespace {
 using BuildFn = Value (*)(codegen::Real &, ValueRange);
 
-/// A function computed in F64, of F64 or of F32 that is rounded once.
+/// Computes a function in F64, and rounds the result once for F32.
 template <typename Op> struct InDouble : OpRewritePattern<Op> {
   InDouble(MLIRContext *context, BuildFn build, bool isForF32)
       : OpRewritePattern<Op>(context), build(build), isForF32(isForF32) {}
@@ -61,7 +61,7 @@ Value binary(codegen::Real &d, ValueRange x) {
   return build(d, x[0], x[1]);
 }
 
-/// A function of F32 computed in F32.
+/// Computes an F32 function in F32.
 template <typename Op, Value build(codegen::Real &, Value)>
 struct InSingle : OpRewritePattern<Op> {
   using OpRewritePattern<Op>::OpRewritePattern;
@@ -94,7 +94,7 @@ public:
 
   LogicalResult initialize(MLIRContext *context) override {
     RewritePatternSet set(context);
-    // Those of which MLIR's series of F32 is not near enough, too.
+    // For F32 too if MLIR's F32 series is not accurate enough.
     add<math::SinOp>(set, unary<codegen::sine>, /*isForF32=*/true);
     add<math::CosOp>(set, unary<codegen::cosine>, /*isForF32=*/true);
     add<math::TanOp>(set, unary<codegen::tangent>, /*isForF32=*/true);

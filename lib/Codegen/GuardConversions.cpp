@@ -1,4 +1,4 @@
-//===- GuardConversions.cpp - Conversions as the program means them -------===//
+//===- GuardConversions.cpp - Guards around float conversions -------------===//
 
 #include "GuardConversions.h"
 

@@ -1,4 +1,4 @@
-//===- GuardConversions.h - Conversions as the program means them -*- C++ -*-=//
+//===- GuardConversions.h - Guards around float conversions -----*- C++ -*-===//
 
 #ifndef SCALIFY_LIB_CODEGEN_GUARDCONVERSIONS_H
 #define SCALIFY_LIB_CODEGEN_GUARDCONVERSIONS_H
@@ -9,16 +9,16 @@ class Operation;
 
 namespace scalify::codegen {
 
-/// Keeps LLVM from taking conversions of floats for more than they are.
+/// Keeps LLVM from optimising float conversions beyond the program's semantics.
 ///
-/// The integer that a float becomes is some integer, whatever the float. Of a
-/// NaN, and of what no integer holds, LLVM has poison; where it knows the
-/// float, all that is computed of that is poison too, and not even stored: the
-/// memory keeps what it had.
+/// A float-to-integer conversion must give some integer for every float. For
+/// NaN and out-of-range floats LLVM's result is poison. If LLVM knows the
+/// float, everything computed from the poison is poison too, and is not even
+/// stored: the memory keeps its old contents.
 ///
-/// A comparison of a widened float is of the wide one. LLVM 22 compares the
-/// narrow one instead, and then takes x > 0 ? 0 : x for x >= 0 ? 0 : x, which
-/// loses the sign of -0.
+/// A comparison of a widened float must compare the wide value. LLVM 22
+/// compares the narrow one instead, and then takes x > 0 ? 0 : x for x >= 0 ? 0
+/// : x, which loses the sign of -0.
 void guardConversions(mlir::Operation *kernels);
 
 } // namespace scalify::codegen

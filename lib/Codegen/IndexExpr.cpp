@@ -53,8 +53,8 @@ static void flattenInto(AffineExpr expr, int64_t factor, LinearForm &form) {
   form.add(expr, factor);
 }
 
-/// Replaces (e floordiv m) * m + e mod m, as a reshape and its inverse leave
-/// it, by e.
+/// Replaces (e floordiv m) * m + e mod m, which a reshape and its inverse
+/// leave, by e.
 static bool joinDivision(LinearForm &form) {
   for (auto [term, factor] : form.terms) {
     auto rest = dyn_cast<AffineBinaryOpExpr>(term);
@@ -158,7 +158,7 @@ unsigned IndexScope::level(AffineExpr expr) const {
 // Division
 //===----------------------------------------------------------------------===//
 
-// expr = divisor * multiple + rest, where only the rest needs a division.
+// Splits expr into divisor * multiple + rest; only the rest needs a division.
 static std::pair<LinearForm, LinearForm> split(const LinearForm &form,
                                                int64_t divisor) {
   LinearForm multiple, rest;
@@ -173,8 +173,8 @@ static std::pair<LinearForm, LinearForm> split(const LinearForm &form,
   return {multiple, rest};
 }
 
-// Of an index that runs backwards the rest may be negative, and code divides
-// towards zero: whole multiples go from one to the other.
+// The rest of a reversed index may be negative, and the emitted division
+// truncates towards zero. Moves whole multiples from the rest to the multiple.
 void IndexScope::makeNonNegative(LinearForm &multiple, LinearForm &rest,
                                  int64_t divisor) const {
   int64_t low = range(build(rest)).low;
@@ -198,7 +198,7 @@ AffineExpr IndexScope::floorDiv(AffineExpr expr, int64_t divisor) const {
     multiple.constant += floorDivInt(r.low, divisor);
     return build(multiple);
   }
-  // One division by a product instead of two in a row.
+  // One division by a product instead of two divisions.
   auto inner = dyn_cast<AffineBinaryOpExpr>(remainder);
   if (inner && remainder.getKind() == AffineExprKind::FloorDiv) {
     int64_t m = cast<AffineConstantExpr>(inner.getRHS()).getValue();
@@ -306,7 +306,7 @@ std::optional<int64_t> IndexScope::laneStride(AffineExpr expr) const {
       stride += factor;
       continue;
     }
-    // A division by a multiple of the lane count splits no aligned vector.
+    // Division by a multiple of the lane count splits no aligned vector.
     auto binary = dyn_cast<AffineBinaryOpExpr>(term);
     if (!binary || (term.getKind() != AffineExprKind::Mod &&
                     term.getKind() != AffineExprKind::FloorDiv))

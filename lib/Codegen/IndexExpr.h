@@ -1,9 +1,9 @@
 //===- IndexExpr.h - Index expressions over loops ---------------*- C++ -*-===//
 //
-// Which element of a buffer an iteration touches, as an affine expression of
-// the loops around it. MLIR's own simplification knows no ranges of loops;
-// ours does, so that reshapes cancel and a concatenation is decided at compile
-// time wherever a loop lies within one of its parts.
+// Represents the buffer element that an iteration accesses as an affine
+// expression of the enclosing loops. MLIR's own simplification does not use
+// loop ranges. This one does, so that reshapes cancel and a concatenation is
+// resolved at compile time wherever a loop lies within one of its parts.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,27 +18,27 @@
 
 namespace scalify::codegen {
 
-/// Both ends belong to the interval.
+/// A closed interval.
 struct Interval {
   int64_t low, high;
 };
 
-/// A loop, which is a dimension of index expressions.
+/// A loop, as a dimension of index expressions.
 struct LoopDim {
   Interval range;
   mlir::Value iv;
   unsigned level;
-  int64_t alignment; // the induction variable is a multiple of it
+  int64_t alignment; // divides the induction variable
 };
 
-/// A value known at run time only; a vector if its lanes differ.
+/// A value known only at run time; a vector if its lanes differ.
 struct IndexSymbol {
   Interval range;
   mlir::Value value;
   unsigned level;
 };
 
-/// A sum of products: what an expression is after flattening.
+/// A sum of products: the flattened form of an expression.
 struct LinearForm {
   llvm::SmallVector<std::pair<mlir::AffineExpr, int64_t>, 4> terms;
   int64_t constant = 0;
@@ -70,7 +70,7 @@ public:
   Index delinearise(mlir::AffineExpr linear,
                     llvm::ArrayRef<int64_t> shape) const;
 
-  /// How far apart neighbouring lanes are, if that is one number.
+  /// Returns the stride between neighbouring lanes, if it is constant.
   std::optional<int64_t> laneStride(mlir::AffineExpr expr) const;
   bool dependsOnLanes(mlir::AffineExpr expr) const;
 
@@ -79,11 +79,11 @@ public:
     return symbols[position];
   }
 
-  /// The loop whose iterations are lanes of vectors, and how many lanes.
+  /// The loop whose iterations are vector lanes, and the number of lanes.
   std::optional<unsigned> laneDim;
   int64_t lanes = 1;
 
-  /// Whether it is a multiple of the lanes in every iteration.
+  /// True if `expr` is a multiple of `lanes` in every iteration.
   bool isLaneAligned(mlir::AffineExpr expr) const;
 
 private:

@@ -1,8 +1,8 @@
-//===- KeptRows.cpp - Rows of costly values kept between passes -----------===//
+//===- KeptRows.cpp - Rows of expensive values kept between passes --------===//
 //
 // A softmax sums exponentials in one pass over a row and divides them in the
 // next. Computing them twice costs more than a row of memory that stays in the
-// first-level cache.
+// L1 cache.
 //
 //===----------------------------------------------------------------------===//
 
@@ -12,10 +12,11 @@ using namespace mlir;
 using namespace scalify;
 using namespace scalify::codegen;
 
-// Half of a small first-level cache in f32.
+// Half of a small L1 cache in f32.
 static constexpr int64_t kKeptColumns = 4096;
 
-// Ops behind the values, up to reductions, which have passes of their own.
+// Collects the ops that `roots` depend on, up to reductions, which have passes
+// of their own.
 static void collectSlice(ValueRange roots, llvm::DenseSet<Operation *> &slice) {
   SmallVector<Value> stack(roots);
   while (!stack.empty()) {
@@ -32,7 +33,7 @@ static bool isCostly(Operation &op) {
              stablehlo::TanhOp>(op);
 }
 
-// Costly values of the reductions' shape that a later pass asks for again.
+// Returns expensive values of the reductions' shape that a later pass needs.
 SmallVector<Value>
 KernelEmitter::valuesToKeep(ArrayRef<stablehlo::ReduceOp> group) {
   llvm::DenseSet<Operation *> mine, others;
@@ -60,7 +61,7 @@ KernelEmitter::valuesToKeep(ArrayRef<stablehlo::ReduceOp> group) {
   return values;
 }
 
-// Stores what has just been computed to the row's memory.
+// Stores the value just computed to the row's memory.
 void KernelEmitter::keep(Value value, const Index &index,
                          ArrayRef<int64_t> dims, ArrayRef<AffineExpr> loops,
                          ArrayRef<int64_t> extents) {
@@ -88,7 +89,7 @@ void KernelEmitter::keep(Value value, const Index &index,
     memref::StoreOp::create(b, loc, now, row.memory, column);
 }
 
-// An element of a row that an earlier pass has kept, if there is one.
+// Returns an element of a row that an earlier pass kept, if there is one.
 FailureOr<Element> KernelEmitter::kept(Value value, const Index &index) {
   auto found = keptRows.find(value);
   if (found == keptRows.end() || !found->second.isComplete)

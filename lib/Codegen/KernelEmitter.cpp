@@ -20,7 +20,7 @@ KernelEmitter::KernelEmitter(plan::KernelOp kernel, func::FuncOp function,
   levels.push_back({ret, nullptr, false, std::nullopt, 1, {}, {}});
   if (machine == Machine::GPU)
     openGrid();
-  // Which reductions each reduction waits for.
+  // The reductions that each op depends on.
   for (Operation &op : kernel.getBody().front()) {
     llvm::DenseSet<Operation *> set;
     for (Value operand : op.getOperands())
@@ -112,7 +112,7 @@ void KernelEmitter::popLoop() {
   }
   scope.laneDim = level.outerLaneDim;
   scope.lanes = level.outerLanes;
-  // What follows this loop at the outer level goes behind it.
+  // Later operations of the outer level go after this loop.
   levels.back().anchor = level.loop->getNextNode();
 }
 
@@ -159,7 +159,8 @@ Value KernelEmitter::asIndex(AffineExpr expr) {
   OpBuilder &b = at(level);
   Location loc = kernel.getLoc();
   Value result;
-  // Divided expressions are never negative, and unsigned division is cheaper.
+  // Unsigned division is cheaper. A dividend of floordiv that may be negative
+  // is first shifted above zero; a dividend of mod is never negative.
   switch (expr.getKind()) {
   case AffineExprKind::Add:
     result = arith::AddIOp::create(b, loc, lhs, rhs);
@@ -170,7 +171,7 @@ Value KernelEmitter::asIndex(AffineExpr expr) {
   case AffineExprKind::FloorDiv:
     if (int64_t low = scope.range(binary.getLHS()).low; low >= 0) {
       result = arith::DivUIOp::create(b, loc, lhs, rhs);
-    } else { // by an unsigned division above zero
+    } else { // shift the dividend above zero
       int64_t by = cast<AffineConstantExpr>(binary.getRHS()).getValue();
       int64_t times = llvm::divideCeilSigned(-low, by);
       Value up = constantIndex(times), offset = constantIndex(times * by);
@@ -256,7 +257,7 @@ Element KernelEmitter::asElement(AffineExpr expr, Type elementType) {
 // Memory
 //===----------------------------------------------------------------------===//
 
-// Lane by lane, where lanes lie apart.
+// Loads lane by lane, for lanes that are not contiguous.
 Value KernelEmitter::loadLanes(OpBuilder &b, Value memory, AffineExpr linear,
                                Type type) {
   Value lanes = asIndexVector(linear);
@@ -372,7 +373,7 @@ FailureOr<Element> KernelEmitter::compute(Value value, const Index &index) {
   if (auto constant = dyn_cast<stablehlo::ConstantOp>(op)) {
     auto splat = dyn_cast<SplatElementsAttr>(constant.getValue());
     if (!splat)
-      return op->emitOpError("in a kernel is not a splat");
+      return op->emitOpError("in a kernel must be a splat");
     OpBuilder &b = at(0);
     Type element = type.getElementType();
     Type reg = registerType(element);
@@ -430,7 +431,7 @@ FailureOr<Element> KernelEmitter::elementwise(Operation *op,
   unsigned level = 0;
   bool isVector = false;
   for (Value operand : op->getOperands()) {
-    // The predicate of a select and the ends of a clamp may be scalars.
+    // The predicate of a select and the bounds of a clamp may be scalars.
     bool isScalar = cast<RankedTensorType>(operand.getType()).getRank() == 0;
     FailureOr<Element> e = element(operand, isScalar ? Index() : index);
     if (failed(e))
@@ -452,8 +453,8 @@ FailureOr<Element> KernelEmitter::elementwise(Operation *op,
   return Element{*result, level};
 }
 
-// Counts in registers: a vector of i32 counters that LLVM keeps in one, summed
-// into the task's slots when the rows are done.
+// Counts in a vector of i32, which LLVM keeps in a register, and which is added
+// to the task's slots after the rows.
 FailureOr<Element> KernelEmitter::quantize(QuantizeOp op, const Index &index) {
   FailureOr<Element> x = element(op.getValue(), index);
   FailureOr<Element> scale = element(op.getScale(), {});
@@ -496,7 +497,7 @@ FailureOr<Element> KernelEmitter::quantize(QuantizeOp op, const Index &index) {
       return countOnGrid(level, memory, flags);
     Type i32 = builder.getI32Type();
     bool isVector = isa<VectorType>(flags.getType());
-    // Vectors and the scalar rest of a loop count in different places.
+    // Counts of scalars and of other vector widths are added to lane 0.
     Type type = VectorType::get({16}, i32);
     if (!memory) {
       OpBuilder &e = atEntry();
@@ -528,9 +529,10 @@ FailureOr<Element> KernelEmitter::quantize(QuantizeOp op, const Index &index) {
   return Element{q.code, level};
 }
 
-// Counts of iterations and of ranks are summed, so one more word holds how many
-// scales there were, above 40 bits in which the upper halves of their bits are
-// summed. The first task adds it, or the first thread of the grid.
+// Counts are summed over iterations and ranks, and so is the scale's word: the
+// bits from 40 up count the scales, the lower ones sum the upper bits of their
+// F32 patterns. Only the first task, or the first thread of the grid, adds a
+// scale.
 void KernelEmitter::addScale(Value scale, int64_t slot) {
   Location loc = kernel.getLoc();
   Value slots = function.getArguments().back(), place = constantIndex(slot);

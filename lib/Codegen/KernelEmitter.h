@@ -1,11 +1,11 @@
-//===- KernelEmitter.h - From a kernel's body to loops ----------*- C++ -*-===//
+//===- KernelEmitter.h - Emission of a kernel's body as loops ---*- C++ -*-===//
 //
 // Computes one element (or one vector of elements) of any value of a kernel's
-// body on demand: asking for an element of an add asks for the elements of its
-// operands at the same index, a transpose asks at a permuted index, a block
-// argument is a load. Each operation is placed in the outermost loop in which
-// its index is known, so that what does not vary along a row is computed once
-// a row; and each (value, index) pair is computed once in a loop.
+// body on demand: an element of an add requests the elements of its operands at
+// the same index, a transpose requests a permuted index, a block argument is a
+// load. Each operation is emitted in the outermost loop in which its index is
+// known, so that values that do not vary along a row are computed once per row.
+// Each (value, index) pair is computed once in a loop.
 //
 //===----------------------------------------------------------------------===//
 
@@ -36,37 +36,39 @@ struct Element {
   unsigned level = 0;
 };
 
-/// What a trial emission learns about the loops: the index expressions that
-/// tell apart iterations, and where a loop crosses from part to part.
+/// Records of a trial emission: the index expressions that distinguish
+/// iterations, and the values at which an index crosses from one part of a
+/// concatenation or pad to the next.
 struct AccessLog {
   llvm::SmallVector<mlir::AffineExpr> accesses;
   llvm::SmallVector<std::pair<mlir::AffineExpr, int64_t>> boundaries;
 };
 
-/// A value cast to a narrow format: its code, and what is counted of it.
+/// A value cast to a narrow format: its code, and the flags to count.
 struct QuantizeResult {
   static constexpr size_t kNumCounts = 5;
-  /// What is counted, and the scale it was cast by.
+  /// The counts, and the scale of the cast.
   static constexpr size_t kNumWords = kNumCounts + 1;
-  /// How the runtime reads the word of a scale (loader/Program.h has them too).
+  /// Encoding of the scale's word; loader/Program.h repeats these constants.
   static constexpr int64_t kScaleShift = 15, kOneScale = int64_t(1) << 40;
   mlir::Value code;
-  /// i1: rounded beyond the largest finite value; not zero and became zero;
-  /// zero; NaN; at least a sixteenth of the largest, NaN too.
+  /// i1: rounds beyond the largest finite value; is not zero and becomes zero;
+  /// zero; NaN; at least a sixteenth of the largest finite value, or NaN.
   mlir::Value saturated, flushed, isZero, isNaN, isTop;
   std::array<mlir::Value, kNumCounts> counts() const {
     return {saturated, flushed, isZero, isNaN, isTop};
   }
 };
 
-/// For whom kernels are written.
+/// The machine that kernels are emitted for.
 enum class Machine { CPU, GPU };
 
-/// Whose iterations the iterations of a loop are, on a GPU: every thread's,
-/// one thread's of the block, one block's, one thread's of the grid.
+/// How a GPU distributes a loop's iterations: not at all (every thread runs
+/// them), over the threads of a block, over the blocks, over the threads of the
+/// grid.
 enum class Spread { None, Threads, Blocks, Grid };
 
-/// On a GPU: where this thread is.
+/// On a GPU: the position of this thread.
 struct Grid {
   mlir::Value thread, threads, block, blocks;
 };
@@ -81,32 +83,33 @@ public:
   static int64_t lanesOf(plan::KernelOp kernel, Machine machine);
 
   //===--- loops (KernelEmitter.cpp) -------------------------------------===//
-  /// Opens a loop at the current innermost place and makes it innermost.
+  /// Opens a loop inside the current innermost one and makes it innermost.
   mlir::AffineExpr pushLoop(mlir::Value lower, mlir::Value upper,
                             Interval range, int64_t step, bool isLanes,
                             Spread spread = Spread::None);
   mlir::AffineExpr pushLoop(int64_t lower, int64_t upper, int64_t step = 1,
                             bool isLanes = false, Spread spread = Spread::None);
-  /// One iteration, whose place in the range is computed; none where that may
-  /// be behind the range and is.
+  /// Opens a single iteration, at the computed index `lower` of `range`. With
+  /// `mayBeBehind` it does not run if `lower` is past the end of the range.
   mlir::AffineExpr pushOne(mlir::AffineExpr lower, Interval range,
                            int64_t lanes, bool mayBeBehind = false);
   void popLoop();
   unsigned innermost() const { return levels.size() - 1; }
-  /// Runs `body` with the loops below `level` out of sight.
+  /// Runs `body` with the loops below `level` hidden.
   mlir::LogicalResult atLevel(unsigned level,
                               llvm::function_ref<mlir::LogicalResult()> body);
 
   //===--- the grid of a GPU (EmitGrid.cpp) ------------------------------===//
-  /// Whether the threads of a block have iterations of their own at a level.
+  /// True if the iterations at `level` are distributed over threads.
   bool isSpread(unsigned level) const { return levels[level].isSpread; }
-  /// Of a value that each thread has a part of, the whole; in every thread.
+  /// Reduces the partial values of a block's threads; all threads get the
+  /// result.
   mlir::Value acrossThreads(unsigned level, mlir::vector::CombiningKind kind,
                             mlir::Value part);
   void waitForThreads(unsigned level);
-  /// A place where each value is written once, though all threads compute it.
+  /// Returns a builder at which one thread stores a value that all compute.
   mlir::OpBuilder &atStore(unsigned level);
-  /// i1: counts what this thread computes at a level.
+  /// Returns an i1 that is true in the thread that counts values of `level`.
   mlir::Value isCounted(unsigned level);
 
   //===--- elements (KernelEmitter.cpp) ----------------------------------===//
@@ -116,7 +119,7 @@ public:
   mlir::FailureOr<Element> load(unsigned argument, mlir::AffineExpr linear,
                                 mlir::Type elementType);
   mlir::LogicalResult finish();
-  /// Fails where an element is read after another one was written over it
+  /// Fails if an element is read after another element overwrote it
   /// (CheckInPlace.cpp).
   mlir::LogicalResult checkInPlace();
 
@@ -129,13 +132,13 @@ public:
   mlir::Type vectorOf(mlir::Type scalar) const;
   mlir::Value constantIndex(int64_t value);
 
-  //===--- tiles in the memory of a block (EmitTiles.cpp) ----------------===//
-  /// A value whose elements of the tile at hand lie in the block's memory.
+  //===--- tiles in shared memory (EmitTiles.cpp) ------------------------===//
+  /// A value whose current tile is in shared memory.
   struct StagedTile {
     mlir::Value memory;
-    mlir::AffineExpr linear; // which element of the value the loops stand for
-    mlir::AffineExpr place;  // where it lies
-    int64_t rowLength;       // lanes lie in different rows
+    mlir::AffineExpr linear; // the loops' element of the value
+    mlir::AffineExpr place;  // its index in the tile
+    int64_t rowLength;       // the stride between lanes
     unsigned level;
   };
   void stage(mlir::Value value, const StagedTile &tile);
@@ -144,13 +147,13 @@ public:
                                   mlir::Type type);
 
   //===--- scatter and reductions ----------------------------------------===//
-  /// Returns how many blocks of a grid have something to do.
+  /// Returns the number of blocks of a grid that have work.
   mlir::FailureOr<int64_t> emitScatter(stablehlo::ScatterOp op);
   mlir::FailureOr<Element> elementOfReduce(stablehlo::ReduceOp op,
                                            unsigned result, const Index &index);
-  /// Reductions of whole rows, on a GPU, whose elements the pass over the
-  /// outputs takes along: opened at the level of a row, which is `row`, added
-  /// to where the outputs are computed, and closed at the level of the row.
+  /// Row reductions, on a GPU, whose inputs are computed in the pass over the
+  /// outputs. They are opened and closed at the level of the row (`row`), and
+  /// accumulated where the outputs are computed.
   mlir::LogicalResult openRowReductions(llvm::ArrayRef<stablehlo::ReduceOp> ops,
                                         mlir::AffineExpr row);
   mlir::LogicalResult addToRowReductions(mlir::AffineExpr column);
@@ -162,14 +165,14 @@ public:
   mlir::func::FuncOp function;
   /// Null on a CPU.
   std::optional<Grid> grid;
-  /// Lanes of a vector: of elements, and of sums along memory.
+  /// Vector lanes of elements, and of sums along the innermost dimension.
   int64_t maxLanes, maxSumLanes;
-  /// Which pass over the data this is; a reduction, or null for the outputs.
+  /// The current pass over the data: a reduction, or null for the outputs.
   mlir::Operation *pass = nullptr;
 
 private:
   struct Level {
-    mlir::Operation *anchor; // operations of this level go before it
+    mlir::Operation *anchor; // operations of this level precede it
     mlir::Operation *loop;
     bool isSpread;
     std::optional<unsigned> outerLaneDim;
@@ -199,7 +202,7 @@ private:
                                          const Index &index);
   mlir::FailureOr<mlir::AffineExpr>
   startIndex(mlir::Value value, const Index &index, int64_t limit);
-  /// True, false or, if not known at compile time, an i1 element.
+  /// Whether `expr` is in [low, high), or none if only run time can tell.
   std::optional<bool> within(mlir::AffineExpr expr, int64_t low, int64_t high);
   Element withinAtRunTime(mlir::AffineExpr expr, int64_t low, int64_t high);
   mlir::AffineExpr clampExpr(mlir::AffineExpr expr, int64_t low, int64_t high);
@@ -218,7 +221,7 @@ private:
   void addScale(mlir::Value scale, int64_t slot);
   std::pair<mlir::Value, mlir::Value>
   spreadOver(Spread spread, mlir::Value lower, int64_t step);
-  /// In bytes, of a vector in memory; null where it is not known.
+  /// Returns the alignment of a vector in memory in bytes, null if unknown.
   mlir::IntegerAttr vectorAlignment(mlir::AffineExpr linear, mlir::Type stored);
   struct ReduceGroup;
   struct RowReduction;
@@ -240,12 +243,12 @@ private:
   void remember(const Key &key, Element element);
   void notePlace(unsigned buffer, mlir::AffineExpr linear, mlir::Operation *op);
 
-  /// A row of a value that costs much, kept from the pass that computed it.
+  /// A row of an expensive value, kept from the pass that computed it.
   struct KeptRow {
     mlir::Value memory;
-    llvm::SmallVector<int64_t> dims; // those that walk the row, in order
+    llvm::SmallVector<int64_t> dims; // dimensions along the row, in order
     llvm::SmallVector<int64_t> extents;
-    Index row; // index of the others
+    Index row; // index of the other dimensions
     bool isComplete = false;
   };
 
@@ -263,12 +266,12 @@ private:
   std::map<Key, Element> elements;
   llvm::DenseMap<mlir::AffineExpr, mlir::Value> indices;
   llvm::DenseMap<mlir::AffineExpr, mlir::Value> indexVectors;
-  /// Where a cast counts; only the first pass over the data that meets it does.
+  /// Counters of a cast. Only the first pass that computes the cast counts.
   struct CastCounters {
     mlir::Operation *pass = nullptr;
-    /// A place for each of QuantizeResult's counts.
+    /// The counter of each of QuantizeResult's counts.
     std::array<mlir::Value, QuantizeResult::kNumCounts> places;
-    /// Where the task has one scale for all of the cast.
+    /// Set if the task has one scale for the whole cast.
     mlir::Value scale;
   };
   llvm::DenseMap<mlir::Operation *, CastCounters> quantizeCounters;
@@ -278,14 +281,14 @@ private:
       reduceDependencies;
 };
 
-/// The type a value of element type `type` has in registers: narrow floats
+/// Returns the type that elements of `type` have in registers: narrow floats
 /// are computed in f32, FP8 is kept as its code, integers are signless.
 mlir::Type registerType(mlir::Type type);
 
-/// The type of one element in memory.
+/// Returns the type of one element in memory.
 mlir::Type storageType(mlir::Type type);
 
-/// Result of an elementwise op (EmitElementwise.cpp); operands are registers,
+/// Emits an elementwise op (EmitElementwise.cpp). Operands are in registers,
 /// all scalars or all vectors.
 mlir::FailureOr<mlir::Value> emitElementwise(mlir::OpBuilder &b,
                                              mlir::Operation *op,
@@ -295,11 +298,11 @@ mlir::FailureOr<mlir::Value> emitElementwise(mlir::OpBuilder &b,
 mlir::Value emitConvert(mlir::OpBuilder &b, mlir::Location loc,
                         mlir::Value value, mlir::Type from, mlir::Type to,
                         Machine machine);
-/// The number that an integer of element type `element` stands for, as an
-/// index. Of ui64 numbers from 2^63 on it is to be read as unsigned.
+/// Converts an integer of element type `element` to an index. An index from a
+/// ui64 of 2^63 or more must be read as unsigned.
 mlir::Value toIndex(mlir::OpBuilder &b, mlir::Location loc, mlir::Value value,
                     mlir::Type element);
-/// `element`, or a vector of it if `type` is one.
+/// Returns `element`, or a vector of it if `type` is a vector.
 mlir::Type withElement(mlir::Type type, mlir::Type element);
 mlir::Value constantLike(mlir::OpBuilder &b, mlir::Location loc,
                          mlir::Type type, double value);
@@ -318,14 +321,14 @@ mlir::Value encodeFloat8(mlir::OpBuilder &b, mlir::Location loc,
                          Machine machine);
 mlir::Value decodeFloat8(mlir::OpBuilder &b, mlir::Location loc,
                          mlir::Value code, mlir::Type type, Machine machine);
-/// A saturating cast to FP8, F16 or BF16; the code is what a register holds.
+/// Saturating cast to FP8, F16 or BF16; the code is the value in a register.
 QuantizeResult quantizeNarrow(mlir::OpBuilder &b, mlir::Location loc,
                               mlir::Value scaled, mlir::Type type,
                               Machine machine);
 mlir::Value decodeNarrow(mlir::OpBuilder &b, mlir::Location loc,
                          mlir::Value code, mlir::Type type, Machine machine);
 
-/// Kinds of reduction whose lanes can be combined in any order.
+/// Kinds of reduction. Lanes combine in any order, except for General.
 enum class ReduceKind { Add, Mul, Max, Min, And, Or, Xor, General };
 ReduceKind reduceKind(stablehlo::ReduceOp op);
 

@@ -1,13 +1,14 @@
 //===- KernelSchedule.cpp - The loop nest of a kernel ---------------------===//
 //
-// The iteration space is the shape of the outputs, cut finely enough that every
-// reshape in the body falls on a loop. A trial emission records the accesses;
-// neighbouring loops that no access tells apart become one, and the innermost
-// loop is cut where a concatenation or a pad changes from part to part. The
-// innermost loop runs on vectors, the outermost one over the task's rows.
+// The iteration space is the shape of the outputs, split finely enough that
+// every reshape in the body falls on a loop. A trial emission records the
+// accesses. Neighbouring loops that no access distinguishes are merged, and the
+// innermost loop is split where a concatenation or a pad crosses from part to
+// part. The innermost loop is vectorised; the outermost one runs over the
+// task's rows.
 //
-// Outputs with fewer elements than the largest (sums of rows, with the rows
-// themselves written by the same kernel) are stored once a row.
+// Outputs with fewer elements than the largest (sums of rows, in a kernel that
+// also writes the rows) are stored once per row.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,10 +24,10 @@ using namespace mlir;
 using namespace scalify;
 using namespace scalify::codegen;
 
-// Work of one task: large enough to hide its start, small enough to balance.
+// Elements per task: enough to hide its start-up, few enough to balance.
 static constexpr int64_t kTaskElements = 16384;
 static constexpr int64_t kEnoughRows = 64;
-// Of a block on a GPU: four warps hide the latency of a row's loads.
+// Threads per block on a GPU: four warps hide the latency of a row's loads.
 static constexpr int64_t kMostThreads = 256, kWarp = 32;
 
 namespace {
@@ -37,7 +38,7 @@ struct Space {
   bool hasRows = false;  // rows are read as a whole before they are written
   bool hasLanes = true;  // innermost loop runs on vectors
   int64_t lanes = 1;
-  SmallVector<int64_t> cuts; // of the innermost loop
+  SmallVector<int64_t> cuts; // where the innermost loop is split
 
   int64_t size() const {
     int64_t n = 1;
@@ -56,7 +57,8 @@ static RankedTensorType tensorType(Value value) {
 // Choice of the space
 //===----------------------------------------------------------------------===//
 
-// Adds the places where `shape` ends a row, if they fit those already there.
+// Adds the row ends of `shape` if each divides, or is a multiple of, all
+// others.
 static void addBoundaries(SmallVectorImpl<int64_t> &boundaries,
                           ArrayRef<int64_t> shape, int64_t factor) {
   SmallVector<int64_t> fresh;
@@ -85,7 +87,7 @@ static FailureOr<Space> chooseSpace(plan::KernelOp kernel, Machine machine) {
   for (Value output : yield->getOperands()) {
     int64_t n = tensorType(output).getNumElements();
     if ((n != large && n != small) || small == 0 || large % small != 0)
-      return kernel.emitOpError("has outputs of sizes that share no rows");
+      return kernel.emitOpError("has outputs whose sizes share no rows");
   }
   Space space;
   space.lanes = KernelEmitter::lanesOf(kernel, machine);
@@ -113,7 +115,8 @@ static FailureOr<Space> chooseSpace(plan::KernelOp kernel, Machine machine) {
     if (space.hasRows && boundaries[i + 1] >= rowLength)
       space.rowRank = space.extents.size();
   }
-  // Sums along memory go element by element, sums across it in lanes.
+  // Sums along the innermost dimension are computed one result at a time, other
+  // sums in lanes.
   for (auto reduce : body.getOps<stablehlo::ReduceOp>()) {
     RankedTensorType type = tensorType(reduce.getInputs()[0]);
     if (type.getNumElements() <= large || type.getRank() == 0)
@@ -127,7 +130,7 @@ static FailureOr<Space> chooseSpace(plan::KernelOp kernel, Machine machine) {
   return space;
 }
 
-// Two neighbouring loops are one if every access moves through them as if.
+// True if every access walks loops i and i + 1 like a single loop.
 static bool canMerge(const IndexScope &scope, const AccessLog &log,
                      ArrayRef<int64_t> extents, size_t i,
                      MLIRContext *context) {
@@ -182,20 +185,20 @@ private:
   const Space &space;
   Operation *yield;
   SmallVector<AffineExpr> loops;
-  /// The first of the loops that a block's threads share.
+  /// The first loop that is distributed over a block's threads.
   size_t shared = 0;
-  /// Reductions of rows are added to where the outputs are computed.
+  /// Row reductions accumulate where the outputs are computed.
   bool fusesReductions = false;
 };
 } // namespace
 
-// Stores every output of one kind at the index that the loops stand for.
+// Stores the small or the large outputs at the current index.
 LogicalResult NestEmitter::storeOutputs(bool wantSmall) {
   size_t rank = wantSmall ? space.rowRank : space.extents.size();
   AffineExpr linear =
       e.scope.linearise(ArrayRef(loops).take_front(rank),
                         ArrayRef(space.extents).take_front(rank));
-  // All loads before the first store: an output may lie where an input was.
+  // All loads precede the first store: an output may alias an input.
   SmallVector<std::pair<unsigned, Element>> values;
   for (auto [i, output] : llvm::enumerate(yield->getOperands())) {
     if (isSmall(output) != wantSmall)
@@ -220,7 +223,7 @@ LogicalResult NestEmitter::storeOutputs(bool wantSmall) {
   return success();
 }
 
-// All loops scalar, to see the accesses.
+// Emits scalar loops only, to record the accesses.
 LogicalResult NestEmitter::emitTrial() {
   for (size_t i = 0; i < space.extents.size(); ++i) {
     if (space.hasSmall && i == space.rowRank && failed(storeOutputs(true)))
@@ -238,7 +241,7 @@ Value NestEmitter::bound(Value a, Value b, bool isMax) {
   return arith::MinSIOp::create(at, loc, a, b);
 }
 
-// One loop over everything: the rows are vectors.
+// Emits a single loop over all elements; its rows are vectors.
 LogicalResult NestEmitter::emitFlat(KernelRows &rows) {
   int64_t n = space.extents[0], lanes = space.lanes;
   while (lanes > n)
@@ -268,7 +271,8 @@ LogicalResult NestEmitter::emitFlat(KernelRows &rows) {
               {whole, n - 1}, 1);
 }
 
-// One loop over everything, of which each thread of the grid has vectors.
+// Emits a single loop over all elements. The threads of the grid share its
+// vectors.
 LogicalResult NestEmitter::emitFlatOnGrid(KernelRows &rows) {
   int64_t n = space.extents[0], lanes = space.lanes;
   while (lanes > n)
@@ -287,7 +291,7 @@ LogicalResult NestEmitter::emitFlatOnGrid(KernelRows &rows) {
   return failure(failed(part(0, whole, lanes)) || failed(part(whole, n, 1)));
 }
 
-/// The rows of this task, or of this block.
+/// Opens the loop over the rows of this task, or of this block.
 AffineExpr NestEmitter::pushRows(int64_t count) {
   if (e.grid)
     return e.pushLoop(0, count, 1, false, Spread::Blocks);
@@ -297,8 +301,8 @@ AffineExpr NestEmitter::pushRows(int64_t count) {
                     false);
 }
 
-/// Whether all reductions are of whole rows, of which no large output needs
-/// one: a GPU keeps no row, and would compute it a second time.
+/// True if all reductions are over whole rows and no large output depends on
+/// one. A GPU keeps no row, and would compute it a second time.
 bool NestEmitter::canFuseReductions() const {
   if (!e.grid || !space.hasSmall || !space.hasLanes || shared != space.rowRank)
     return false;
@@ -331,8 +335,9 @@ bool NestEmitter::canFuseReductions() const {
          llvm::none_of(valuesBehind(small, isReduction), isRead);
 }
 
-/// The loops within a row, or without rows all loops, which the whole grid
-/// shares then; the innermost alone where a reduction is of one of them.
+/// Returns the first loop that threads share. With rows, a block shares the
+/// loops within a row; without rows, the grid shares all loops. If a
+/// reduction's result varies along these, only the innermost loop is shared.
 size_t NestEmitter::chooseShared(size_t limit) const {
   size_t innermost = space.extents.size() - 1;
   size_t first = space.hasRows ? std::min(innermost, limit) : 0;
@@ -345,7 +350,7 @@ size_t NestEmitter::chooseShared(size_t limit) const {
   return first;
 }
 
-/// As many as have a vector of the longest loop that they share.
+/// Returns as many threads as the longest shared loop has vectors.
 int64_t NestEmitter::chooseThreads() const {
   int64_t longest = 1;
   if (space.hasLanes)
@@ -360,8 +365,8 @@ int64_t NestEmitter::chooseThreads() const {
                              kMostThreads);
 }
 
-/// One loop of the threads over the vectors of a part of the innermost loop and
-/// over all loops around it that they share.
+/// Emits one loop, shared by the threads, over the vectors of a part of the
+/// innermost loop and over the other shared loops around it.
 LogicalResult NestEmitter::emitShared(int64_t low, int64_t high, int64_t step) {
   ArrayRef<int64_t> around =
       ArrayRef(space.extents).drop_front(shared).drop_back();
@@ -420,7 +425,7 @@ FailureOr<KernelRows> NestEmitter::emit() {
       return failure();
     return rows;
   }
-  // The rows of the task: as few leading loops as give enough of them.
+  // Rows of the task: as few leading loops as give enough rows.
   size_t scalarLoops = rank - (space.hasLanes && rank > 0);
   size_t limit = space.hasRows ? space.rowRank : scalarLoops;
   shared = scalarLoops;
@@ -443,8 +448,8 @@ FailureOr<KernelRows> NestEmitter::emit() {
   size_t rowRank = limit;
   while (loops.size() < rowRank)
     loops.push_back(e.pushLoop(0, space.extents[loops.size()]));
-  // Small outputs first: once the columns are stored, an input that shares
-  // their memory is gone.
+  // Small outputs first: storing the columns overwrites an input that shares
+  // their memory.
   fusesReductions = leading > 0 && canFuseReductions();
   AffineExpr row = e.scope.linearise(
       loops, ArrayRef(space.extents).take_front(loops.size()));
@@ -526,7 +531,7 @@ FailureOr<KernelRows> scalify::codegen::emitKernel(plan::KernelOp kernel,
   {
     AccessLog log;
     OwningOpRef<func::FuncOp> trial = function.clone();
-    // What it learns of indices is the same on every machine.
+    // The trial learns only indices, which are equal on every machine.
     KernelEmitter emitter(kernel, *trial, Machine::CPU);
     emitter.log = &log;
     NestEmitter nest(emitter, *space);
@@ -543,12 +548,12 @@ FailureOr<KernelRows> scalify::codegen::emitKernel(plan::KernelOp kernel,
           space->cuts.push_back(cut);
       }
       llvm::sort(space->cuts);
-      // Very many parts are better told apart at run time.
+      // Many parts are better distinguished at run time.
       if (space->cuts.size() > 8)
         space->cuts.clear();
     }
-    // Expressions name the trial's loops by position, so merging goes from
-    // the inside out: positions to the left stay as they are.
+    // Expressions refer to the trial's loops by position. Merging from the
+    // inside out keeps the positions to the left.
     const SmallVector<int64_t> original(space->extents);
     for (int64_t i = int64_t(original.size()) - 2; i >= 0; --i) {
       if (space->hasRows && size_t(i) + 1 == space->rowRank)

@@ -11,22 +11,22 @@
 
 namespace scalify::codegen {
 
-/// How the outermost loop may be cut into tasks.
+/// How tasks may split the outermost loop.
 struct KernelRows {
-  /// On a GPU: how many blocks have something to do.
+  /// On a GPU: the number of blocks that have work.
   int64_t rows = 1;
   int64_t grain = 1;
-  /// Of a block on a GPU.
+  /// On a GPU: the threads of a block.
   int64_t threads = 1;
 };
 
 /// Fills `function` (flat memrefs of the reads and writes, lo, hi, counters)
-/// with the loops that compute rows [lo, hi) of `kernel`; on a GPU, with what
-/// one thread of the grid does of all rows.
+/// with the loops that compute rows [lo, hi) of `kernel`; on a GPU, with the
+/// work of one thread of the grid.
 mlir::FailureOr<KernelRows>
 emitKernel(plan::KernelOp kernel, mlir::func::FuncOp function, Machine machine);
 
-/// Type of the function of a kernel, before it is made a C function.
+/// Returns the type of a kernel's function, before it gets a C entry point.
 mlir::FunctionType kernelFunctionType(plan::KernelOp kernel);
 
 } // namespace scalify::codegen

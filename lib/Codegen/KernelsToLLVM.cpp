@@ -1,4 +1,4 @@
-//===- KernelsToLLVM.cpp - Kernel functions in the LLVM dialect -----------===//
+//===- KernelsToLLVM.cpp - Lowering of kernel functions to LLVM -----------===//
 
 #include "GuardConversions.h"
 
@@ -125,7 +125,7 @@ void KernelsToLLVMPass::runOnOperation() {
     if (found != signatures.end())
       addEntry(function, found->second.shared, found->second.buffers);
   }
-  // A half-lowered op would be dropped or miscompiled later on.
+  // A partially lowered op would be dropped or miscompiled later on.
   WalkResult walk = module.walk([&](Operation *op) {
     if (op == module || isa_and_nonnull<LLVM::LLVMDialect>(op->getDialect()))
       return WalkResult::advance();

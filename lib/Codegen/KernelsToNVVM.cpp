@@ -1,4 +1,4 @@
-//===- KernelsToNVVM.cpp - A GPU's kernel functions in the NVVM dialect ---===//
+//===- KernelsToNVVM.cpp - Lowering of GPU kernel functions to NVVM -------===//
 
 #include "GuardConversions.h"
 
@@ -74,8 +74,8 @@ void KernelsToNVVMPass::getDependentDialects(DialectRegistry &registry) const {
   pm.getDependentDialects(registry);
 }
 
-// Memory of a block is an attribute of the kernel. Vectors of 16 bytes go
-// there.
+// Shared memory is a workgroup attribution of the kernel, aligned for vectors
+// of 16 bytes.
 static void moveToWorkgroup(Block &body, gpu::GPUFuncOp kernel) {
   auto shared = static_cast<unsigned>(NVVM::NVVMMemorySpace::Shared);
   for (auto memory :
@@ -92,7 +92,8 @@ static void moveToWorkgroup(Block &body, gpu::GPUFuncOp kernel) {
   }
 }
 
-/// The same body as a kernel; lo and hi, which a grid has no need of, go.
+/// Moves the body to a gpu.func kernel without lo and hi, which grids do not
+/// need.
 static gpu::GPUFuncOp outline(func::FuncOp function, OpBuilder &b) {
   Block &body = function.getBody().front();
   unsigned count = body.getNumArguments();
@@ -118,15 +119,16 @@ static gpu::GPUFuncOp outline(func::FuncOp function, OpBuilder &b) {
   return kernel;
 }
 
-// What threads agree on becomes shuffles within warps and one step between.
+// Expands reductions across threads to shuffles within warps and one step
+// between warps.
 LogicalResult KernelsToNVVMPass::expandReductions(gpu::GPUModuleOp kernels) {
   RewritePatternSet patterns(&getContext());
   populateGpuRewritePatterns(patterns);
   return applyPatternsGreedily(kernels, std::move(patterns));
 }
 
-// As MLIR's pass of this kind, but that square roots, roundings and products
-// with sums are instructions: it would call NVIDIA's library for them.
+// Like MLIR's pass of this kind, except that square roots, roundings and fused
+// multiply-adds are instructions: MLIR calls NVIDIA's library for them.
 LogicalResult KernelsToNVVMPass::convert(gpu::GPUModuleOp kernels) {
   MLIRContext *context = &getContext();
   LowerToLLVMOptions options(context);
@@ -149,8 +151,9 @@ LogicalResult KernelsToNVVMPass::convert(gpu::GPUModuleOp kernels) {
   return applyPartialConversion(kernels, target, std::move(patterns));
 }
 
-// Left alone, ptxas spills to fit more blocks into a multiprocessor. Told how
-// many must fit, it gives threads what they need, up to 128 registers here.
+// By default ptxas spills to fit more blocks into a multiprocessor. Given the
+// number of blocks that must fit, it gives threads the registers that they
+// need, up to 128 here.
 static void boundRegisters(gpu::GPUModuleOp kernels) {
   constexpr int32_t kThreads = 512, kMostBlocks = 32;
   for (auto kernel : kernels.getOps<LLVM::LLVMFuncOp>()) {
@@ -186,7 +189,7 @@ void KernelsToNVVMPass::runOnOperation() {
     return signalPassFailure();
   codegen::guardConversions(kernels);
   boundRegisters(kernels);
-  // A half-lowered op would be dropped or miscompiled later on.
+  // A partially lowered op would be dropped or miscompiled later on.
   WalkResult walk = kernels.walk([&](Operation *op) {
     if (op == kernels ||
         isa_and_nonnull<LLVM::LLVMDialect, NVVM::NVVMDialect>(op->getDialect()))

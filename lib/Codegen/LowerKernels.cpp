@@ -37,8 +37,8 @@ private:
 };
 } // namespace
 
-// Two kernels share a function if this text is the same: the body, and which
-// outputs lie in the memory of which inputs.
+// Returns the key of a kernel's function, which kernels with equal keys share:
+// the body, and which outputs alias which inputs.
 static std::string keyOf(plan::KernelOp kernel) {
   std::string key;
   llvm::raw_string_ostream os(key);
@@ -70,7 +70,7 @@ LogicalResult LowerKernelsPass::lower(plan::KernelOp kernel) {
       function.erase();
       return kernel.emitOpError("could not be lowered");
     }
-    // Outputs that share memory with an input cannot be promised apart.
+    // Outputs that alias an input must not be noalias.
     if (kernel.getInplace())
       function->setAttr(
           "plan.inplace",

@@ -1,4 +1,4 @@
-//===- MachineCode.cpp - What LLVM's code generators share ----------------===//
+//===- MachineCode.cpp - Helpers for LLVM code generators -----------------===//
 
 #include "scalify/Codegen/MachineCode.h"
 

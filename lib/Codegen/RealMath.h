@@ -1,8 +1,8 @@
-//===- RealMath.h - Math functions out of arithmetic ------------*- C++ -*-===//
+//===- RealMath.h - Math functions built from arithmetic --------*- C++ -*-===//
 //
-// Each builds a function of scalars or vectors, with IEEE 754's results at
-// zeros, infinities and NaN, and within a few units of the last place
-// elsewhere. No kernel calls a library.
+// Each function builds its op for scalars or vectors. Results follow IEEE 754
+// at zeros, infinities and NaN, and are within a few units in the last place
+// elsewhere. Kernels call no library.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,20 +15,20 @@
 
 namespace scalify::codegen {
 
-/// Arithmetic on values of the shape of a type's.
+/// Builds arithmetic on scalars, or on vectors of the shape of `type`.
 struct Real {
   mlir::OpBuilder &b;
   mlir::Location loc;
-  mlir::Type type;   // of the function: F32 or F64, or a vector of one
-  mlir::Type number; // that it is computed in
+  mlir::Type type;   // of operands and result: F32 or F64, or vectors
+  mlir::Type number; // of the computation
   using F = mlir::arith::CmpFPredicate;
 
-  /// In F64, of either type.
+  /// Computes a function of either type in F64.
   static Real wide(mlir::OpBuilder &b, mlir::Location loc, mlir::Type type) {
     return {b, loc, type, withElement(type, b.getF64Type())};
   }
   bool isNarrow() const { return mlir::getElementTypeOrSelf(type).isF32(); }
-  /// Integers of a number's width.
+  /// Integers of the width of `number`.
   mlir::Type word() const {
     unsigned width = mlir::getElementTypeOrSelf(number).getIntOrFloatBitWidth();
     return withElement(type, b.getIntegerType(width));
@@ -83,7 +83,7 @@ struct Real {
     return make<mlir::arith::XOrIOp>(
         p, constantLike(b, loc, p.getType(), int64_t(1)));
   }
-  /// Of scalars or of all lanes: whether one of them is true.
+  /// True if the scalar, or any lane, is true.
   mlir::Value any(mlir::Value p);
   mlir::Value bits(mlir::Value x) {
     return make<mlir::arith::BitcastOp>(word(), x);
@@ -94,9 +94,10 @@ struct Real {
 
   /// Sum of coefficients[i] * x^i, lowest power first.
   mlir::Value polynomial(mlir::Value x, llvm::ArrayRef<double> coefficients);
-  /// 2^k for whole k that are exponents of normal numbers.
+  /// Returns 2^k, for integral k that are exponents of normal numbers.
   mlir::Value powerOfTwo(mlir::Value k);
-  /// Whole numbers up to a quarter of those that a number holds.
+  /// Converts integers up to a quarter of the range that `number` holds
+  /// exactly.
   mlir::Value toReal(mlir::Value integer);
 };
 
@@ -112,10 +113,10 @@ mlir::Value logarithmPlusOne(Real &d, mlir::Value x);
 mlir::Value power(Real &d, mlir::Value x, mlir::Value y);
 mlir::Value cubeRoot(Real &d, mlir::Value x);
 mlir::Value arcTangent(Real &d, mlir::Value y, mlir::Value x);
-/// Of a division truncated towards zero; exact.
+/// Remainder of a division truncated towards zero; exact.
 mlir::Value remainder(Real &d, mlir::Value x, mlir::Value y);
 
-// In F32 (SingleMath.cpp): those that large tensors need.
+// In F32 (SingleMath.cpp): the functions that large tensors need.
 mlir::Value exponential32(Real &d, mlir::Value x);
 mlir::Value logarithm32(Real &d, mlir::Value x);
 

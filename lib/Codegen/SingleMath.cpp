@@ -1,7 +1,7 @@
 //===- SingleMath.cpp - Exponentials and logarithms in F32 ----------------===//
 //
-// MLIR's own flush what is subnormal. These have their series' length and fewer
-// comparisons.
+// MLIR's approximations flush subnormal numbers. These functions have series of
+// the same length and fewer comparisons.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,7 +26,7 @@ Value Real::polynomial(Value x, ArrayRef<double> coefficients) {
   return sum;
 }
 
-/// Added to this a whole number is in the last bits of the sum.
+/// Adding this constant leaves a whole number in the last bits of the sum.
 static double wholeOf(Type number) {
   return getElementTypeOrSelf(number).isF64() ? 0x1.8p52 : 0x1.8p23;
 }
@@ -43,12 +43,12 @@ Value Real::toReal(Value integer) {
   return sub(fromBits(sum), whole);
 }
 
-// log 2 in two parts: 15 bits, whose product with an exponent is exact, and the
-// rest.
+// log 2 in two parts. The high part has 15 bits, so that its product with an
+// exponent is exact.
 static constexpr double kLog2High = 0x1.62e4p-1, kLog2Low = 0x1.7f7d1cp-20;
 
 Value codegen::exponential32(Real &d, Value x) {
-  // Beyond, it is 0 or infinite.
+  // Outside these limits the result is 0 or infinite.
   x = d.select(d.is(F::OLT, x, -105.0), d.c(-105.0), x);
   x = d.select(d.is(F::OGT, x, 90.0), d.c(90.0), x);
   Value k = d.nearest(d.mul(x, d.c(0x1.715476p+0)));
@@ -58,7 +58,7 @@ Value codegen::exponential32(Real &d, Value x) {
   Value tail = d.polynomial(
       r, {0.49999994f, 0.16666521f, 0.04166839f, 0.0083687175f, 0.0013814596f});
   Value series = d.fma(d.mul(r, r), tail, r);
-  // In two steps: 2^128 is no number, and a subnormal one is rounded once.
+  // In two steps, since 2^128 overflows; a subnormal result is rounded once.
   Value half = d.floor(d.mul(k, d.c(0.5)));
   Value scale = d.powerOfTwo(half);
   return d.mul(d.fma(series, scale, scale), d.powerOfTwo(d.sub(k, half)));
@@ -83,7 +83,7 @@ Value codegen::logarithm32(Real &d, Value x) {
   Value low = d.fma(d.mul(f2, f), tail, d.mul(k, d.c(kLog2Low)));
   Value found = d.add(d.fma(f2, d.c(-0.5), low), f);
   found = d.fma(k, d.c(kLog2High), found);
-  // Of what is no positive finite number.
+  // Results for operands that are not positive and finite.
   found = d.select(d.is(F::OLT, x, INFINITY), found, x);
   found = d.select(d.is(F::OLT, x, 0.0), d.c(NAN), found);
   return d.select(d.is(F::OEQ, x, 0.0), d.c(-INFINITY), found);

@@ -1,10 +1,10 @@
-//===- Trigonometry.cpp - Sines, cosines, tangents and their inverse ------===//
+//===- Trigonometry.cpp - Sines, cosines, tangents, arctangents -----------===//
 //
-// An angle is a number of quarter turns and a rest. Up to some millions of them
-// pi/2 in three parts leaves the rest to the last bit; beyond, the bits of 2/pi
-// that count for the angle's exponent are multiplied as integers, and whole
-// turns fall off at the top (Payne and Hanek, "Radian reduction for
-// trigonometric functions", 1983). That is rare, and in a branch.
+// An angle is a number of quarter turns and a rest. For |x| up to 2^20, pi/2 in
+// three parts gives the rest to the last bit. Beyond, the bits of 2/pi that
+// matter for the angle's exponent are multiplied as integers, and whole turns
+// overflow at the top (Payne and Hanek, "Radian reduction for trigonometric
+// functions", 1983). Large angles are rare, so this is in a branch.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,12 +18,12 @@ using namespace scalify::codegen;
 
 using F = Real::F;
 
-// pi/2 in three parts, each the nearest F64 to what is left.
+// pi/2 in three parts, each the nearest F64 to the remainder.
 static constexpr double kHalfPi = 0x1.921fb54442d18p+0,
                         kHalfPiLow = 0x1.1a62633145c07p-54,
                         kHalfPiLowest = -0x1.f1976b7ed8fbcp-110;
 
-// 2/pi, from the bit of 1/2 on, behind a word of zeros.
+// 2/pi, from the bit of 1/2 on, after a word of zeros.
 static constexpr uint64_t kTwoOverPi[] = {0,
                                           0xa2f9836e4e441529,
                                           0xfc2757d1f534ddc0,
@@ -52,7 +52,7 @@ struct Angle {
   Value quarters, rest, restLow;
 };
 
-/// 64-bit words, of which scalars and vectors have the same operations.
+/// Operations on 64-bit words, scalars or vectors.
 struct Words {
   Real &d;
 
@@ -80,7 +80,7 @@ struct Words {
 };
 } // namespace
 
-/// Up to 2^20 quarter turns.
+/// Reduces |x| up to 2^20.
 static Angle smallAngle(Real &d, Value x) {
   Value k = d.nearest(d.mul(x, d.c(0.63661977236758134)));
   Value minusK = d.neg(k);
@@ -90,7 +90,7 @@ static Angle smallAngle(Real &d, Value x) {
   return {k, rest, d.fma(minusK, d.c(kHalfPiLowest), lost)};
 }
 
-/// Three words of 2/pi from a bit on, which differs from lane to lane.
+/// Returns three words of 2/pi starting at a bit, which differs between lanes.
 static SmallVector<Value, 3> bitsFrom(Words &w, Value bit, int64_t lastWord) {
   Real &d = w.d;
   Value word = w.shr(bit, w.c(6)), shift = w.band(bit, 63);
@@ -109,7 +109,7 @@ static SmallVector<Value, 3> bitsFrom(Words &w, Value bit, int64_t lastWord) {
   return shifted;
 }
 
-/// Of any finite number from 1/256 on; of others the rest is some number.
+/// Reduces finite numbers from 1/256 on; for others the rest is arbitrary.
 static Angle largeAngle(Real &d, Value x) {
   Words w{d};
   Value word = d.bits(d.abs(x));
@@ -117,7 +117,7 @@ static Angle largeAngle(Real &d, Value x) {
   // x = mantissa * 2^(exponent - 1075).
   Value mantissa =
       w.bor(w.band(word, (uint64_t(1) << 52) - 1), w.c(uint64_t(1) << 52));
-  // Bits of 2/pi that make whole turns are left out: those of weight
+  // Bits of 2/pi that contribute only whole turns are left out: those of weight
   // 2^(2 - e) and above, e = exponent - 1075.
   Value bit = w.sub(exponent, w.c(1075 + 2 - 64));
   // The largest exponents are 75 of F32 and 971 of F64.
@@ -127,14 +127,14 @@ static Angle largeAngle(Real &d, Value x) {
   Value lower = w.add(low, w.high(mantissa, parts[2]));
   Value upper = w.add(w.mul(mantissa, parts[0]), w.high(mantissa, parts[1]));
   upper = w.add(upper, w.carry(lower, low));
-  // To the nearest quarter.
+  // Round to the nearest quarter turn.
   Value quarters = w.shr(w.add(upper, w.c(uint64_t(1) << 61)), w.c(62));
   Value left = w.sub(upper, w.shl(quarters, w.c(62)));
   Value rest = d.mul(d.make<arith::SIToFPOp>(d.number, left), d.c(0x1p-62));
   Value restLow =
       d.mul(d.make<arith::UIToFPOp>(d.number, lower), d.c(0x1p-126));
   rest = d.mul(d.add(rest, restLow), d.c(kHalfPi));
-  // Of the magnitude: a negative angle turns backwards.
+  // So far for |x|: negative angles negate quarters and rest.
   Value isNegative = d.is(F::OLT, x, 0.0);
   Value count = d.toReal(w.band(quarters, 3));
   return {d.select(isNegative, d.neg(count), count),
@@ -162,7 +162,7 @@ static Angle angleOf(Real &d, Value x) {
   return {branch.getResult(0), branch.getResult(1), branch.getResult(2)};
 }
 
-/// The sine of a rest, up to pi/4.
+/// The sine of a rest of up to pi/4.
 static Value sineOfRest(Real &d, const Angle &angle) {
   Value r = angle.rest, r2 = d.mul(r, r);
   Value tail =
@@ -170,7 +170,7 @@ static Value sineOfRest(Real &d, const Angle &angle) {
                         -1.0 / 39916800, 1.0 / 6227020800.0,
                         -1.0 / 1307674368000.0, 1.0 / 355687428096000.0});
   Value cube = d.mul(r2, r);
-  // -0 has nothing below it.
+  // The sign of -0 is lost here; sine and tangent restore it.
   return d.add(r, d.fma(cube, tail, angle.restLow));
 }
 
@@ -186,12 +186,12 @@ static Value cosineOfRest(Real &d, const Angle &angle) {
   return d.add(near, d.fma(d.mul(r2, r2), tail, more));
 }
 
-/// Of angles that are none, NaN.
+/// Returns NaN for infinite x and NaN.
 static Value ends(Real &d, Value x, Value found) {
   return d.select(d.is(F::OLT, d.abs(x), INFINITY), found, d.c(NAN));
 }
 
-/// The sine a number of quarters further on.
+/// The sine of x plus `quarters` quarter turns.
 static Value sineFrom(Real &d, Value x, int64_t quarters) {
   Angle angle = angleOf(d, x);
   Value turn = d.add(angle.quarters, d.c(static_cast<double>(quarters)));
@@ -221,10 +221,11 @@ Value codegen::tangent(Real &d, Value x) {
 }
 
 //===----------------------------------------------------------------------===//
-// The inverse
+// Arctangents
 //===----------------------------------------------------------------------===//
 
-/// The angle of a slope from 0 to 1, by that of the nearest quarter of one.
+/// The arctangent of a slope from 0 to 1, from that of the nearest multiple of
+/// 1/4.
 static Value angleOfSlope(Real &d, Value slope) {
   struct Known {
     double slope, angle, low;
@@ -254,7 +255,7 @@ Value codegen::arcTangent(Real &d, Value y, Value x) {
   Value isSteep = d.compare(F::OGT, ySize, xSize);
   Value less = d.select(isSteep, xSize, ySize);
   Value more = d.select(isSteep, ySize, xSize);
-  // Two infinities are a diagonal, two zeros lie on the axis.
+  // Two infinities lie on a diagonal, two zeros on the axis.
   Value slope = d.div(less, more);
   slope = d.select(d.is(F::OEQ, less, INFINITY), d.c(1.0), slope);
   slope = d.select(d.is(F::OEQ, more, 0.0), d.c(0.0), slope);

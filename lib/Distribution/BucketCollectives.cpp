@@ -1,8 +1,8 @@
-//===- BucketCollectives.cpp - Several arrays by one message --------------===//
+//===- BucketCollectives.cpp - Merge small collectives into buckets -------===//
 //
-// As Megatron-LLaMA's overlapped optimizer: what becomes ready one after the
-// other goes in buckets, each rank's share of a bucket being its shares of the
-// arrays, one behind the other. Arrays stay arrays of their own around it.
+// As in Megatron-LLaMA's overlapped optimizer, arrays that become ready one
+// after the other share one message. A rank's shard of a bucket is the
+// concatenation of its shards of the arrays, which stay separate around it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,8 +32,9 @@ using namespace mlir;
 using namespace scalify;
 using namespace scalify::stablehlo;
 
-/// The part of a bucket that may go by itself, so that little is on its way
-/// when nothing is left to be computed, or to compute when nothing has come.
+/// The first early bucket and the last late one hold 1/kEdge of `bytes`: little
+/// is waited for before the first compute, and little is in flight after the
+/// last.
 static constexpr int64_t kEdge = 4;
 
 static RankedTensorType typeOf(Value value) {
@@ -45,15 +46,17 @@ static int64_t bytesOf(Operation *op) {
   return type.getNumElements() * ((stablehlo::getElementBits(type) + 7) / 8);
 }
 
-/// What ops of one bucket have alike.
+/// Collectives with equal keys may share a bucket: op, groups, element type,
+/// reduction.
 using Key = std::tuple<StringRef, Attribute, Type, StringRef>;
 
-/// And what they have alike beside that where a pipeline is cut into chunks:
-/// where they are and, since the optimizer is a task of its own, their phase.
+/// Adds, for pipelines, the chunk (forward, backward, micro-batch) and the
+/// phase, since the optimizer is a task of its own.
 using PlacedKey =
     std::pair<Key, std::tuple<int64_t, int64_t, int64_t, StringRef>>;
 
-/// Arrays in a row, which is what shares are, and sums of any.
+/// Returns the key of a collective on an array of rank 1, as shares are, or of
+/// an all-reduce of any rank; none for other ops.
 static std::optional<Key> getKey(Operation *op) {
   if (!isCollective(op) || op->getNumOperands() != 1)
     return std::nullopt;
@@ -74,7 +77,7 @@ static std::optional<Key> getKey(Operation *op) {
 }
 
 //===----------------------------------------------------------------------===//
-// One bucket
+// A bucket
 //===----------------------------------------------------------------------===//
 
 namespace {
@@ -88,7 +91,8 @@ public:
                   : first->getAttrOfType<DenseIntElementsAttr>("replica_groups")
                         .getType()
                         .getDimSize(1)) {}
-  /// Writes it; returns the last op.
+  /// Builds the merged collective and replaces the members' results. Returns
+  /// the last op built.
   Operation *write();
 
 private:
@@ -108,7 +112,7 @@ private:
   Operation *first, *last = nullptr;
   OpBuilder builder;
   Location loc;
-  int64_t ranks; // rows of what is cut for them
+  int64_t ranks; // of a group; 1 for all-reduces, which send no parts
 };
 } // namespace
 
@@ -148,7 +152,7 @@ Operation *Bucket::write() {
 }
 
 //===----------------------------------------------------------------------===//
-// Which ones
+// Choosing members
 //===----------------------------------------------------------------------===//
 
 namespace {
@@ -163,15 +167,16 @@ private:
   void bucketLate(ArrayRef<Operation *> ops);
   void write(ArrayRef<Operation *> members, Operation *place);
 
-  // What another collective keeps apart from its neighbour: until that one goes
-  // in a bucket.
+  // Late collectives that a dependence, often through another collective, keeps
+  // out of one bucket. Later rounds try them again.
   llvm::DenseSet<Operation *> apart;
   bool isFirstRound = true, hasBucketed = false;
 };
 } // namespace
 
-/// What stands before `anchor` and follows from `op`, in the order of the
-/// block; none where it holds another collective or cannot be moved.
+/// Returns the ops before `anchor` that depend on `op`, in block order. Fails
+/// if `anchor` depends on `op`, or if one of them is a collective or has side
+/// effects.
 static FailureOr<SmallVector<Operation *>> getFollowers(Operation *op,
                                                         Operation *anchor) {
   llvm::SetVector<Operation *> found;
@@ -180,7 +185,7 @@ static FailureOr<SmallVector<Operation *>> getFollowers(Operation *op,
     for (Operation *user : next.pop_back_val()->getUsers()) {
       Operation *around = op->getBlock()->findAncestorOpInBlock(*user);
       if (around == anchor)
-        return failure(); // it needs what the bucket brings
+        return failure(); // the anchor needs the bucket's result
       if (!around->isBeforeInBlock(anchor) || found.contains(around))
         continue;
       if (isCollective(around) || !isMemoryEffectFree(around))
@@ -201,7 +206,7 @@ void BucketCollectivesPass::write(ArrayRef<Operation *> members,
   llvm::SetVector<Operation *> followers;
   for (Operation *member : members) {
     FailureOr<SmallVector<Operation *>> found = getFollowers(member, place);
-    assert(succeeded(found) && "members are chosen so");
+    assert(succeeded(found) && "members must be independent");
     followers.insert(found->begin(), found->end());
   }
   Operation *last = Bucket(members, place).write();
@@ -221,8 +226,9 @@ void BucketCollectivesPass::write(ArrayRef<Operation *> members,
   numBucketed += members.size();
 }
 
-/// Where what a gather brings is first read by a product or by what is like
-/// one; what casts, moves or scales it comes before. Null where nothing is.
+/// Returns the first dot, convolution, gather, region op, collective or
+/// terminator that reads the gathered value, also through casts, moves and
+/// scalings; null if there is none.
 static Operation *getFirstReader(Operation *op) {
   Operation *first = nullptr;
   llvm::SetVector<Operation *> seen;
@@ -243,7 +249,7 @@ static Operation *getFirstReader(Operation *op) {
   return first;
 }
 
-/// In the order in which the step reads what they bring.
+/// Sorts all-gathers by their first readers, then by program order.
 static void sortByReaders(MutableArrayRef<Operation *> gathers) {
   using Read = std::tuple<Operation *, size_t, Operation *>;
   SmallVector<Read> reads;
@@ -260,9 +266,9 @@ static void sortByReaders(MutableArrayRef<Operation *> gathers) {
     gathers[place] = std::get<2>(read);
 }
 
-/// What can go when the step starts: the first bucket is a small one. They go
-/// in the order in which they are begun, and so does what is as large as a
-/// bucket, which goes alone and closes none.
+/// Buckets all-gathers that can be sent when the step starts, in the given
+/// order. The first bucket is small. An operand of at least the bucket size is
+/// sent by itself, in the same order, and does not close the open bucket.
 void BucketCollectivesPass::bucketEarly(ArrayRef<Operation *> ops) {
   SmallVector<SmallVector<Operation *>> buckets;
   int64_t held = 0, room = bytes / kEdge;
@@ -283,7 +289,7 @@ void BucketCollectivesPass::bucketEarly(ArrayRef<Operation *> ops) {
     buckets[open].push_back(op);
     held += bytesOf(op);
   }
-  // No bucket stands behind the place of a later one.
+  // No bucket is placed after a later one.
   SmallVector<Operation *> places(buckets.size());
   Operation *place = nullptr;
   for (size_t i = buckets.size(); i-- > 0; places[i] = place)
@@ -300,10 +306,10 @@ void BucketCollectivesPass::bucketEarly(ArrayRef<Operation *> ops) {
   }
 }
 
-/// What becomes ready in the course of the step: the last bucket is a small
-/// one. It goes where its last member stood.
+/// Buckets collectives that become ready during the step. The last bucket is
+/// small. A bucket is placed at its last member.
 void BucketCollectivesPass::bucketLate(ArrayRef<Operation *> ops) {
-  int64_t behind = 0; // bytes from an op to the end
+  int64_t behind = 0; // bytes from this op to the last one
   llvm::DenseMap<Operation *, int64_t> rest;
   for (Operation *op : llvm::reverse(ops))
     rest[op] = behind += bytesOf(op);
@@ -337,7 +343,7 @@ void BucketCollectivesPass::bucketLate(ArrayRef<Operation *> ops) {
 void BucketCollectivesPass::bucketAll(Block &block) {
   llvm::MapVector<PlacedKey, std::pair<SmallVector<Operation *>,
                                        SmallVector<Operation *>>>
-      found; // early and late ones
+      found; // early and late collectives
   std::optional<Chunks> chunks;
   if (byChunk)
     chunks.emplace(block);
@@ -370,8 +376,8 @@ void BucketCollectivesPass::runOnOperation() {
   auto main = getOperation().lookupSymbol<func::FuncOp>("main");
   if (bytes <= 0 || !main || main.isExternal())
     return;
-  // What one kind brings for another, as the maxima by which gradients are
-  // cast for their sum, is apart until that goes in buckets.
+  // Collectives between others, such as the amaxes by which gradients are cast
+  // before their sum, keep those apart until they are bucketed themselves.
   do {
     hasBucketed = false;
     bucketAll(main.getBody().front());

@@ -1,4 +1,4 @@
-//===- Chunks.cpp - Which chunk of a pipeline a collective is of ----------===//
+//===- Chunks.cpp - The pipeline chunk of a collective --------------------===//
 
 #include "Chunks.h"
 
@@ -12,8 +12,8 @@ using namespace mlir;
 using namespace scalify;
 using stablehlo::isStageBorder;
 
-/// One number, or one for all elements: a loss, a norm, a factor. It comes from
-/// all chunks and goes to all of them.
+/// True if the value is one number or its broadcast: a loss, a norm, a factor.
+/// Such a value depends on all chunks and is read by all of them.
 static bool isNumber(Value value) {
   auto type = dyn_cast<RankedTensorType>(value.getType());
   auto spread = value.getDefiningOp<stablehlo::BroadcastInDimOp>();
@@ -27,7 +27,7 @@ static bool isForward(Operation *border) {
 }
 
 //===----------------------------------------------------------------------===//
-// Where values are made
+// Places of definitions
 //===----------------------------------------------------------------------===//
 
 static void join(ChunkPlace &place, const ChunkPlace &other) {
@@ -36,7 +36,8 @@ static void join(ChunkPlace &place, const ChunkPlace &other) {
   place.microbatch = std::max(place.microbatch, other.microbatch);
 }
 
-/// Behind what its arrays are behind of; of numbers only where it has no array.
+/// Returns the latest place of the array operands; of numbers only if there are
+/// no arrays.
 ChunkPlace Chunks::placeOfOperands(Operation *op) const {
   bool hasArrays = !llvm::all_of(op->getOperands(), isNumber);
   ChunkPlace place;
@@ -46,7 +47,7 @@ ChunkPlace Chunks::placeOfOperands(Operation *op) const {
   return place;
 }
 
-/// A loop is walked once: what it adds up is behind what it adds.
+/// Visits regions once: a loop's result has the place of the yielded value.
 void Chunks::enter(Operation *op, const ChunkPlace &before) {
   for (Value result : op->getResults())
     places[result] = before;
@@ -69,7 +70,7 @@ void Chunks::enter(Operation *op, const ChunkPlace &before) {
 }
 
 void Chunks::walk(Block &block) {
-  llvm::DenseMap<int64_t, int64_t> forwards, backwards; // met, by depth
+  llvm::DenseMap<int64_t, int64_t> forwards, backwards; // borders, by depth
   for (Operation &op : block.without_terminator()) {
     ChunkPlace place = placeOfOperands(&op);
     if (isStageBorder(&op)) {
@@ -86,11 +87,11 @@ void Chunks::walk(Block &block) {
 }
 
 //===----------------------------------------------------------------------===//
-// Where state is read
+// Places of readers
 //===----------------------------------------------------------------------===//
 
-/// What a value is behind a use, where that only hands it on: into a loop, or
-/// out of it.
+/// Returns the values that a use makes of its operand: region arguments of a
+/// loop, results of the op around a terminator, or else the user's results.
 static SmallVector<Value> getHandedOn(OpOperand &use) {
   Operation *user = use.getOwner(), *around = user->getParentOp();
   unsigned number = use.getOperandNumber();
@@ -107,7 +108,7 @@ static SmallVector<Value> getHandedOn(OpOperand &use) {
   return found;
 }
 
-/// The first of the chunks that read what it brings.
+/// Returns the place of the first chunk that reads the collective's result.
 ChunkPlace Chunks::placeOfReader(Operation *op) const {
   std::optional<ChunkPlace> first;
   llvm::SetVector<Value> reached(op->result_begin(), op->result_end());
@@ -119,7 +120,7 @@ ChunkPlace Chunks::placeOfReader(Operation *op) const {
           reached.insert(value);
           continue;
         }
-        // A border is read by the chunk before it.
+        // The chunk before a border reads it.
         if (isStageBorder(use.getOwner()))
           --(isForward(use.getOwner()) ? place.forward : place.backward);
         if (!first || place.asTuple() < first->asTuple())

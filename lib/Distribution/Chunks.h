@@ -1,4 +1,4 @@
-//===- Chunks.h - Which chunk of a pipeline a collective is of --*- C++ -*-===//
+//===- Chunks.h - The pipeline chunk of a collective ------------*- C++ -*-===//
 
 #ifndef SCALIFY_LIB_DISTRIBUTION_CHUNKS_H
 #define SCALIFY_LIB_DISTRIBUTION_CHUNKS_H
@@ -10,8 +10,8 @@
 
 namespace scalify {
 
-/// How many stage borders lie before a value, in the forward and in the
-/// backward, and in the how-manieth micro-batch that a block holds.
+/// The number of forward and backward stage borders that precede a value, and
+/// the index of the micro-batch among those in the block.
 struct ChunkPlace {
   int64_t forward = 0, backward = 0, microbatch = 0;
 
@@ -19,15 +19,15 @@ struct ChunkPlace {
   auto asTuple() const { return std::tuple(forward, backward, microbatch); }
 };
 
-/// Finds where a pipeline's stages will do what a program does, while
-/// micro-batches are still loops. It is the plan that is cut
-/// (`scalify-place-stages`); that what goes together is of one chunk is all
-/// that is asked here, and no result depends on it.
+/// Predicts the pipeline chunk of each value while micro-batches are still
+/// loops. `scalify-place-stages` later cuts the plan itself; this class only
+/// keeps the members of a bucket in one chunk, and no result depends on it.
 class Chunks {
 public:
   explicit Chunks(mlir::Block &main) { walk(main); }
 
-  /// What a collective takes is made there, or, of state, first read there.
+  /// Returns the place where the collective's operand is computed or, for
+  /// state, where its result is first read.
   ChunkPlace placeOf(mlir::Operation *collective) const;
 
 private:

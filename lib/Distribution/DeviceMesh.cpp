@@ -1,4 +1,4 @@
-//===- DeviceMesh.cpp - Which device has which part -----------------------===//
+//===- DeviceMesh.cpp - Device numbers and shard indices ------------------===//
 
 #include "DeviceMesh.h"
 
@@ -17,11 +17,11 @@ DeviceMesh::Digit DeviceMesh::getDigit(sdy::AxisRefAttr axis) const {
     }
     if (!axis.isSubAxis())
       return {stride, other.getSize()};
-    // `"x":(2)4` of 16 devices: 2 parts before it, 16 / (2 * 4) behind it.
+    // `"x":(2)4` of 16 devices: pre-size 2, so the stride is 16 / (2 * 4).
     int64_t behind = other.getSize() / (axis.getPreSize() * axis.getSubSize());
     return {stride * behind, axis.getSubSize()};
   }
-  llvm_unreachable("the verifier of shardings knows every axis");
+  llvm_unreachable("the sharding verifier rejects unknown axes");
 }
 
 int64_t DeviceMesh::getNumParts(ArrayRef<sdy::AxisRefAttr> axes) const {
@@ -70,7 +70,7 @@ int64_t DeviceMesh::getPlace(int64_t device,
 DenseIntElementsAttr
 DeviceMesh::getGroups(ArrayRef<sdy::AxisRefAttr> axes) const {
   int64_t parts = getNumParts(axes);
-  // By the group's device whose places along the axes are all zero.
+  // Keyed by the member whose indices along all the axes are 0.
   llvm::MapVector<int64_t, SmallVector<int64_t>> groups;
   for (int64_t device = 0; device < getNumDevices(); ++device) {
     int64_t first = device;

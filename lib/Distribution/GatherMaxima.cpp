@@ -1,4 +1,4 @@
-//===- GatherMaxima.cpp - Maxima of what ranks gather ---------------------===//
+//===- GatherMaxima.cpp - Amaxes of all-gathered values -------------------===//
 
 #include "GatherMaxima.h"
 
@@ -17,8 +17,9 @@ using namespace mlir;
 using namespace scalify;
 using namespace scalify::stablehlo;
 
-/// Gives all elements of its operand, and zeros perhaps. A slice may be the
-/// user's, or leave out what fills up the last share, and that may be anything.
+/// True if the result has all elements of the operand, and at most zeros
+/// besides. Slices are excluded: they may drop elements, such as the padding of
+/// the last share, which may hold anything.
 static bool keepsMaximum(Operation *op) {
   if (!isCastMove(op) || isa<SliceOp>(op))
     return false;
@@ -28,7 +29,7 @@ static bool keepsMaximum(Operation *op) {
                   llvm::none_of(pad.getEdgePaddingHigh(), crops));
 }
 
-/// The gather of which an op takes the largest magnitude; null for other ops.
+/// Returns the all-gather whose amax `reduce` computes; null for other ops.
 static AllGatherOp findGather(ReduceOp reduce) {
   auto type = cast<RankedTensorType>(reduce->getResult(0).getType());
   if (reduce.getInputs().size() != 1 || type.getRank() != 0 ||
@@ -87,7 +88,7 @@ static void takeOne(Maximum one) {
   replace(one, buildMaxOfGroup(builder, one.gather, own));
 }
 
-/// All of one group by one message, before the first of the gathers.
+/// Computes the amaxes of one replica group by one message before `anchor`.
 static void takeTogether(ArrayRef<Maximum> maxima, Operation *anchor) {
   OpBuilder builder(anchor);
   Location loc = anchor->getLoc();
@@ -117,7 +118,7 @@ static void takeTogether(ArrayRef<Maximum> maxima, Operation *anchor) {
 }
 
 void scalify::takeMaximaOfShares(func::FuncOp main) {
-  Operation *first = nullptr; // collective
+  Operation *first = nullptr; // the first collective
   llvm::MapVector<std::pair<Attribute, Type>, SmallVector<Maximum>> early;
   SmallVector<Maximum> late;
   for (Operation &op : main.getBody().front()) {

@@ -1,4 +1,4 @@
-//===- GatherMaxima.h - Maxima of what ranks gather -------------*- C++ -*-===//
+//===- GatherMaxima.h - Amaxes of all-gathered values -----------*- C++ -*-===//
 
 #ifndef SCALIFY_LIB_DISTRIBUTION_GATHERMAXIMA_H
 #define SCALIFY_LIB_DISTRIBUTION_GATHERMAXIMA_H
@@ -7,9 +7,9 @@
 
 namespace scalify {
 
-/// Takes largest magnitudes of gathered values as maxima over ranks of those of
-/// their shares, so that a scale which follows from one is known before the
-/// gather. Those of what the step starts from are one message.
+/// Replaces the amax of an all-gathered value by the maximum over ranks of the
+/// shares' amaxes, so that a scale computed from it is known before the gather.
+/// Amaxes of operands that are available at the start share one message.
 void takeMaximaOfShares(mlir::func::FuncOp main);
 
 } // namespace scalify

@@ -1,8 +1,8 @@
-//===- HideMarks.cpp - Marks of scales as a partitioner knows them --------===//
+//===- HideMarks.cpp - Encode scale hints as barriers ---------------------===//
 //
-// A partitioner does not know ops of this project's. Those that a program has
-// before it is scaled give what they get, and so does a barrier, through which
-// shardings go.
+// The partitioner does not know the scalify dialect. Before scaling, hint ops
+// return their operands unchanged, as does an optimization_barrier, through
+// which Shardy propagates shardings.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,7 +23,7 @@ using namespace scalify;
 static void hide(Operation *op) {
   OpBuilder b(op);
   SmallVector<Value> operands(op->getOperands());
-  // A value is itself times one, whatever the two are that it will be.
+  // data_scale: the value is itself times 1 until it has a scale.
   for (Value result : op->getResults().drop_front())
     operands.push_back(stablehlo::ConstantOp::create(
         b, op->getLoc(),

@@ -1,4 +1,4 @@
-//===- Layouts.cpp - Reads how values lie on the devices ------------------===//
+//===- Layouts.cpp - Shardings of values ----------------------------------===//
 
 #include "Layouts.h"
 
@@ -9,7 +9,7 @@
 using namespace mlir;
 using namespace scalify;
 
-/// The sharding of an op's result; null where it has none.
+/// Returns the sharding of an op's result, or null.
 static sdy::TensorShardingAttr getSharding(Operation *op, unsigned result) {
   if (auto out = op->getAttrOfType<sdy::TensorShardingAttr>("out_sharding"))
     return out;
@@ -48,8 +48,8 @@ LogicalResult Layouts::add(Value value, sdy::TensorShardingAttr sharding,
     if (failed(addMesh(sharding.getMesh(op), op)))
       return failure();
     if (!sharding.getUnreducedAxes().empty())
-      return op->emitOpError("has a value whose sum over axes is left open, "
-                             "which is not supported; constrain it with "
+      return op->emitOpError("has a value with unreduced axes, which is "
+                             "not supported; constrain it with "
                              "jax.lax.with_sharding_constraint");
     for (auto [dim, axes] : llvm::enumerate(sharding.getDimShardings())) {
       int64_t parts = mesh->getNumParts(axes.getAxes());
@@ -67,8 +67,8 @@ LogicalResult Layouts::add(Value value, sdy::TensorShardingAttr sharding,
   return success();
 }
 
-/// Of a body's argument or result the axes are manual, so that its type is
-/// that of a part already, and free ones, which split that part further.
+/// Reads the body arguments of a manual computation. Their types are already
+/// local along the manual axes; the free axes shard them further.
 LogicalResult Layouts::readManual(sdy::ManualComputationOp op) {
   auto isManual = [&](sdy::AxisRefAttr axis) {
     return llvm::any_of(op.getManualAxes().getAxes(), [&](StringAttr name) {
@@ -99,7 +99,8 @@ LogicalResult Layouts::readOp(Operation *op) {
       return failure();
   if (auto manual = dyn_cast<sdy::ManualComputationOp>(op))
     return readManual(manual);
-  // A loop's carries lie as its results; other regions are on scalars.
+  // Loop carries have the shardings of the results; other regions are on
+  // scalars.
   bool isLoop = isa<stablehlo::WhileOp>(op);
   for (Region &region : op->getRegions())
     for (BlockArgument argument : region.getArguments())
@@ -152,7 +153,7 @@ void Layouts::setLocalTypes() {
 }
 
 void Layouts::replace(Value value, Value by) {
-  // The old one leaves the map: another value may come to lie in its memory.
+  // Erase the old entry: a later value may reuse its address.
   Layout layout = layouts.at(value);
   Digits digits = getPartial(value);
   layouts.erase(value);

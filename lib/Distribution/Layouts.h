@@ -1,4 +1,4 @@
-//===- Layouts.h - Whole values and their parts -----------------*- C++ -*-===//
+//===- Layouts.h - Whole and local types of values --------------*- C++ -*-===//
 
 #ifndef SCALIFY_LIB_DISTRIBUTION_LAYOUTS_H
 #define SCALIFY_LIB_DISTRIBUTION_LAYOUTS_H
@@ -21,44 +21,43 @@ using Digits = llvm::SmallVector<std::pair<int64_t, int64_t>>;
 
 inline constexpr llvm::StringLiteral kShardingAttr = "sdy.sharding";
 
-/// How each value of a partitioned function lies on the devices. Values stay
-/// asked for by what they were when this was made, also after their types
-/// have become those of parts.
+/// The whole type, local type and sharding of each value of a partitioned
+/// function. Lookups stay valid after the values have taken their local types.
 class Layouts {
 public:
-  /// Reads shardings of a function's values; fails with an error at the op
-  /// whose sharding cannot be had.
+  /// Reads the shardings of a function's values. Fails with an error at the op
+  /// whose sharding is not supported.
   static llvm::FailureOr<Layouts> read(mlir::func::FuncOp function);
 
   const DeviceMesh &getMesh() const { return *mesh; }
 
-  /// The type of the whole value.
+  /// Returns the unsharded type.
   mlir::RankedTensorType getWhole(mlir::Value value) const;
-  /// The type of a device's part.
+  /// Returns the type of one device's shard.
   mlir::RankedTensorType getLocal(mlir::Value value) const;
-  /// The axes that split a dimension.
+  /// Returns the axes that shard a dimension.
   Axes getAxes(mlir::Value value, int64_t dim) const;
-  /// Whether a dimension is split in more than one part.
+  /// True if a dimension has more than one shard.
   bool isSplit(mlir::Value value, int64_t dim) const;
 
-  /// Gives all values the types of their parts.
+  /// Gives all values their local types.
   void setLocalTypes();
 
-  /// Notes that each device along axes has a part of what a value stands for,
-  /// until a collective joins them.
+  /// Records that a value is a partial result along axes, which a collective
+  /// must reduce.
   void setPartial(mlir::Value value, Axes axes);
-  /// The digits of these axes; none for a value that is complete.
+  /// Returns the digits of these axes; empty if the value is complete.
   Digits getPartial(mlir::Value value) const { return partial.lookup(value); }
   void setPartial(mlir::Value value, Digits digits);
 
-  /// Lets a value be read in place of another one that it lies as.
+  /// Replaces a value by another one with the same layout.
   void replace(mlir::Value value, mlir::Value by);
 
 private:
   struct Layout {
     mlir::RankedTensorType whole;
     mlir::RankedTensorType local;
-    sdy::TensorShardingAttr sharding; // null where all devices have all
+    sdy::TensorShardingAttr sharding; // null if replicated
   };
 
   llvm::LogicalResult readOp(mlir::Operation *op);
@@ -73,22 +72,24 @@ private:
   llvm::DenseMap<mlir::Value, Digits> partial;
 };
 
-/// For each dimension (stride, size) of what splits it, the major one first.
+/// Returns for each dimension the (stride, size) pairs of its axes, major
+/// first.
 mlir::ArrayAttr getParts(sdy::TensorShardingAttr sharding,
                          const DeviceMesh &mesh);
 
-/// Whether an op is one of sdy's collectives.
+/// True for the collectives of the sdy dialect.
 bool isCollective(mlir::Operation *op);
 
-/// Writes an sdy collective for one device, and erases it.
+/// Replaces an sdy collective by stablehlo collectives of one device.
 llvm::LogicalResult localizeCollective(mlir::Operation *op, Layouts &layouts,
                                        int64_t &numChannels);
 
-/// Makes an op's attributes, and what it computes from places, those of parts.
-/// Its operands and results have the types of parts already.
+/// Checks that an op can run on shards, and localises its attributes and the
+/// indices that it computes with. Operands and results have local types
+/// already.
 llvm::LogicalResult localizeOp(mlir::Operation *op, Layouts &layouts);
 
-/// The part of a whole value that a device has, cut out by its number.
+/// Slices a device's shard out of a whole value, by the device number.
 mlir::Value cutPart(mlir::OpBuilder &builder, mlir::Location loc,
                     mlir::Value whole, mlir::RankedTensorType local,
                     llvm::function_ref<Axes(int64_t)> axesOf,

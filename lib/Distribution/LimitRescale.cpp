@@ -1,8 +1,8 @@
-//===- LimitRescale.cpp - Limits of what casts count ----------------------===//
+//===- LimitRescale.cpp - Recompute the limits of @rescale ----------------===//
 //
-// @rescale compares counts with shares of the elements that were cast. Between
-// ranks other elements are: a cast that moves before a gather counts its share
-// alone, and one process makes once what ranks have alike.
+// @rescale compares counts with fractions of the number of elements cast.
+// Distribution changes that number: a cast hoisted before an all-gather counts
+// its share only, and a simulation casts replicated values once.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,7 +25,7 @@ namespace scalify {
 using namespace mlir;
 using namespace scalify;
 
-/// The vector of the casts' scales; null where they are constants.
+/// Returns the argument with the casts' scales; null if these are constants.
 static BlockArgument findScales(func::FuncOp main) {
   for (BlockArgument argument : main.getArguments()) {
     auto name =

@@ -1,9 +1,9 @@
-//===- LocalCollectives.cpp - Collectives of one device -------------------===//
+//===- LocalCollectives.cpp - Lower sdy collectives -----------------------===//
 //
-// A collective goes dimension by dimension, over groups of devices in the
-// order of their parts, so that a gather is a concatenation and the parts of
-// a scatter are slices. What only moves the border between devices without
-// data of others, all_slice, is a slice at a place that depends on the device.
+// A collective is lowered dimension by dimension, over replica groups in shard
+// order, so that a gather is a concatenation and a scatter takes slices.
+// all_slice, which needs no data of other devices, is a slice at an offset that
+// depends on the device.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,7 +18,7 @@ using namespace scalify;
 
 namespace {
 
-/// Writes stablehlo collectives at one place.
+/// Builds stablehlo collectives at an op.
 class CollectiveBuilder {
 public:
   CollectiveBuilder(Operation *op, const Layouts &layouts, int64_t &numChannels)
@@ -32,12 +32,12 @@ public:
   Value permute(Value value, ArrayRef<int64_t> sourceOf);
 
 private:
-  /// A channel of its own, over which ids are those of all devices.
+  /// Returns a new channel; its type makes ids those of all devices.
   stablehlo::ChannelHandleAttr nextChannel() {
     return stablehlo::ChannelHandleAttr::get(builder.getContext(),
                                              ++numChannels, /*type=*/1);
   }
-  /// The type of a value with a dimension of another size.
+  /// Returns the type of a value with another size of one dimension.
   static RankedTensorType resized(Value value, int64_t dim, int64_t size) {
     auto type = cast<RankedTensorType>(value.getType());
     SmallVector<int64_t> shape(type.getShape());
@@ -57,7 +57,7 @@ private:
 
 } // namespace
 
-/// The region that says how the elements of partial results join, or null.
+/// Returns the region that reduces partial results, or null.
 static Region *getReducer(Operation *maker) {
   if (auto reduce = dyn_cast_or_null<stablehlo::ReduceOp>(maker))
     return &reduce.getBody();
@@ -70,8 +70,8 @@ static Region *getReducer(Operation *maker) {
   return nullptr;
 }
 
-/// Makes `region` that of the op by which the partial results came about,
-/// which sdy collectives do not say: a sum where that op has none.
+/// Fills `region` with the reduction of the op that made the partial results,
+/// since sdy collectives have none: a sum if that op has no region.
 void CollectiveBuilder::addReducer(Region &region, Value partial) {
   if (Region *reducer = getReducer(partial.getDefiningOp())) {
     IRMapping mapping;
@@ -131,8 +131,8 @@ Value CollectiveBuilder::permute(Value value, ArrayRef<int64_t> sourceOf) {
       DenseIntElementsAttr::get(type, pairs), nextChannel());
 }
 
-/// The device that has what each device gets where parts change places: of
-/// those with the same part each gives to one.
+/// Returns for each device the source of its data when shards are permuted. Of
+/// replicas each is the source of one device.
 static SmallVector<int64_t> getSources(const DeviceMesh &mesh, Value from,
                                        Value to, const Layouts &layouts) {
   auto partOf = [&](Value value, int64_t device) {
@@ -176,7 +176,7 @@ bool scalify::isCollective(Operation *op) {
              sdy::AllSliceOp, sdy::AllToAllOp, sdy::CollectivePermuteOp>(op);
 }
 
-/// The axes over which a collective joins partial results; empty for others.
+/// Returns the axes over which a collective reduces; empty for others.
 static SmallVector<sdy::AxisRefAttr> getJoined(Operation *op) {
   SmallVector<sdy::AxisRefAttr> joined;
   if (auto reduce = dyn_cast<sdy::AllReduceOp>(op))
@@ -187,17 +187,18 @@ static SmallVector<sdy::AxisRefAttr> getJoined(Operation *op) {
   return joined;
 }
 
-/// What is left to join behind a collective. It may join only what is in parts.
+/// Returns the axes still to be reduced after a collective. Fails if it reduces
+/// over other axes, or moves partial results.
 static FailureOr<Digits> joinPartial(Operation *op, const Layouts &layouts) {
   Digits left = layouts.getPartial(op->getOperand(0));
   SmallVector<sdy::AxisRefAttr> joined = getJoined(op);
   if (!left.empty() && joined.empty())
-    return op->emitOpError("moves partial results before they are joined");
+    return op->emitOpError("moves partial results that are not reduced");
   for (auto digit : layouts.getMesh().getDigits(joined)) {
     auto *found = llvm::find(left, digit);
     if (found == left.end())
-      return op->emitOpError("joins over axes along which its operand is no "
-                             "partial result");
+      return op->emitOpError("reduces over axes along which its operand is "
+                             "not a partial result");
     left.erase(found);
   }
   return left;
@@ -239,9 +240,9 @@ LogicalResult scalify::localizeCollective(Operation *op, Layouts &layouts,
         value, getSources(mesh, op->getOperand(0), result, layouts));
   }
   if (value.getType() != layouts.getLocal(result))
-    return op->emitOpError() << "gives " << value.getType()
-                             << " on a device, where its sharding says "
-                             << layouts.getLocal(result);
+    return op->emitOpError()
+           << "gives the local type " << value.getType()
+           << ", but its sharding requires " << layouts.getLocal(result);
   layouts.replace(result, value);
   layouts.setPartial(value, std::move(*left));
   op->erase();

@@ -1,11 +1,10 @@
-//===- LocalOps.cpp - Ops on one device's parts ---------------------------===//
+//===- LocalOps.cpp - Ops on one device's shards --------------------------===//
 //
-// An op on parts is the op on whole values where dimensions that correspond
-// are split alike, and what it does along a split dimension needs no other
-// elements of it. Both are checked here, op by op; an op without a rule reads
-// and makes whole values only. A sum over a split dimension is a part of the
-// sum, which a collective behind it completes.
-//
+// An op on whole values is also the op on shards if corresponding dimensions
+// are sharded identically, and if it needs no elements of other devices along a
+// sharded dimension. The rules check both, op by op. An op without a rule takes
+// and gives unsharded values only. A sum over a sharded dimension is a partial
+// result, which a collective after it completes.
 //===----------------------------------------------------------------------===//
 
 #include "LocalRule.h"
@@ -63,10 +62,11 @@ LogicalResult LocalRule::needAlike(Value one, int64_t dim, Value other,
   return op->emitOpError() << "needs dimension " << dim << " of "
                            << layouts.getWhole(one) << " and dimension "
                            << otherDim << " of " << layouts.getWhole(other)
-                           << " split alike, but a device has "
-                           << localSize(one, dim) << " elements of the one and "
+                           << " sharded identically, but they are sharded over "
+                              "different axes ("
+                           << localSize(one, dim) << " and "
                            << localSize(other, otherDim)
-                           << " of the other, or others; constrain one of them "
+                           << " elements on a device); constrain one of them "
                               "with jax.lax.with_sharding_constraint";
 }
 
@@ -78,7 +78,7 @@ LogicalResult LocalRule::needAlike(Value one, Value other) {
 }
 
 //===----------------------------------------------------------------------===//
-// Values made of nothing
+// Values built from constants
 //===----------------------------------------------------------------------===//
 
 LogicalResult LocalRule::onConstant(Value result, ElementsAttr value) {
@@ -138,9 +138,9 @@ LogicalResult LocalRule::on(BroadcastInDimOp broadcast) {
   return success();
 }
 
-/// A shape as a row of sizes and of what splits the dimensions that follow, in
-/// which neighbours of a kind are one: shapes of a value with the same row have
-/// the same elements on each device.
+/// Describes a shape as a row of runs: sizes, and the axes that shard the
+/// dimensions after them. Shapes of one value with equal rows have the same
+/// elements on each device.
 static auto describe(Value value, const Layouts &layouts) {
   struct Run {
     int64_t size = 1;
@@ -244,7 +244,7 @@ LogicalResult LocalRule::on(SortOp sort) {
 }
 
 //===----------------------------------------------------------------------===//
-// Products and sums
+// Dots and reductions
 //===----------------------------------------------------------------------===//
 
 LogicalResult LocalRule::on(DotGeneralOp dot) {
@@ -308,7 +308,7 @@ LogicalResult LocalRule::on(ConvolutionOp conv) {
   ConvDimensionNumbersAttr dims = conv.getDimensionNumbers();
   int64_t inputFeature = dims.getInputFeatureDimension();
   int64_t kernelFeature = dims.getKernelInputFeatureDimension();
-  // Groups would have to be split as the features are.
+  // Groups would have to be sharded as the features are.
   if (conv.getFeatureGroupCount() != 1 || conv.getBatchGroupCount() != 1)
     if (failed(needWhole(input, inputFeature)) ||
         failed(needWhole(result, dims.getOutputFeatureDimension())) ||
@@ -330,7 +330,7 @@ LogicalResult LocalRule::on(ConvolutionOp conv) {
   return makePartial(result, layouts.getAxes(input, inputFeature));
 }
 
-/// Whether a list says nothing of a dimension.
+/// True if a list is absent or has its default, 1, for a dimension.
 static bool isOne(std::optional<ArrayRef<int64_t>> list, int64_t dim) {
   return !list || (*list)[dim] == 1;
 }
@@ -388,7 +388,7 @@ LogicalResult LocalRule::onElementwise() {
   return success();
 }
 
-/// Operand i lies as result i: loops, barriers.
+/// Loops and barriers: operand i and result i are sharded identically.
 LogicalResult LocalRule::onPairs() {
   for (auto [operand, result] : llvm::zip(op->getOperands(), op->getResults()))
     if (isa<RankedTensorType>(operand.getType()) &&
@@ -397,8 +397,8 @@ LogicalResult LocalRule::onPairs() {
   return success();
 }
 
-/// Branches and loops: what a region gives lies as the op's results do. Other
-/// regions are on scalars.
+/// Branches and loop bodies: yielded values are sharded as the op's results.
+/// Other regions are on scalars.
 LogicalResult LocalRule::on(ReturnOp end) {
   Operation *parent = end->getParentOp();
   auto loop = dyn_cast<WhileOp>(parent);
@@ -412,8 +412,8 @@ LogicalResult LocalRule::on(ReturnOp end) {
   return success();
 }
 
-/// Operands lie as the op says, and what its body gives as the op says without
-/// the manual axes.
+/// Checks the operands against the in-shardings, and the yielded values against
+/// the out-shardings without the manual axes.
 LogicalResult LocalRule::on(sdy::ManualComputationOp manual) {
   const DeviceMesh &mesh = layouts.getMesh();
   auto isManual = [&](sdy::AxisRefAttr axis) {
@@ -430,7 +430,7 @@ LogicalResult LocalRule::on(sdy::ManualComputationOp manual) {
         return LogicalResult(op->emitOpError()
                              << "has dimension " << dim << " of "
                              << layouts.getWhole(value)
-                             << " in other parts than its sharding says");
+                             << " sharded differently than declared");
     }
     return success();
   };
@@ -465,8 +465,8 @@ LogicalResult LocalRule::run() {
       .Case<WhileOp, OptimizationBarrierOp>(
           [&](Operation *) { return onPairs(); })
       .Case<sdy::ManualComputationOp>([&](auto one) { return on(one); })
-      // Results of branches lie as what ends these, which is checked there; so
-      // do those of a manual computation and of the function.
+      // The terminators of branches are checked by on(ReturnOp), those of a
+      // manual computation by its own rule, and the function by Localize.
       .Case<IfOp, CaseOp, sdy::ReturnOp, func::ReturnOp>(
           [](Operation *) { return success(); })
       .Default([&](Operation *) {

@@ -1,11 +1,9 @@
-//===- LocalPlaces.cpp - Slices, gathers and scatters on parts ------------===//
+//===- LocalPlaces.cpp - Slices, gathers and scatters on shards -----------===//
 //
-// Along a dimension that is split, a slice takes all of it. A gather or a
-// scatter with slices of one element may go to any place of it: indices become
-// those of the device's part. A scatter leaves out what lies outside of it; a
-// gather makes zeros of it, and its result is a part of a sum.
-//
-//===----------------------------------------------------------------------===//
+// A slice must cover a sharded dimension in full. Gathers and scatters whose
+// slices have one element along it may have any index: indices become relative
+// to the device's shard. A scatter drops indices outside the shard. A gather
+// reads zeros for them, and its result is a partial sum.
 
 #include "LocalRule.h"
 
@@ -44,7 +42,7 @@ LogicalResult LocalRule::on(DynamicUpdateSliceOp update) {
 }
 
 //===----------------------------------------------------------------------===//
-// Indices into parts
+// Indices into shards
 //===----------------------------------------------------------------------===//
 
 SmallVector<sdy::AxisRefAttr> LocalRule::getAxes(Value value,
@@ -80,7 +78,7 @@ Value LocalRule::perComponent(const Indices &indices,
   return broadcastComponents(indices, constant);
 }
 
-/// Indices that can hold the places of all parts.
+/// Widens indices so that they can hold the offsets of all shards.
 Value LocalRule::widen(Value indices) {
   if (getElementTypeOrSelf(indices).getIntOrFloatBitWidth() >= 32)
     return indices;
@@ -126,7 +124,7 @@ Value LocalRule::findInside(const Indices &indices, Value shifted) {
   return buildReduce<AndOp>(builder, loc, inside, yes, {indices.vectorDim});
 }
 
-/// The dimensions of a tensor of `rank` that are not in a list.
+/// Returns the dimensions of a tensor of `rank` that are not in a list.
 static SmallVector<int64_t> others(int64_t rank, ArrayRef<int64_t> list) {
   SmallVector<int64_t> rest;
   for (int64_t dim = 0; dim < rank; ++dim)
@@ -135,9 +133,9 @@ static SmallVector<int64_t> others(int64_t rank, ArrayRef<int64_t> list) {
   return rest;
 }
 
-/// Gathers what lies in the device's part, and zeros for the rest.
+/// Gathers the elements in the device's shard, and zeros for all others.
 void LocalRule::gatherFromPart(GatherOp gather, const Indices &indices) {
-  // What is out of the whole value's bounds goes to its nearest element.
+  // The gather clamps indices to the bounds of the whole value.
   SmallVector<int64_t> last;
   for (int64_t dim : indices.dims)
     last.push_back(wholeSize(indices.into, dim) - 1);
@@ -207,14 +205,14 @@ LogicalResult LocalRule::on(GatherOp gather) {
   return success();
 }
 
-/// Lets one device of those that make partial results start from the operand,
-/// and the others from zeros, so that it is in the sum once.
+/// Makes one device's partial result start from the operand, and those of the
+/// other devices from zeros, so that the sum contains the operand once.
 LogicalResult LocalRule::keepFirst(ScatterOp scatter, Axes axes) {
   Block &body = scatter.getUpdateComputation().front();
   if (scatter.getInputs().size() != 1 || !isa<AddOp>(body.front()) ||
       !llvm::hasSingleElement(body.without_terminator()))
-    return op->emitOpError("combines updates of several devices by what is "
-                           "not a sum, which is not supported; constrain its "
+    return op->emitOpError("combines updates of several devices by an op other "
+                           "than a sum, which is not supported; constrain its "
                            "indices with jax.lax.with_sharding_constraint");
   SmallVector<int32_t> isOther;
   const DeviceMesh &mesh = layouts.getMesh();
@@ -249,7 +247,7 @@ LogicalResult LocalRule::on(ScatterOp scatter) {
   llvm::append_range(dropped, dims.getInputBatchingDims());
   for (auto [input, update, result] : llvm::zip(
            scatter.getInputs(), scatter.getUpdates(), scatter.getResults())) {
-    // Only places of one element may be anywhere along a split dimension.
+    // Only slices of one element may start anywhere along a sharded dimension.
     for (int64_t dim = 0; dim < rankOf(input); ++dim)
       if (llvm::is_contained(dims.getInsertedWindowDims(), dim) !=
               llvm::is_contained(dims.getScatterDimsToOperandDims(), dim) &&

@@ -1,4 +1,4 @@
-//===- LocalRule.h - Rules of ops on one device's parts ---------*- C++ -*-===//
+//===- LocalRule.h - Rules of ops on one device's shards --------*- C++ -*-===//
 
 #ifndef SCALIFY_LIB_DISTRIBUTION_LOCALRULE_H
 #define SCALIFY_LIB_DISTRIBUTION_LOCALRULE_H
@@ -9,7 +9,7 @@
 
 namespace scalify {
 
-/// Rules, one for each op or family. `op` has types of parts already.
+/// The rules, one for each op or family. `op` has local types already.
 class LocalRule {
 public:
   LocalRule(mlir::Operation *op, Layouts &layouts)
@@ -18,8 +18,7 @@ public:
   llvm::LogicalResult run();
 
 private:
-  /// Indices of a gather or scatter: component k is a place along dims[k] of
-  /// `into`.
+  /// Indices of a gather or scatter: component k indexes `into` along dims[k].
   struct Indices {
     mlir::Value value;
     int64_t vectorDim;
@@ -57,18 +56,19 @@ private:
   llvm::LogicalResult onPairs();
   llvm::LogicalResult onOther();
 
-  /// The axes that split some dimensions.
+  /// Returns the axes that shard the given dimensions.
   llvm::SmallVector<sdy::AxisRefAttr>
   getAxes(mlir::Value value, llvm::ArrayRef<int64_t> dims) const;
   mlir::Value widen(mlir::Value indices);
-  /// A tensor of indices' type with one number for each component.
+  /// Returns a tensor of the shape and type of the indices, with one number for
+  /// each component.
   mlir::Value perComponent(const Indices &indices,
                            llvm::ArrayRef<int64_t> numbers);
   mlir::Value broadcastComponents(const Indices &indices, mlir::Value numbers);
-  /// Indices into the whole value as indices into the device's part.
+  /// Makes indices into the whole value relative to the device's shard.
   mlir::Value shift(const Indices &indices);
-  /// Where shifted indices are inside of the part: of the shape of the indices
-  /// without their components.
+  /// Returns a mask of the shifted indices that are inside the shard; its shape
+  /// is that of the indices without the component dimension.
   mlir::Value findInside(const Indices &indices, mlir::Value shifted);
   void gatherFromPart(stablehlo::GatherOp op, const Indices &indices);
   llvm::LogicalResult keepFirst(stablehlo::ScatterOp op, Axes axes);
@@ -83,16 +83,16 @@ private:
     return layouts.getLocal(value).getDimSize(dim);
   }
 
-  /// Notes that devices along axes have parts of a result. Fails where these
-  /// axes split it too: a device would lack what the others have for its part.
+  /// Records that a result is partial along axes. Fails if these axes shard it
+  /// too: a device would lack the others' contributions to its shard.
   llvm::LogicalResult makePartial(mlir::Value result, Axes axes);
-  /// Fails where a dimension is split.
+  /// Fails if a dimension is sharded.
   llvm::LogicalResult needWhole(mlir::Value value, int64_t dim);
   llvm::LogicalResult needAllWhole(mlir::ValueRange values);
-  /// Fails where two dimensions are not split by the same axes.
+  /// Fails if the same axes do not shard both dimensions.
   llvm::LogicalResult needAlike(mlir::Value one, int64_t dim, mlir::Value other,
                                 int64_t otherDim);
-  /// The same of all dimensions of two values of one shape.
+  /// Likewise for all dimensions of two values of one shape.
   llvm::LogicalResult needAlike(mlir::Value one, mlir::Value other);
 
   mlir::Operation *op;

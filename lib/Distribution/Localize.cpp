@@ -1,4 +1,4 @@
-//===- Localize.cpp - From whole values to one device's parts -------------===//
+//===- Localize.cpp - From whole values to one device's shards ------------===//
 
 #include "Layouts.h"
 
@@ -13,8 +13,8 @@ namespace scalify {
 using namespace mlir;
 using namespace scalify;
 
-/// Puts the body of a manual computation in its place: all around it is on
-/// parts now, as it was.
+/// Inlines the body of a manual computation, since all values around it have
+/// local types now.
 static void inlineManual(sdy::ManualComputationOp op) {
   Block &body = op.getBody().front();
   for (auto [argument, operand] :
@@ -40,8 +40,8 @@ ArrayAttr scalify::getParts(sdy::TensorShardingAttr sharding,
   return ArrayAttr::get(sharding.getContext(), dims);
 }
 
-/// Notes the whole type of arguments and results and where their parts lie, and
-/// gives the function the type that it has now.
+/// Sets the whole types and shards of arguments and results, and updates the
+/// function type.
 static void retype(func::FuncOp function, const Layouts &layouts) {
   FunctionType whole = function.getFunctionType();
   Operation *end = function.getBody().front().getTerminator();
@@ -52,7 +52,7 @@ static void retype(func::FuncOp function, const Layouts &layouts) {
       function.setArgAttr(i, kWholeTypeAttr, TypeAttr::get(whole.getInput(i)));
       function.setArgAttr(i, kPartsAttr, getParts(sharding, layouts.getMesh()));
     }
-  // A result without a sharding is whole on each device, by what is checked.
+  // checkResults made sure that a result without a sharding is replicated.
   for (unsigned i = 0; i < whole.getNumResults(); ++i) {
     auto type = cast<RankedTensorType>(whole.getResult(i));
     auto sharding =
@@ -69,7 +69,7 @@ static void retype(func::FuncOp function, const Layouts &layouts) {
       results));
 }
 
-/// Checks that what the function returns lies as its results say.
+/// Checks that the returned values have the shardings of the results.
 static LogicalResult checkResults(func::FuncOp function,
                                   const Layouts &layouts) {
   Operation *end = function.getBody().front().getTerminator();
@@ -81,13 +81,13 @@ static LogicalResult checkResults(func::FuncOp function,
       if (layouts.getMesh().getSplit(said) !=
           layouts.getMesh().getSplit(layouts.getAxes(value, dim)))
         return end->emitOpError() << "returns result " << index
-                                  << " in other parts than its sharding says";
+                                  << " sharded differently than declared";
     }
   }
   return success();
 }
 
-/// The largest channel that the program's own collectives have.
+/// Returns the largest channel handle of the program's own collectives.
 static int64_t countChannels(ArrayRef<Operation *> ops) {
   int64_t largest = 0;
   for (Operation *op : ops)
@@ -97,14 +97,14 @@ static int64_t countChannels(ArrayRef<Operation *> ops) {
   return largest;
 }
 
-/// Only a collective may read what devices have in parts of a sum.
+/// Fails if an op reads a partial result, which only a collective may.
 static LogicalResult needComplete(Operation *op, const Layouts &layouts) {
   for (Value operand : op->getOperands())
     if (!layouts.getPartial(operand).empty())
       return op->emitOpError()
              << "reads " << layouts.getWhole(operand)
-             << ", of which each device has a partial result that nothing has "
-                "joined";
+             << ", which is still a partial result on each device; reduce it "
+                "with a collective first";
   return success();
 }
 

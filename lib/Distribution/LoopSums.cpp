@@ -1,4 +1,4 @@
-//===- LoopSums.cpp - What loops add up -----------------------------------===//
+//===- LoopSums.cpp - Sums that loops accumulate --------------------------===//
 
 #include "LoopSums.h"
 

@@ -1,4 +1,4 @@
-//===- LoopSums.h - What loops add up ---------------------------*- C++ -*-===//
+//===- LoopSums.h - Sums that loops accumulate ------------------*- C++ -*-===//
 
 #ifndef SCALIFY_LIB_DISTRIBUTION_LOOPSUMS_H
 #define SCALIFY_LIB_DISTRIBUTION_LOOPSUMS_H
@@ -7,11 +7,11 @@
 
 namespace scalify {
 
-/// What a loop adds to a carry that is read for nothing else, as a gradient of
-/// micro-batches; null for others.
+/// Returns the value that a loop adds to a carry without other uses, such as a
+/// gradient of micro-batches; null for other carries.
 mlir::Value getAddend(stablehlo::WhileOp loop, unsigned index);
 
-/// Whether a carry of a loop starts from zeros.
+/// True if a carry of a loop starts from zeros.
 bool startsFromZero(stablehlo::WhileOp loop, unsigned index);
 
 } // namespace scalify

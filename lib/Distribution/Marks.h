@@ -1,4 +1,4 @@
-//===- Marks.h - What Shardy is not to see ----------------------*- C++ -*-===//
+//===- Marks.h - Scale hints hidden from Shardy -----------------*- C++ -*-===//
 
 #ifndef SCALIFY_LIB_DISTRIBUTION_MARKS_H
 #define SCALIFY_LIB_DISTRIBUTION_MARKS_H
@@ -7,8 +7,7 @@
 
 namespace scalify {
 
-/// On an `optimization_barrier`: the `name` and the `attrs` of the op that it
-/// stands for.
+/// On an `optimization_barrier`: the `name` and `attrs` of the encoded op.
 inline constexpr llvm::StringLiteral kMarkAttr = "scalify.mark";
 
 } // namespace scalify

@@ -1,10 +1,9 @@
-//===- NarrowCollectives.cpp - Ranks exchange narrow data -----------------===//
+//===- NarrowCollectives.cpp - Collectives on narrow data -----------------===//
 //
-// Precision has decided which values are narrow; what is narrow on both sides
-// of a collective need not be wide between. Casts commute with what moves data,
-// and a sum of narrow data is one of wide values that each rank makes itself of
-// what it gets. No bit of a result changes by any of it.
-//
+// Precision decides which values are narrow. A value that is narrow on both
+// sides of a collective need not be wide in between: casts commute with data
+// movement, and each rank can itself sum the narrow data that it receives. No
+// bit of a result changes.
 //===----------------------------------------------------------------------===//
 
 #include "GatherMaxima.h"
@@ -47,10 +46,10 @@ static bool isSameScale(Value a, Value b) {
 
 namespace {
 
-/// What reads a value behind moves.
+/// The readers of a value, also through moves.
 struct Readers {
   SmallVector<QuantizeOp> casts;
-  Operation *other = nullptr; // one that casts nothing
+  Operation *other = nullptr; // a reader that is no cast
 };
 
 class Narrower {
@@ -81,11 +80,11 @@ static void collectReaders(Value value, Readers &readers) {
   }
 }
 
-/// The groups whose members get what another one had.
+/// Returns the groups within which data move.
 static DenseIntElementsAttr getGroups(Operation *op) {
   if (!isa<stablehlo::CollectivePermuteOp>(op))
     return op->getAttrOfType<DenseIntElementsAttr>("replica_groups");
-  // Any two may be a pair of a chain: all of them have to agree.
+  // Any two ranks may be linked by a chain of pairs: all must agree.
   SmallVector<int64_t> all;
   auto pairs = op->getAttrOfType<DenseIntElementsAttr>("source_target_pairs");
   for (int64_t id : pairs.getValues<int64_t>())
@@ -105,7 +104,7 @@ static Value onNarrow(OpBuilder &builder, Operation *op, Value data) {
   return result;
 }
 
-/// Moves what a value's readers move, until they cast.
+/// Replaces the casts of `wide` by `data`, through the moves before them.
 static void replaceReaders(Value wide, Value data) {
   for (Operation *user : llvm::make_early_inc_range(wide.getUsers())) {
     if (auto cast = dyn_cast<QuantizeOp>(user)) {
@@ -123,7 +122,7 @@ static bool hasBlocks(const Readers &readers) {
                       [](QuantizeOp cast) { return cast.getBlock(); });
 }
 
-/// A cast of what is moved, as the one behind.
+/// Clones the cast `behind` a collective for the collective's operand.
 static QuantizeOp castShare(Operation *op, QuantizeOp behind) {
   IRMapping map;
   map.map(behind.getValue(), op->getOperand(0));
@@ -137,7 +136,7 @@ static QuantizeOp castShare(Operation *op, QuantizeOp behind) {
   return share;
 }
 
-/// All that read the result cast it alike: they are cast before.
+/// If all readers cast the result identically, casts the operand instead.
 bool Narrower::castBefore(Operation *op) {
   Readers readers;
   collectReaders(op->getResult(0), readers);
@@ -161,13 +160,13 @@ bool Narrower::castBefore(Operation *op) {
   });
   if (!isAlike)
     return stays("it is cast in more than one way");
-  // Random words and blocks are by places in the whole.
+  // Random words and blocks depend on positions in the whole value.
   auto gather = dyn_cast<stablehlo::AllGatherOp>(op);
   std::optional<SharePlaces> places;
   if (first.isStochastic() && gather)
     places = SharePlaces::find(gather, first);
   if (first.isStochastic() ? !places : hasBlocks(readers))
-    return stays("its cast depends on places in the whole");
+    return stays("its cast depends on positions in the whole value");
   for (Value read : first->getOperands().drop_front()) {
     if (!canHoist(read, op))
       return stays("its scale is defined after the collective");
@@ -184,7 +183,8 @@ bool Narrower::castBefore(Operation *op) {
   return true;
 }
 
-/// What comes was narrow before: it becomes wide behind.
+/// Moves the narrow data of an operand that was dequantized, and dequantizes
+/// after the collective.
 bool Narrower::moveNarrowOnly(Operation *op) {
   Value wide = op->getOperand(0);
   DequantizeOp from = findDequantize(wide);
@@ -208,8 +208,8 @@ bool Narrower::narrow(Operation *op) {
   return castBefore(op) || moveNarrowOnly(op);
 }
 
-/// Carries that are passed on and never read, as of weights whose slices are
-/// taken of their narrow data: nobody needs what they start from.
+/// Replaces the initial values of carries that are passed on but never read by
+/// zeros, such as weights of which only narrow slices are used.
 static void dropUnreadCarries(func::FuncOp main) {
   main.walk<WalkOrder::PostOrder>([](stablehlo::WhileOp loop) {
     for (OpOperand &start : loop->getOpOperands()) {
@@ -229,7 +229,7 @@ static void dropUnreadCarries(func::FuncOp main) {
   });
 }
 
-/// Collectives of a function, those in its loops as well.
+/// Returns the collectives of a function, including those in loops.
 static SmallVector<Operation *> findCollectives(func::FuncOp main) {
   SmallVector<Operation *> collectives;
   main.walk([&](Operation *op) {
@@ -245,7 +245,7 @@ unsigned Narrower::run() {
   dropUnreadCarries(main);
   takeMaximaOfShares(main);
   unsigned count = 0;
-  // Sums first: they leave gathers that may be of narrow data, too.
+  // Sums first: they leave all-gathers, which may become narrow as well.
   for (bool isForSums : {true, false})
     for (Operation *op : findCollectives(main))
       if (isa<stablehlo::AllReduceOp, stablehlo::ReduceScatterOp>(op) ==

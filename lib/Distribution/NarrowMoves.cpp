@@ -1,4 +1,4 @@
-//===- NarrowMoves.cpp - What moves narrow data as it does wide -----------===//
+//===- NarrowMoves.cpp - Data movement that commutes with casts -----------===//
 
 #include "NarrowMoves.h"
 

@@ -1,6 +1,6 @@
-//===- NarrowMoves.h - What moves narrow data as it does wide ---*- C++ -*-===//
+//===- NarrowMoves.h - Data movement that commutes with casts ---*- C++ -*-===//
 //
-// Reshapes, transposes, slices and paddings by zero commute with casts.
+// Reshapes, transposes, slices and padding with zero commute with casts.
 //
 //===----------------------------------------------------------------------===//
 
@@ -13,23 +13,24 @@
 
 namespace scalify {
 
-/// Whether an op only moves elements of its first operand, or adds zeros.
+/// True if an op only moves elements of its first operand, or adds zeros.
 bool isCastMove(mlir::Operation *op);
 
-/// The op on data of another element type.
+/// Clones a move for data of another element type.
 mlir::Value moveNarrow(mlir::OpBuilder &builder, mlir::Operation *move,
                        mlir::Value data);
 
-/// The wide value of narrow data that is only moved behind; null where there is
-/// none, or where blocks have scales of their own.
+/// Returns the dequantize that `value` is computed from by moves only; null if
+/// there is none, or if its blocks have scales of their own.
 DequantizeOp findDequantize(mlir::Value value);
 
-/// The narrow data of a value that `findDequantize` finds one for, moved as it
-/// is, at the builder's place.
+/// Applies the moves between `findDequantize(value)` and `value` to the narrow
+/// data, at the builder's insertion point.
 mlir::Value buildNarrow(mlir::OpBuilder &builder, mlir::Value value);
 
-/// Whether scalar `value` can be had before `anchor`, and so that it is.
+/// True if `value` is available before `anchor`, or can be hoisted to it.
 bool canHoist(mlir::Value value, mlir::Operation *anchor);
+/// Hoists the ops that compute `value` before `anchor`; constants are cloned.
 mlir::Value hoist(mlir::Value value, mlir::Operation *anchor);
 
 } // namespace scalify

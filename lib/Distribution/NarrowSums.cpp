@@ -1,8 +1,9 @@
 //===- NarrowSums.cpp - Sums over ranks of narrow data --------------------===//
 //
-// A reduction inside a transport rounds at every hop: 8 ranks of E4M3 have lost
-// 8 dB by then, 512 everything. Here each rank sends every other one the piece
-// that this one sums, and sums what it gets in F32, in the order of ranks.
+// A reduction in the transport rounds at every hop, which costs 8 dB for 8
+// ranks of E4M3, and everything for 512. Instead each rank sends every other
+// rank that rank's piece, and sums the pieces it receives in F32, in the order
+// of ranks.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,7 +23,8 @@ using namespace mlir;
 using namespace scalify;
 using namespace scalify::stablehlo;
 
-/// The sum along the first dimension, in F32, of the type that `from` has.
+/// Dequantizes `data` and sums it along the first dimension in F32. The result
+/// has the element type of `from`.
 static Value sumWide(OpBuilder &builder, Location loc, DequantizeOp from,
                      Value data) {
   auto type = cast<RankedTensorType>(data.getType());

@@ -7,9 +7,9 @@
 
 namespace scalify {
 
-/// Writes an all-reduce or reduce-scatter of values that were narrow as an
-/// exchange of the narrow data, of which each rank makes its part of the sum;
-/// returns whether it did.
+/// Rewrites an all-reduce or reduce-scatter of dequantized values as an
+/// all-to-all of the narrow data, of which each rank sums its piece. Returns
+/// whether it did.
 bool narrowSum(mlir::Operation *op);
 
 } // namespace scalify

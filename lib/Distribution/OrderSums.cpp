@@ -1,9 +1,9 @@
 //===- OrderSums.cpp - Sums over ranks in the order of ranks --------------===//
 //
-// A transport of GPUs sums in an order of its own choice. Here each rank sends
-// every other one the piece that this one sums, and sums what it gets in the
-// order of the group, as transports of CPUs do: no more bytes than a ring, and
-// the bits of one process. Of few bytes each rank gets all and sums all.
+// GPU transports sum in an order of their own. Instead each rank sends every
+// other rank that rank's piece, and sums the pieces it receives in group order,
+// as CPU transports do: no more bytes than a ring, and the bits of one process.
+// If the data are small, each rank all-gathers and sums all of them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,7 +29,8 @@ static RankedTensorType typeOf(Value value) {
   return cast<RankedTensorType>(value.getType());
 }
 
-/// The op by which a region joins two elements, where their order matters.
+/// Returns the add or multiply by which a region reduces floats, whose order
+/// matters; null for other regions.
 static Operation *findOrderedJoin(Region &region) {
   Block &body = region.front();
   Operation *op = &body.front();
@@ -43,7 +44,7 @@ static Operation *findOrderedJoin(Region &region) {
              : nullptr;
 }
 
-/// The sum or product along the first dimension, in F32 where it is narrower.
+/// Reduces along the first dimension, in F32 if the element type is narrower.
 static Value joinParts(OpBuilder &builder, Operation *join, Value parts) {
   Location loc = parts.getLoc();
   RankedTensorType type = typeOf(parts);
@@ -67,7 +68,7 @@ private:
 bool OrderSumsPass::order(Operation *op) {
   Operation *join = findOrderedJoin(op->getRegion(0));
   auto groups = op->getAttrOfType<DenseIntElementsAttr>("replica_groups");
-  // Groups of unequal size are refused where collectives are formed.
+  // FormCollectives rejects groups of unequal size.
   auto isEmpty = [](Value value) {
     return typeOf(value).getNumElements() == 0;
   };

@@ -1,7 +1,7 @@
-//===- PieceSums.cpp - Sums over ranks, a piece by each -------------------===//
+//===- PieceSums.cpp - Sums over ranks, a piece per rank ------------------===//
 //
-// No more bytes than a ring, and the sum is made by one rank, in an order and
-// in a format that the program says.
+// Sends no more bytes than a ring, and one rank computes each sum, in an order
+// and a format that the program determines.
 //
 //===----------------------------------------------------------------------===//
 
@@ -39,7 +39,7 @@ Value PieceSums::exchange(Value value) {
       ->getResult(0);
 }
 
-/// The parts along a dimension as a first dimension of their own.
+/// Makes the pieces along `dim` a new first dimension.
 Value PieceSums::cutToFront(Value value, int64_t dim) {
   SmallVector<int64_t> shape(typeOf(value).getShape());
   shape[dim] /= size;
@@ -58,8 +58,8 @@ Value PieceSums::cutToFront(Value value, int64_t dim) {
 }
 
 Value PieceSums::scatter(Value value, int64_t dim) {
-  // Along the first dimension parts lie so that what is in a row stays so, and
-  // may go in a bucket.
+  // Along the first dimension the exchange comes first, so that an array of
+  // rank 1 keeps its rank and can be bucketed.
   return sumParts(builder, dim == 0 ? cutToFront(exchange(value), 0)
                                     : exchange(cutToFront(value, dim)));
 }
@@ -109,7 +109,8 @@ Value PieceSums::all(Value value) {
 Value scalify::buildOrderedSum(OpBuilder &builder, Location loc, Value parts,
                                Type rounded, bool isProduct) {
   auto scalar = RankedTensorType::get({}, getElementTypeOrSelf(parts));
-  // What joins without a trace: with 0, a sum of parts that are -0 would be 0.
+  // The neutral element: starting from 0, a sum of parts that are -0 would be
+  // 0.
   Attribute start =
       builder.getFloatAttr(scalar.getElementType(), isProduct ? 1.0 : -0.0);
   Value init = ConstantOp::create(

@@ -1,4 +1,4 @@
-//===- PieceSums.h - Sums over ranks, a piece by each -----------*- C++ -*-===//
+//===- PieceSums.h - Sums over ranks, a piece per rank ----------*- C++ -*-===//
 
 #ifndef SCALIFY_LIB_DISTRIBUTION_PIECESUMS_H
 #define SCALIFY_LIB_DISTRIBUTION_PIECESUMS_H
@@ -9,24 +9,25 @@
 
 namespace scalify {
 
-/// Writes a sum over ranks, at the place of its op, as an exchange in which
-/// each rank gets the others' parts of what it sums itself.
+/// Builds a sum over ranks, at its op, as an all-to-all after which each rank
+/// sums its piece.
 class PieceSums {
 public:
-  /// Makes the sum along the first dimension, which has the ranks' parts in
-  /// the order of the group.
+  /// Builds the sum along the first dimension, which holds the ranks' parts in
+  /// group order.
   using SumParts =
       llvm::function_ref<mlir::Value(mlir::OpBuilder &, mlir::Value parts)>;
 
-  /// The groups are of equal size.
+  /// All groups of `op` have the same size.
   PieceSums(mlir::Operation *op, SumParts sumParts);
 
-  /// Each rank sums a piece, and the pieces are gathered. What the ranks do not
-  /// divide is filled up with zeros.
+  /// Builds an all-reduce: each rank sums a piece, and the pieces are
+  /// all-gathered. Pads with zeros if the ranks do not divide the size.
   mlir::Value all(mlir::Value value);
-  /// Each rank gets all, and sums all: one message in place of two.
+  /// Builds an all-reduce in which each rank all-gathers and sums everything:
+  /// one message instead of two.
   mlir::Value gathered(mlir::Value value);
-  /// Each rank sums its piece along a dimension.
+  /// Builds a reduce-scatter along a dimension.
   mlir::Value scatter(mlir::Value value, int64_t dim);
 
 private:
@@ -44,8 +45,8 @@ private:
   int64_t size; // of a group
 };
 
-/// The sum, or product, of F32 or wider numbers along the first dimension, one
-/// after the other; rounded once to an element type.
+/// Builds the sum, or product, of F32 or wider elements along the first
+/// dimension, in order, rounded once to the element type `rounded`.
 mlir::Value buildOrderedSum(mlir::OpBuilder &builder, mlir::Location loc,
                             mlir::Value parts, mlir::Type rounded,
                             bool isProduct = false);

@@ -13,12 +13,12 @@ using namespace scalify;
 using namespace scalify::stablehlo;
 
 namespace {
-/// Follows a value to the loops that write stacks, within loops that add these
-/// up, too.
+/// Follows a value to the loops that write its stacks, including inner loops
+/// whose stacks an outer loop accumulates.
 class PieceFinder {
 public:
-  /// Whether slices of the value follow from slices of stacks alone, or of what
-  /// is there anyway.
+  /// True if each slice of the value depends only on the same slice of stacks,
+  /// or on values that are available anyway.
   bool collect(Value value);
 
   llvm::SetVector<Operation *> loops;
@@ -65,7 +65,8 @@ WhileOp scalify::findStackingLoop(Value value) {
   return cast_if_present<WhileOp>(last);
 }
 
-/// A place that is a difference falls with the counter.
+/// True if an index is computed by a subtraction, and so falls as the counter
+/// rises.
 static bool isDifference(Value place, unsigned depth = 4) {
   Operation *op = place.getDefiningOp();
   if (!op || depth == 0)

@@ -7,12 +7,12 @@
 
 namespace scalify {
 
-/// The last loop that makes slices of a value one after the other; null where
-/// there is none, or where a slice needs more than that of a stack.
+/// Returns the last loop that writes the slices of a value one by one; null if
+/// there is none, or if a slice depends on more than that slice of stacks.
 stablehlo::WhileOp findStackingLoop(mlir::Value value);
 
-/// Whether a loop that `findStackingLoop` finds makes the last slices first, as
-/// a backward does.
+/// True if a loop returned by `findStackingLoop` writes the last slice first,
+/// as a backward pass does.
 bool isWrittenBackwards(stablehlo::WhileOp loop);
 
 } // namespace scalify

@@ -1,8 +1,8 @@
 //===- RankJoins.cpp - Collectives in one process -------------------------===//
 //
-// A sum over ranks has one order, that of the group, so that a run on several
-// ranks can be held to it bit for bit. Numbers narrower than F32 are summed in
-// F32 and rounded once, as by a rank that has received all parts.
+// A sum over ranks has one order, that of the group, so that the bits of a run
+// on several ranks can be compared with it. Elements narrower than F32 are
+// summed in F32 and rounded once, as by a rank that has received all parts.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,12 +26,12 @@ public:
   RankJoiner(OpBuilder &builder, Operation *op)
       : builder(builder), op(op), loc(op->getLoc()) {}
 
-  /// What the ranks get of one operand.
+  /// Returns the ranks' results for one operand.
   FailureOr<RankValues> joinOne(const RankValues &ranks);
 
 private:
   using Members = SmallVector<Value>;
-  /// From what the members of a group give to what they get, in their order.
+  /// Maps the members' operands of one group to their results, in group order.
   using JoinFn = llvm::function_ref<FailureOr<Members>(ArrayRef<Value>)>;
   FailureOr<RankValues> join(DenseIntElementsAttr groups,
                              const RankValues &ranks, bool coversAll,
@@ -73,7 +73,7 @@ static RankedTensorType typeOf(Value value) {
 }
 
 //===----------------------------------------------------------------------===//
-// Pieces
+// Ops
 //===----------------------------------------------------------------------===//
 
 Value RankJoiner::convert(Value value, Type element) {
@@ -112,8 +112,8 @@ Value RankJoiner::zeros(Type type) {
       cast<ElementsAttr>(builder.getZeroAttr(type)));
 }
 
-/// Applies a reducer, which is written for scalars, element by element.
-/// `narrow` is the type in whose place the numbers are F32, if there is one.
+/// Applies a reducer of scalars elementwise. Elements of the type `narrow`, if
+/// it is not null, are F32 instead.
 FailureOr<Value> RankJoiner::apply(Block &reducer, Value x, Value y,
                                    Type narrow) {
   Block::iterator end = builder.getInsertionPoint();
@@ -162,16 +162,16 @@ FailureOr<RankValues> RankJoiner::join(DenseIntElementsAttr groups,
   int64_t size = groups.getType().getDimSize(1);
   auto numRanks = static_cast<int64_t>(ranks.size());
   RankValues results(numRanks);
-  // Groups whose members give the same get the same.
+  // Groups with identical operands share their results.
   SmallVector<std::pair<Members, Members>> done;
   for (ArrayRef<int64_t> left = ids; !left.empty();
        left = left.drop_front(size)) {
     ArrayRef<int64_t> group = left.take_front(size);
-    // -1 fills up a short group.
+    // -1 pads a short group.
     group = group.take_while([](int64_t id) { return id >= 0; });
     if (llvm::any_of(group, [&](int64_t id) { return id >= numRanks; }))
       return op->emitOpError()
-             << "names a device behind the " << numRanks << " of the mesh";
+             << "names a device beyond the " << numRanks << " of the mesh";
     if (group.empty())
       continue;
     Members members;
@@ -274,7 +274,7 @@ RankJoiner::permute(stablehlo::CollectivePermuteOp permute,
   for (size_t i = 0; i < ids.size(); i += 2) {
     if (ids[i] >= numRanks || ids[i + 1] >= numRanks)
       return op->emitOpError()
-             << "names a device behind the " << numRanks << " of the mesh";
+             << "names a device beyond the " << numRanks << " of the mesh";
     results[ids[i + 1]] = ranks[ids[i]];
   }
   if (llvm::is_contained(results, Value()))

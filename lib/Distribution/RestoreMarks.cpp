@@ -1,4 +1,4 @@
-//===- RestoreMarks.cpp - Marks of scales behind a partitioner ------------===//
+//===- RestoreMarks.cpp - Decode scale hints after partitioning -----------===//
 
 #include "Marks.h"
 

@@ -1,9 +1,9 @@
-//===- ScatterInLoops.cpp - Micro-batches' gradients added up in shares ---===//
+//===- ScatterInLoops.cpp - Accumulate micro-batch gradients in shares ----===//
 //
-// As Megatron-LLaMA's overlapped optimizer, and ZeRO-2: ranks sum each
-// micro-batch's gradient, and each keeps of it the share that it updates. That
-// moves as many times the bytes as there are micro-batches, and holds one part
-// in as many as there are ranks.
+// As in Megatron-LLaMA's overlapped optimizer and ZeRO-2, ranks reduce-scatter
+// the gradient of each micro-batch, and each rank keeps the share it updates.
+// This multiplies the bytes sent by the number of micro-batches, and divides
+// the accumulator by the number of ranks.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,7 +27,7 @@ using namespace scalify;
 using namespace scalify::stablehlo;
 
 namespace {
-/// A reduce-scatter of what a loop adds up.
+/// A reduce-scatter of a sum that a loop accumulates.
 struct LoopScatter {
   WhileOp loop;
   unsigned index = 0;
@@ -36,15 +36,15 @@ struct LoopScatter {
 };
 } // namespace
 
-/// Moves elements, or fills them up with zeros: the same of a sum as of its
-/// terms.
+/// True if an op moves elements or pads with zeros, and so distributes over a
+/// sum.
 static bool isOfTerms(Operation *op) {
   if (auto pad = dyn_cast_or_null<PadOp>(op))
     return matchPattern(pad.getPaddingValue(), m_AnyZeroFloat());
   return movesElements(op);
 }
 
-/// Nothing where the reduce-scatter is not of a loop's sum alone, or no sum.
+/// Returns nothing if `scatter` is no sum, or not the only use of a loop's sum.
 static std::optional<LoopScatter> findLoopScatter(ReduceScatterOp scatter) {
   LoopScatter found;
   if (scatter->getNumOperands() != 1 || !isSum(scatter.getComputation()))
@@ -66,7 +66,7 @@ static std::optional<LoopScatter> findLoopScatter(ReduceScatterOp scatter) {
   return found.addend ? std::optional(found) : std::nullopt;
 }
 
-/// The op again in the loop, with what it reads besides.
+/// Clones an op, with the constants that it reads, for another first operand.
 static Operation *cloneInto(OpBuilder &builder, Operation *op, Value value) {
   IRMapping map;
   map.map(op->getOperand(0), value);

@@ -1,7 +1,7 @@
-//===- ShardBatch.cpp - A plain step becomes a data-parallel one ----------===//
+//===- ShardBatch.cpp - Data parallelism for a plain step -----------------===//
 //
-// What shardings of JAX say of data parallelism: each rank has rows of the
-// batch, and all else whole. Partitioning makes of it sums over ranks.
+// Adds the JAX shardings of data parallelism: the batch is sharded by rows, and
+// everything else is replicated. Partitioning adds the sums over ranks.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,8 +24,8 @@ using namespace scalify;
 
 static constexpr StringLiteral kAxis = "data";
 
-/// Whether a loop takes `value` apart by its first dimension, as one over
-/// micro-batches does: also behind moves that leave that dimension alone.
+/// True if a loop slices `value` along its first dimension, as a loop over
+/// micro-batches does, also after moves that keep that dimension.
 static bool isTakenApart(Value value,
                          llvm::SmallPtrSetImpl<Operation *> &seen) {
   auto type = cast<RankedTensorType>(value.getType());
@@ -55,7 +55,8 @@ static bool isTakenApart(Value value,
   return false;
 }
 
-/// The dimension of rows: the first one, or that behind micro-batches.
+/// Returns the dimension of rows: the first one, or the one after
+/// micro-batches.
 static int64_t findRows(BlockArgument argument) {
   auto type = cast<RankedTensorType>(argument.getType());
   llvm::SmallPtrSet<Operation *, 16> seen;
@@ -89,8 +90,8 @@ private:
 
 LogicalResult ShardBatchPass::checkIsPlain(func::FuncOp main) {
   if (sdy::findLargestMesh(getOperation()))
-    return main.emitOpError("has a mesh of its own, whose shardings say what "
-                            "ranks have");
+    return main.emitOpError("already has a mesh: partition it by its own "
+                            "shardings");
   auto partitions =
       getOperation()->getAttrOfType<IntegerAttr>("mhlo.num_partitions");
   bool isSharded = partitions && partitions.getInt() > 1;
@@ -109,7 +110,8 @@ LogicalResult ShardBatchPass::checkIsPlain(func::FuncOp main) {
   return success();
 }
 
-/// All batches have as many rows: else it is not known which are whose.
+/// All batches must have the same number of rows: otherwise the pass cannot
+/// tell which rows belong to which rank.
 LogicalResult ShardBatchPass::shardArguments(func::FuncOp main) {
   std::optional<int64_t> rows;
   for (BlockArgument argument : main.getArguments()) {
@@ -136,9 +138,8 @@ LogicalResult ShardBatchPass::shardArguments(func::FuncOp main) {
     main.setArgAttr(index, kShardingAttr, makeSharding(type, dim));
   }
   if (!rows)
-    return main.emitOpError("has no argument with the role 'batch', of which "
-                            "ranks could have rows each: lower it with "
-                            "shardings");
+    return main.emitOpError("has no argument with the role 'batch' to shard: "
+                            "lower it with shardings");
   return success();
 }
 

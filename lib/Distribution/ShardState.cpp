@@ -1,7 +1,7 @@
-//===- ShardState.cpp - State in shares (ZeRO) ----------------------------===//
+//===- ShardState.cpp - Shard state over ranks (ZeRO) ---------------------===//
 //
-// What ranks would all keep and all update alike, each keeps and updates a
-// share of (Rajbhandari et al. 2020, "ZeRO", sections 5 and 7).
+// Of state that all ranks would keep and update identically, each rank keeps
+// and updates a share (Rajbhandari et al. 2020, "ZeRO", sections 5 and 7).
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,7 +32,7 @@ static RankedTensorType typeOf(Value value) {
 }
 
 namespace {
-/// Ranks that share values, and the shares.
+/// Ranks that share values, and their shares.
 struct Sharing {
   Sharing(const DeviceMesh &mesh, ArrayRef<sdy::AxisRefAttr> axes,
           const stablehlo::StackShapes &stacks, int64_t &numChannels)
@@ -41,7 +41,7 @@ struct Sharing {
   Shards shards;
 };
 
-/// An argument that is kept, or whose update is done, in shares.
+/// An argument that is kept in shares, or whose update is computed in shares.
 struct State {
   unsigned argument, result;
   Sharing *sharing;
@@ -84,10 +84,10 @@ private:
 } // namespace
 
 //===----------------------------------------------------------------------===//
-// What is shared, and by whom
+// State and groups
 //===----------------------------------------------------------------------===//
 
-/// Every choice of the mesh's axes is a group that a sum may be over.
+/// Every subset of the mesh's axes is a group that a sum may be over.
 void StateSharder::findGroups() {
   ArrayRef<sdy::MeshAxisAttr> all = meshAttr.getAxes();
   for (unsigned choice = 1; choice < (1u << all.size()); ++choice) {
@@ -104,9 +104,9 @@ void StateSharder::findGroups() {
   }
 }
 
-/// The ranks over which the sums go that a value is computed from element by
-/// element; null where there are none, or, with one of them in `other`, several
-/// groups.
+/// Returns the ranks of the sums that a value is computed from elementwise;
+/// null if there are no sums, or if they are over several groups, one of which
+/// then is `other`.
 Sharing *StateSharder::findSharing(Value value, Operation *&other) {
   Sharing *found = nullptr;
   llvm::SetVector<Value> values;
@@ -131,7 +131,7 @@ Sharing *StateSharder::findSharing(Value value, Operation *&other) {
   return found;
 }
 
-/// Whether ranks of the group have different parts of the argument or result.
+/// True if ranks of the group have different shards of the argument or result.
 bool StateSharder::liesInParts(unsigned argument, unsigned result,
                                const ShareGroup &group) {
   llvm::DenseSet<std::pair<int64_t, int64_t>> digits;
@@ -174,7 +174,7 @@ void StateSharder::findStates() {
     }
     if (liesInParts(index, result, sharing->group)) {
       emitRemark(argument.getLoc())
-          << "stays as it is: it already lies in parts on the ranks that sum";
+          << "stays as it is: it is already sharded over the ranks that sum";
       continue;
     }
     bool isParam = role.getValue() == Role::Param;
@@ -186,8 +186,7 @@ void StateSharder::findStates() {
 // Rewriting
 //===----------------------------------------------------------------------===//
 
-/// The argument becomes its share; whoever wants it whole reads what is
-/// gathered.
+/// Replaces the argument by its share, and its uses by an all-gather.
 void StateSharder::keepInShares(const State &state) {
   BlockArgument argument = main.getArgument(state.argument);
   RankedTensorType type = typeOf(argument);
@@ -201,7 +200,8 @@ void StateSharder::keepInShares(const State &state) {
   gathers.push_back({gather, state.argument});
 }
 
-/// Norms of gradients: of shares, so that no rank needs them whole.
+/// Computes sums of all elements, such as gradient norms, from shares, so that
+/// no rank needs the whole gradients.
 void StateSharder::sumInShares() {
   for (auto reduce : llvm::make_early_inc_range(
            main.getBody().front().getOps<stablehlo::ReduceOp>())) {
@@ -244,10 +244,10 @@ void StateSharder::eraseUnread() {
 }
 
 //===----------------------------------------------------------------------===//
-// What is said of it
+// Attributes and remarks
 //===----------------------------------------------------------------------===//
 
-/// Of a value that every rank has whole.
+/// Returns the sharding of a replicated value.
 static sdy::TensorShardingAttr getReplicated(RankedTensorType type,
                                              FlatSymbolRefAttr mesh) {
   MLIRContext *context = type.getContext();
@@ -256,8 +256,8 @@ static sdy::TensorShardingAttr getReplicated(RankedTensorType type,
   return sdy::TensorShardingAttr::get(context, mesh, dims, {}, {});
 }
 
-/// Of an argument or result: all ranks' shares one behind the other are its
-/// whole value now; `scalify.flat` says of what.
+/// Returns the attributes of an argument or result whose whole value is the
+/// concatenation of all ranks' shares; `scalify.flat` describes the original.
 static DictionaryAttr getFlat(DictionaryAttr attrs, RankedTensorType local,
                               const Sharing &sharing, const DeviceMesh &mesh,
                               FlatSymbolRefAttr meshName) {
@@ -315,7 +315,7 @@ void StateSharder::retype() {
                         end->getOperandTypes()));
 }
 
-/// What costs memory or time that shares were to save.
+/// Reports remaining uses that cost the memory or time that shares would save.
 void StateSharder::reportWhole() {
   for (auto [gather, argument] : gathers) {
     if (!isOneOf(getRoleAttr(main, argument), Role::Param))
@@ -330,7 +330,8 @@ void StateSharder::reportWhole() {
                  state.sharing->shards.knows(sum.getResult(0));
         }))
       emitRemark(sum.getLoc())
-          << "is summed whole and in shares: something reads the whole sum";
+          << "is both all-reduced and reduce-scattered: something reads the "
+             "whole sum";
 }
 
 void StateSharder::run() {
@@ -370,7 +371,8 @@ public:
       return signalPassFailure();
     }
     if (!mesh || !main) {
-      getOperation().emitError("has no mesh, or no @main, to share state of");
+      getOperation().emitError("has no mesh or no @main, so that no state can "
+                               "be sharded");
       return signalPassFailure();
     }
     StateSharder(main, mesh, level).run();

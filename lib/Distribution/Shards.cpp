@@ -1,4 +1,4 @@
-//===- Shards.cpp - Elementwise values on one rank's share ----------------===//
+//===- Shards.cpp - Elementwise values in shares --------------------------===//
 
 #include "Shards.h"
 #include "Layouts.h"
@@ -21,7 +21,7 @@ static RankedTensorType typeOf(Value value) {
 
 static int64_t countOf(Value value) { return typeOf(value).getNumElements(); }
 
-/// The type with `sizes` in place of all dimensions behind the slices.
+/// Returns the type with `sizes` in place of all dimensions after the slices.
 static RankedTensorType typeOf(ArrayRef<int64_t> slices,
                                ArrayRef<int64_t> sizes, Type element) {
   SmallVector<int64_t> shape(slices);
@@ -55,7 +55,7 @@ Value ShareGroup::getPlace(OpBuilder &builder, Location loc) const {
 }
 
 //===----------------------------------------------------------------------===//
-// How values are cut
+// Types of shares
 //===----------------------------------------------------------------------===//
 
 ArrayRef<int64_t> Shards::slicesOf(RankedTensorType type) const {
@@ -79,7 +79,7 @@ bool Shards::isCutAlike(Value a, Value b) const {
 }
 
 //===----------------------------------------------------------------------===//
-// What can be done on shares
+// Values that can be computed in shares
 //===----------------------------------------------------------------------===//
 
 static bool isScalar(Value value) { return typeOf(value).getRank() == 0; }
@@ -95,7 +95,7 @@ static bool isScalarBroadcast(Value value) {
   return broadcast && countOf(broadcast.getOperand()) == 1;
 }
 
-/// An elementwise op on values of its result's shape, and on scalars.
+/// True for elementwise ops on scalars and on values of the result's shape.
 static bool isOnElements(Operation *op) {
   return op && op->getNumResults() == 1 && isElementwiseOp(op) &&
          llvm::all_of(op->getOperands(), [&](Value operand) {
@@ -107,7 +107,8 @@ static bool isOnElements(Operation *op) {
 bool scalify::movesElements(Operation *op) {
   if (isa_and_present<ReshapeOp, TransposeOp>(op))
     return true;
-  // A maximum is neutral to join twice, but not with any first value.
+  // hasNeutralInit accepts any initial value of a maximum, which may exceed the
+  // element: only sums keep it.
   auto reduce = dyn_cast_or_null<ReduceOp>(op);
   return reduce && reduce.getInputs().size() == 1 && hasNeutralInit(reduce) &&
          isa<AddOp>(reduce.getBody().front().front()) &&
@@ -139,8 +140,8 @@ bool Shards::isShared(Value value) const {
          });
 }
 
-/// Whether a share is read in computing the value: what none is read in is
-/// cheaper cut than done again.
+/// True if computing the value reads a share. Otherwise slicing the value is
+/// cheaper than computing it again.
 bool Shards::readsShare(Value value) {
   if (shares.contains(value) || isSum(value))
     return true;
@@ -159,13 +160,13 @@ bool Shards::readsShare(Value value) {
 }
 
 bool Shards::isZeroInPadding(Value value) const {
-  // Not of what is kept: an update may write there, as that of Adafactor does.
+  // Kept state does not count: an update, such as Adafactor's, may write there.
   Operation *op = value.getDefiningOp();
   if (isSum(value))
     return true;
   if (isa_and_present<ReshapeOp, ConvertOp, AbsOp, NegOp, SignOp, SqrtOp>(op))
     return isZeroInPadding(op->getOperand(0));
-  // Of what may be infinite a product with zero is no zero: both are.
+  // A product with one zero operand may be NaN: both must be zero.
   if (isa_and_present<MulOp, AddOp, SubtractOp>(op))
     return isZeroInPadding(op->getOperand(0)) &&
            isZeroInPadding(op->getOperand(1));
@@ -228,8 +229,8 @@ Value Shards::onShares(Operation *op) {
   return result;
 }
 
-/// All elements in a row, of a stack those of each slice, filled up with zeros
-/// to equal shares.
+/// Flattens a value, or each slice of a stack, and pads it with zeros to equal
+/// shares.
 Value Shards::fill(OpBuilder &builder, Location loc, Value value) {
   RankedTensorType type = typeOf(value);
   Value filled = fillSlices(builder, loc, value, slicesOf(type),
@@ -262,7 +263,7 @@ Value Shards::cut(Value value) {
                                 builder.getDenseI64ArrayAttr(type.getShape()));
 }
 
-/// What each rank has is moved, and then summed.
+/// Applies the moves to each rank's operand, and then reduce-scatters it.
 Value Shards::reduceScatter(Value sum) {
   auto op = stripMoves(sum).getDefiningOp<AllReduceOp>();
   OpBuilder builder(op);
@@ -291,8 +292,8 @@ Value Shards::reduceScatter(Value sum) {
   return scatter.getResult();
 }
 
-/// All ranks' parts of the last dimension side by side, of which `size` count:
-/// how many fill up the last part depends on the ranks.
+/// All-gathers the last dimension and slices its first `size` elements: the
+/// padding of the last part depends on the number of ranks.
 Value Shards::gatherLast(OpBuilder &builder, Location loc, Value part,
                          int64_t size) {
   SmallVector<int64_t> shape(typeOf(part).getShape());

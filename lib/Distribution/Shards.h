@@ -1,10 +1,10 @@
-//===- Shards.h - Elementwise values on one rank's share --------*- C++ -*-===//
+//===- Shards.h - Elementwise values in shares ------------------*- C++ -*-===//
 //
-// A value that ranks have alike can be computed in shares: its elements in
-// row-major order, filled up with zeros, cut into equal pieces, one for each
-// rank of a group. Of a stack, which loops over layers write and read slice by
-// slice, each slice is cut so, and a share is a stack of their pieces: what is
-// summed or gathered of one layer needs no other.
+// A replicated value can be computed in shares: it is flattened row-major,
+// padded with zeros, and cut into equal pieces, one for each rank of a group.
+// Of a stack, which loops over layers write and read slice by slice, each slice
+// is cut this way, and a share is a stack of pieces: the sum or all-gather of
+// one layer needs no other layer.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,9 +28,10 @@ public:
   mlir::DenseIntElementsAttr getGroups() const { return groups; }
   llvm::ArrayRef<sdy::AxisRefAttr> getAxes() const { return axes; }
   int64_t size() const { return numRanks; }
-  /// Elements of a share: whole chunks, the same on all ranks.
+  /// Returns the number of elements of a share: whole chunks, the same on all
+  /// ranks.
   int64_t getShare(int64_t elements) const;
-  /// The number of this rank's share.
+  /// Builds the index of this rank's share.
   mlir::Value getPlace(mlir::OpBuilder &builder, mlir::Location loc) const;
 
 private:
@@ -40,47 +41,48 @@ private:
   int64_t numRanks;
 };
 
-/// Whether an op gives the elements of its operand in another order or shape,
-/// or sums along dimensions of one element.
+/// True if an op reorders or reshapes the elements of its operand, or sums
+/// along dimensions of one element.
 bool movesElements(mlir::Operation *op);
 
-/// The value behind what only moves elements, as transposes do.
+/// Returns the value before transposes and other moves of elements.
 mlir::Value stripMoves(mlir::Value value);
 
-/// Writes shares of values.
+/// Builds shares of values.
 class Shards {
 public:
   Shards(const ShareGroup &group, const stablehlo::StackShapes &stacks,
          int64_t &numChannels)
       : group(group), stacks(stacks), numChannels(numChannels) {}
 
-  /// Notes the share of a value, which need not be computed.
+  /// Records the share of a value, which then need not be computed.
   void set(mlir::Value value, mlir::Value share) { shares[value] = share; }
   bool knows(mlir::Value value) const { return shares.contains(value); }
-  /// A rank's share of a value: elementwise ops are done on shares, of a sum
-  /// over the group only the share is summed; of all else the value is cut.
+  /// Returns a rank's share of a value. Elementwise ops are cloned for shares,
+  /// sums over the group become reduce-scatters, and other values are sliced.
   mlir::Value get(mlir::Value value);
-  /// Whether get() cuts nothing that is large.
+  /// True if get() slices nothing large.
   bool isShared(mlir::Value value) const;
-  /// The share of a value of this type.
+  /// Returns the type of the share of a value of this type.
   mlir::RankedTensorType getShareType(mlir::RankedTensorType type) const;
-  /// All ranks' shares side by side.
+  /// Returns the type of all ranks' shares, concatenated.
   mlir::RankedTensorType getFilledType(mlir::RankedTensorType type) const;
-  /// Whether shares of a value of this type are filled up.
+  /// True if shares of a value of this type are padded.
   bool isFilled(mlir::RankedTensorType type) const {
     return getFilledType(type).getNumElements() != type.getNumElements();
   }
-  /// Whether what a share is filled up with is zero.
+  /// True if the padding of a value's share is zero.
   bool isZeroInPadding(mlir::Value value) const;
 
-  /// The whole value of all ranks' shares.
+  /// All-gathers the whole value from shares.
   mlir::Value gather(mlir::OpBuilder &builder, mlir::Location loc,
                      mlir::Value share, mlir::RankedTensorType type);
-  /// The sum of all elements of `value`, of chunks of the ranks' shares.
+  /// Builds the sum of all elements of the reduced value, in chunks of the
+  /// ranks' shares.
   mlir::Value sum(stablehlo::ReduceOp reduce);
 
 private:
-  /// The slices of a stack; nothing of what is cut as a whole.
+  /// Returns the leading dimensions of a stack; none for other types.
   llvm::ArrayRef<int64_t> slicesOf(mlir::RankedTensorType type) const;
   bool isCutAlike(mlir::Value a, mlir::Value b) const;
   mlir::Value make(mlir::Value value);
@@ -98,7 +100,7 @@ private:
   const stablehlo::StackShapes &stacks;
   int64_t &numChannels;
   llvm::DenseMap<mlir::Value, mlir::Value> shares;
-  llvm::DenseMap<mlir::Value, bool> reads; // what readsShare() found
+  llvm::DenseMap<mlir::Value, bool> reads; // results of readsShare()
 };
 
 } // namespace scalify

@@ -1,4 +1,4 @@
-//===- SharePlaces.cpp - Where a share lies in the whole ------------------===//
+//===- SharePlaces.cpp - Positions of a share's elements ------------------===//
 
 #include "SharePlaces.h"
 
@@ -14,7 +14,7 @@ static ArrayRef<int64_t> shapeOf(Value value) {
   return cast<RankedTensorType>(value.getType()).getShape();
 }
 
-/// What places along all dimensions follow from: the sizes behind the first.
+/// Returns the sizes after the first, on which the strides depend.
 static ArrayRef<int64_t> rowOf(ArrayRef<int64_t> shape) {
   return shape.drop_front(shape.empty() ? 0 : 1);
 }
@@ -36,8 +36,8 @@ std::optional<SharePlaces> SharePlaces::find(AllGatherOp gather,
       if (!llvm::all_of(slice.getStrides(),
                         [](int64_t stride) { return stride == 1; }))
         return std::nullopt;
-      // What fills up the slices of a stack is behind each of them: it has
-      // places, which nobody reads.
+      // Slicing off the padding of a stack's slices keeps the positions of the
+      // other elements; those of the padding are never read.
       bool isCutBehind = from == gather->getResult(0) &&
                          llvm::all_of(slice.getStartIndices(),
                                       [](int64_t start) { return start == 0; });
@@ -64,11 +64,11 @@ void SharePlaces::set(QuantizeOp cast, AllGatherOp gather) const {
   auto size = groups.getType().getDimSize(1);
   SmallVector<int32_t> firsts;
   for (auto [place, id] : llvm::enumerate(groups.getValues<int64_t>())) {
-    if (id < 0) // fills up a short group
+    if (id < 0) // pads a short group
       continue;
     firsts.resize(std::max<size_t>(firsts.size(), id + 1));
     auto member = static_cast<int64_t>(place) % size;
-    // Modulo 2^32, as places are.
+    // Modulo 2^32, as positions are.
     firsts[id] = static_cast<int32_t>(first + member * step);
   }
   OpBuilder builder(cast);

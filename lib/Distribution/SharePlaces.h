@@ -1,4 +1,4 @@
-//===- SharePlaces.h - Where a share lies in the whole ----------*- C++ -*-===//
+//===- SharePlaces.h - Positions of a share's elements ----------*- C++ -*-===//
 
 #ifndef SCALIFY_LIB_DISTRIBUTION_SHAREPLACES_H
 #define SCALIFY_LIB_DISTRIBUTION_SHAREPLACES_H
@@ -12,20 +12,20 @@
 
 namespace scalify {
 
-/// The places that elements of a share have in what a cast reads behind a
-/// gather: as many to a step along each dimension as in a tensor of the shape
-/// `whole`, of the first rank's first element `first`.
+/// The positions of a share's elements in the value that a cast reads after an
+/// all-gather. Strides are those of the shape `whole`; `first` is the position
+/// of the first rank's first element.
 struct SharePlaces {
   int64_t first;
   llvm::SmallVector<int64_t> whole;
 
-  /// None where an element's place is no sum over its index: behind a
-  /// transpose, padding, or a slice within rows or by steps, and where the
-  /// cast reads a part already.
+  /// Returns none if an element's position is not linear in its index (after a
+  /// transpose, padding, or a slice within rows or with steps), or if the cast
+  /// reads a part already.
   static std::optional<SharePlaces> find(stablehlo::AllGatherOp gather,
                                          QuantizeOp cast);
 
-  /// Lets a cast of a rank's share round by them.
+  /// Makes the cast of a rank's share round by these positions.
   void set(QuantizeOp cast, stablehlo::AllGatherOp gather) const;
 };
 

@@ -1,9 +1,9 @@
-//===- SimulateRanks.cpp - What all ranks compute, in one process ---------===//
+//===- SimulateRanks.cpp - Simulate all ranks in one process --------------===//
 //
-// The reference for runs on several ranks. Ops between collectives are copied
-// rank after rank, so that each rank's lie together as in its own program and
-// equal kernels are compiled once. What reads the same values on several ranks
-// is copied once for them: whether ranks agree is seen by the values they name.
+// The reference for runs on several ranks. Ops between collectives are cloned
+// rank by rank, so that each rank's ops are adjacent, as in its own program,
+// and equal kernels are compiled once. An op with the same operands on several
+// ranks is cloned once for them: ranks agree if they share the SSA value.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,7 +28,7 @@ namespace scalify {
 using namespace mlir;
 using namespace scalify;
 
-/// Of each rank the first one that has the same value.
+/// For each rank the first rank with the same value.
 using Leaders = SmallVector<unsigned>;
 
 static Leaders getLeaders(ArrayRef<Value> ranks) {
@@ -37,7 +37,7 @@ static Leaders getLeaders(ArrayRef<Value> ranks) {
   });
 }
 
-/// Ranks that agree by both.
+/// Returns the ranks that agree in both.
 static Leaders meet(const Leaders &a, const Leaders &b) {
   Leaders both(a.size());
   for (unsigned rank = 0; rank < a.size(); ++rank)
@@ -50,7 +50,7 @@ static bool isShared(ArrayRef<Value> ranks) { return llvm::all_equal(ranks); }
 
 namespace {
 
-/// Writes a device's program for all devices into the place of its function.
+/// Replaces a device's program by that of all devices, in place.
 class Simulation {
 public:
   Simulation(func::FuncOp main, sdy::MeshAttr mesh)
@@ -85,10 +85,10 @@ private:
   SmallVector<RankValues> allOf(ValueRange device) {
     return llvm::map_to_vector(device, [&](Value value) { return of(value); });
   }
-  /// One value of those that agree.
+  /// Returns one value of each set of ranks that agree.
   static SmallVector<Value> pick(ArrayRef<RankValues> all,
                                  ArrayRef<Leaders> leaders);
-  /// The other way round, for values that stand in their order.
+  /// The inverse of pick(): assigns the picked values to all ranks.
   void spread(ValueRange device, ValueRange picked, ArrayRef<Leaders> leaders);
   Operation *createLike(Operation *op, ValueRange operands, TypeRange types,
                         ArrayRef<Region *> regions);
@@ -97,7 +97,7 @@ private:
   DeviceMesh mesh;
   unsigned numRanks;
   OpBuilder builder;
-  llvm::DenseMap<Value, RankValues> values; // by those of the device's program
+  llvm::DenseMap<Value, RankValues> values; // by value of the device's program
 };
 
 } // namespace
@@ -111,7 +111,8 @@ static sdy::TensorShardingAttr getSharding(DictionaryAttr attrs) {
                : sdy::TensorShardingAttr();
 }
 
-/// The type of which a device has a part; state has been narrowed meanwhile.
+/// Returns the whole type of a shard. The element type is that of `local`,
+/// since state may have been narrowed after partitioning.
 FailureOr<Type> Simulation::getWhole(Type local, DictionaryAttr attrs) {
   sdy::TensorShardingAttr sharding = getSharding(attrs);
   if (!sharding)
@@ -128,8 +129,8 @@ FailureOr<Type> Simulation::getWhole(Type local, DictionaryAttr attrs) {
                     ArrayRef<int64_t>(shape))
     return main.emitOpError()
            << "has a value of type " << local
-           << " with a sharding that is not that of a part: partition the "
-              "program first, by 'python -m scalify.partition'";
+           << " that is not a shard of its whole type: partition the program "
+              "first, by 'python -m scalify.partition'";
   return Type(part.clone(shape));
 }
 
@@ -157,7 +158,7 @@ RankValues Simulation::cutArgument(BlockArgument whole, RankedTensorType local,
   return ranks;
 }
 
-/// Gives the function the arguments of whole values; returns their types.
+/// Adds the arguments of whole values, and returns their types.
 FailureOr<SmallVector<Type>> Simulation::addArguments(Block &device,
                                                       Block &all) {
   SmallVector<Type> types;
@@ -182,16 +183,16 @@ FailureOr<Value> Simulation::assemble(unsigned result,
   sdy::TensorShardingAttr sharding =
       getSharding(main.getResultAttrDict(result));
   if (!sharding) {
-    // Of a partitioned program it is known that all ranks have it alike.
+    // In a partitioned program such results are replicated.
     bool isAlike = main.getResultAttr(result, kWholeTypeAttr) != nullptr;
     if (!isAlike && !isShared(ranks))
       return main.emitOpError()
              << "has a result " << result
-             << " that may differ between ranks, and no sharding says how the "
-                "whole is made of them";
+             << " that may differ between ranks, but has no sharding to "
+                "assemble it by";
     return ranks.front();
   }
-  // The first of the ranks that have a part gives it.
+  // Of replicas the first rank's is taken.
   std::map<SmallVector<int64_t>, Value> parts;
   ArrayRef<sdy::DimensionShardingAttr> dims = sharding.getDimShardings();
   for (unsigned rank = 0; rank < numRanks; ++rank)
@@ -201,7 +202,7 @@ FailureOr<Value> Simulation::assemble(unsigned result,
                                                 rank, axes.getAxes());
                                           }),
                       ranks[rank]);
-  // Parts are in row-major order: the last dimension is joined first.
+  // Parts are in row-major order: concatenate along the last dimension first.
   SmallVector<Value> pieces;
   for (auto &[place, part] : parts)
     pieces.push_back(part);
@@ -236,7 +237,7 @@ Operation *Simulation::copy(Operation *op, unsigned rank,
     Value number = stablehlo::ConstantOp::create(
         builder, op->getLoc(),
         cast<ElementsAttr>(DenseElementsAttr::get(type, id)));
-    // No rank folds what follows from its number.
+    // The barrier keeps ops from folding with the rank number.
     return stablehlo::OptimizationBarrierOp::create(
         builder, op->getLoc(), TypeRange(type), ValueRange(number));
   }
@@ -246,7 +247,8 @@ Operation *Simulation::copy(Operation *op, unsigned rank,
   return builder.clone(*op, map);
 }
 
-/// Rank after rank; a rank that reads what another one does takes its results.
+/// Clones ops rank by rank; a rank with the operands of an earlier one reuses
+/// its results.
 void Simulation::copy(ArrayRef<Operation *> ops) {
   struct Copies {
     SmallVector<Value> reads;
@@ -296,8 +298,8 @@ LogicalResult Simulation::runBlock(Block &device) {
     bool isLoop = isa<stablehlo::WhileOp>(op);
     if (!isBranch && !isLoop && !stablehlo::isCollective(&op)) {
       if (isa<sdy::SdyDialect>(op.getDialect()))
-        return op.emitOpError("is of a program on whole values: partition it "
-                              "first, by 'python -m scalify.partition'");
+        return op.emitOpError("belongs to an unpartitioned program: partition "
+                              "it first, by 'python -m scalify.partition'");
       pending.push_back(&op);
       continue;
     }
@@ -323,8 +325,8 @@ LogicalResult Simulation::needShared(Operation *op, Value device,
   return op->emitOpError()
          << "has " << what
          << " that may differ between ranks, which one process cannot "
-            "follow; derive it from a value that all ranks have alike, as an "
-            "all-reduce gives it";
+            "simulate; derive it from a value that is the same on all ranks, "
+            "such as the result of an all-reduce";
 }
 
 SmallVector<Value> Simulation::pick(ArrayRef<RankValues> all,
@@ -356,8 +358,8 @@ Operation *Simulation::createLike(Operation *op, ValueRange operands,
   return builder.create(state);
 }
 
-/// Writes condition and body for carries of which ranks share what `carries`
-/// says; returns what they then share behind an iteration too.
+/// Builds condition and body for carries that ranks share as given by
+/// `carries`. Returns which ranks still agree after an iteration.
 FailureOr<SmallVector<Leaders>> Simulation::runBody(stablehlo::WhileOp loop,
                                                     ArrayRef<Leaders> carries,
                                                     Region &cond,
@@ -391,8 +393,8 @@ FailureOr<SmallVector<Leaders>> Simulation::runBody(stablehlo::WhileOp loop,
   return next;
 }
 
-/// Ranks go through a loop side by side. That they share a carry is assumed as
-/// long as an iteration confirms it.
+/// Ranks share one loop. Assumes that ranks that agree on a carry initially
+/// stay so, and rebuilds the loop until an iteration confirms it.
 LogicalResult Simulation::runLoop(stablehlo::WhileOp loop) {
   SmallVector<RankValues> initial = allOf(loop->getOperands());
   SmallVector<Leaders> carries = llvm::map_to_vector(
@@ -478,8 +480,8 @@ LogicalResult Simulation::run() {
   return success();
 }
 
-/// The mesh that shardings of arguments and results name, or else the largest
-/// one of the module; null where there is none.
+/// Returns the mesh of the arguments' and results' shardings, or else the
+/// largest mesh of the module; null if there is none.
 static FailureOr<sdy::MeshAttr> findMesh(func::FuncOp main) {
   SmallVector<DictionaryAttr> all;
   for (unsigned i = 0; i < main.getNumArguments(); ++i)
@@ -519,7 +521,7 @@ public:
     for (auto op :
          llvm::make_early_inc_range(getOperation().getOps<sdy::MeshOp>()))
       op.erase();
-    // JAX says so of a program for several devices.
+    // JAX sets this on programs for several devices.
     if (getOperation()->hasAttr("mhlo.num_partitions"))
       getOperation()->setAttr(
           "mhlo.num_partitions",

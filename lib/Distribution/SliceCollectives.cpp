@@ -1,9 +1,8 @@
-//===- SliceCollectives.cpp - What scanned layers exchange, by layers -----===//
+//===- SliceCollectives.cpp - Split collectives of stacked layers ---------===//
 //
-// Of a stack each slice can be summed and gathered by itself: behind a loop
-// over layers what one iteration has made is summed while the next one
-// computes, and before one a layer's weights are gathered while those before it
-// compute.
+// Each slice of a stack can be summed or all-gathered by itself. So the sums of
+// one iteration of a loop over layers overlap with the next iteration, and the
+// all-gathers of a layer's weights with the layers before it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -33,7 +32,7 @@ static RankedTensorType typeOf(Value value) {
   return cast<RankedTensorType>(value.getType());
 }
 
-/// Whether a collective does the same to each slice along the first dimension.
+/// True if a collective acts on each slice of the first dimension separately.
 static bool isOfSlices(Operation *op) {
   if (op->getNumOperands() != 1 || typeOf(op->getOperand(0)).getRank() < 2 ||
       typeOf(op->getOperand(0)).getDimSize(0) < 2)
@@ -46,17 +45,17 @@ static bool isOfSlices(Operation *op) {
 }
 
 namespace {
-/// Writes ops in place of collectives of stacks.
+/// Builds the ops that replace collectives of stacks.
 class Slicer {
 public:
   Slicer(Operation *before, Operation *like)
       : builder(before), loc(like->getLoc()), like(like) {}
 
-  /// The collective `op` of one slice of its operand.
+  /// Builds the collective of one slice of the operand.
   Value exchange(Operation *op, int64_t slice);
-  /// A stack of values of one slice each.
+  /// Builds a stack of values of one slice each.
   Value stack(ArrayRef<Value> slices, RankedTensorType type);
-  /// The collective on all elements in a row, which is what buckets take.
+  /// Builds the collective on the flattened array, which can be bucketed.
   Value exchangeAll(Operation *op);
 
 private:
@@ -79,7 +78,7 @@ private:
 };
 } // namespace
 
-/// `op` on another operand; what is in a row is cut along the first dimension.
+/// Clones `op` for another operand, along the first dimension.
 Value Slicer::clone(Operation *op, Value operand, RankedTensorType type) {
   IRMapping map;
   map.map(op->getOperand(0), operand);
@@ -112,7 +111,7 @@ Value Slicer::exchange(Operation *op, int64_t slice) {
   return reshape(row, result);
 }
 
-/// As a chain of updates, which is how loops write stacks.
+/// Builds a chain of updates, which is how loops write stacks.
 Value Slicer::stack(ArrayRef<Value> slices, RankedTensorType type) {
   Value all = create<ConstantOp>(cast<ElementsAttr>(builder.getZeroAttr(type)));
   auto number = [&](size_t number) {
@@ -129,7 +128,7 @@ Value Slicer::stack(ArrayRef<Value> slices, RankedTensorType type) {
   return all;
 }
 
-/// All elements in a row, with the first two dimensions swapped.
+/// Swaps the first two dimensions, and flattens the result.
 Value Slicer::swap(Value value, int64_t rows, int64_t columns) {
   int64_t rest = typeOf(value).getNumElements() / rows / columns;
   value = reshape(value, {rows, columns, rest});
@@ -156,10 +155,10 @@ Value Slicer::exchangeAll(Operation *op) {
 }
 
 //===----------------------------------------------------------------------===//
-// Which ones
+// Choosing collectives
 //===----------------------------------------------------------------------===//
 
-/// Whether a loop reads the value, or what is computed of it slice by slice.
+/// True if a loop reads the value, or slicewise results computed from it.
 static bool isReadByLoop(Value value) {
   return llvm::any_of(value.getUsers(), [](Operation *user) {
     return isa<WhileOp>(user) ||
@@ -168,16 +167,16 @@ static bool isReadByLoop(Value value) {
 }
 
 namespace {
-/// Collectives of stacks that one loop writes, or that loops read.
+/// Collectives of stacks that the same loop writes, or that loops read.
 using Group = SmallVector<Operation *>;
 
 struct SliceCollectivesPass
     : scalify::impl::SliceCollectivesPassBase<SliceCollectivesPass> {
   using SliceCollectivesPassBase::SliceCollectivesPassBase;
 
-  /// Of all arrays the first slice, then of all the second: a layer's together.
+  /// Builds the first slice of all arrays, then the second of all, and so on.
   void slice(ArrayRef<Operation *> group, OpBuilder builder, bool isReversed) {
-    // None of those that are moved before it.
+    // The anchor must be an op that hoist() does not move.
     Operation *before = ConstantOp::create(
         builder, group.front()->getLoc(),
         cast<ElementsAttr>(builder.getZeroAttr(
@@ -218,8 +217,8 @@ struct SliceCollectivesPass
         continue;
       }
       if (loop)
-        op.emitRemark("is of all layers and goes behind their loop: it needs "
-                      "what is computed there, as a scale measured of all");
+        op.emitRemark("covers all layers and runs after their loop: it needs a "
+                      "value computed there, such as a scale measured of all");
       if (isa<ReduceScatterOp>(op))
         inRow(&op);
     }
@@ -259,7 +258,7 @@ struct SliceCollectivesPass
     Block &block = main.getBody().front();
     if (gathers)
       return runOnGathers(block);
-    // Of micro-batches, where ranks sum each.
+    // Loop bodies, for sums of each micro-batch.
     SmallVector<Block *> bodies;
     main.walk([&](WhileOp loop) { bodies.push_back(&loop.getBody().front()); });
     for (Block *body : bodies)

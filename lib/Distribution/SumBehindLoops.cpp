@@ -1,9 +1,8 @@
-//===- SumBehindLoops.cpp - Ranks sum once what loops make ----------------===//
+//===- SumBehindLoops.cpp - Sink sums over ranks out of loops -------------===//
 //
-// A partitioner puts the sum over ranks beside the product that leaves it open,
-// and so into loops over layers and over micro-batches. Behind the loop it is
-// one message in place of many, and state that follows from it can be kept in
-// shares.
+// The partitioner puts the sum over ranks at the dot that needs it, and so into
+// loops over layers and micro-batches. After the loop it is one message instead
+// of many, and state computed from it can be sharded.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,7 +24,7 @@ using namespace mlir;
 using namespace scalify;
 using namespace scalify::stablehlo;
 
-/// Gives all elements of its operand, in another order or shape.
+/// True if an op reorders or reshapes the elements of its operand.
 static bool isMove(Operation *op) {
   if (movesElements(op))
     return true;
@@ -36,7 +35,8 @@ static bool isMove(Operation *op) {
              cast<ShapedType>(broadcast.getType()).getNumElements();
 }
 
-/// The sum over ranks that a value is, read by nothing else on the way.
+/// Returns the sum over ranks that `value` is computed from by moves alone, if
+/// nothing else reads it; else null.
 static AllReduceOp findSum(Value value) {
   while (value.hasOneUse() && isMove(value.getDefiningOp()))
     value = value.getDefiningOp()->getOperand(0);
@@ -46,7 +46,7 @@ static AllReduceOp findSum(Value value) {
   return isOne ? sum : AllReduceOp();
 }
 
-/// Sums `result` of a loop in place of `inside`, an element of it.
+/// Sums `result` of a loop instead of `inside`, an addend or slice of it.
 static void moveBehind(WhileOp loop, unsigned index, AllReduceOp inside) {
   OpBuilder builder(loop->getContext());
   builder.setInsertionPointAfter(loop);
@@ -68,8 +68,8 @@ struct SumBehindLoopsPass
     : scalify::impl::SumBehindLoopsPassBase<SumBehindLoopsPass> {
   using SumBehindLoopsPassBase::SumBehindLoopsPassBase;
 
-  /// What stacks hold is the same number of sums behind the loop; only within
-  /// another loop they may become fewer.
+  /// Moving the sum of a stack does not reduce the number of sums, unless the
+  /// loop is in another one, out of which the sum may move as well.
   bool takesStacks(WhileOp loop) const {
     return stacks || loop->getParentOfType<WhileOp>();
   }
@@ -85,8 +85,8 @@ struct SumBehindLoopsPass
       if (!sum || sum->getParentRegion() != &loop.getBody())
         continue;
       if (!startsFromZero(loop, index)) {
-        sum->emitRemark("stays in its loop: what the loop adds up or stacks "
-                        "does not start from zero");
+        sum->emitRemark("stays in its loop: the accumulator or stack does not "
+                        "start from zero");
         continue;
       }
       moveBehind(loop, index, sum);
@@ -95,7 +95,7 @@ struct SumBehindLoopsPass
   }
 
   void runOnOperation() override {
-    // Inner loops first: what comes out of them may come out of outer ones.
+    // Inner loops first: a sum that leaves one may leave the outer loop too.
     getOperation().walk<WalkOrder::PostOrder>(
         [&](WhileOp loop) { runOn(loop); });
   }

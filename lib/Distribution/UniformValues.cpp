@@ -1,4 +1,4 @@
-//===- UniformValues.cpp - What ranks have alike --------------------------===//
+//===- UniformValues.cpp - Values that are the same on all ranks ----------===//
 
 #include "UniformValues.h"
 
@@ -14,20 +14,20 @@
 using namespace mlir;
 using namespace scalify;
 
-/// The members of each group.
+/// Returns the members of each group.
 static SmallVector<SmallVector<int64_t>> read(DenseIntElementsAttr groups) {
   int64_t size = groups.getType().getDimSize(1);
   SmallVector<SmallVector<int64_t>> members;
   for (auto [place, id] : llvm::enumerate(groups.getValues<int64_t>())) {
     if (static_cast<int64_t>(place) % size == 0)
       members.emplace_back();
-    if (id >= 0) // -1 fills up a short group
+    if (id >= 0) // -1 pads a short group
       members.back().push_back(id);
   }
   return members;
 }
 
-/// Whether each of the groups lies within one of the others.
+/// True if each of the groups lies within one of the others.
 static bool isWithin(DenseIntElementsAttr groups, DenseIntElementsAttr others) {
   if (groups == others)
     return true;
@@ -40,8 +40,8 @@ static bool isWithin(DenseIntElementsAttr groups, DenseIntElementsAttr others) {
   });
 }
 
-/// An argument of main that is no part of a larger one, or as Precision adds
-/// them, is whole on every device.
+/// True for an argument of main that is replicated: it is no shard of a larger
+/// value, or Precision has added it.
 static bool isWholeArgument(BlockArgument argument) {
   auto function = dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp());
   if (!function)
@@ -53,7 +53,7 @@ static bool isWholeArgument(BlockArgument argument) {
 }
 
 namespace {
-/// Follows values up to what they are made of, each of them once.
+/// Follows values to their definitions, with memoization.
 class Uniformity {
 public:
   explicit Uniformity(DenseIntElementsAttr groups) : groups(groups) {}
@@ -73,7 +73,7 @@ bool Uniformity::find(Operation *op) {
   if (isa<AllReduceOp, AllGatherOp>(op))
     return isWithin(groups,
                     op->getAttrOfType<DenseIntElementsAttr>("replica_groups"));
-  // Loops and branches are not followed: their scales are not asked for.
+  // Loops and branches are not followed: no scale that is asked for needs it.
   bool isFollowed = isMemoryEffectFree(op) || isa<ReduceOp>(op);
   if (!isFollowed ||
       isa<PartitionIdOp, ReplicaIdOp, ReduceScatterOp, AllToAllOp,

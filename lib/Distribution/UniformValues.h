@@ -1,4 +1,4 @@
-//===- UniformValues.h - What ranks have alike ------------------*- C++ -*-===//
+//===- UniformValues.h - Values that are the same on all ranks --*- C++ -*-===//
 
 #ifndef SCALIFY_LIB_DISTRIBUTION_UNIFORMVALUES_H
 #define SCALIFY_LIB_DISTRIBUTION_UNIFORMVALUES_H
@@ -8,9 +8,9 @@
 
 namespace scalify {
 
-/// Whether the members of each of these groups of ranks are seen to have the
-/// same value, by what it is made of in a device's program. It is found anew
-/// each time: programs change between one question and the next.
+/// True if the value is provably the same on all members of each group, by its
+/// definition in a device's program. Nothing is cached between calls, since
+/// programs change between them.
 bool isUniform(mlir::Value value, mlir::DenseIntElementsAttr groups);
 
 } // namespace scalify

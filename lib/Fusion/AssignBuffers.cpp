@@ -1,9 +1,9 @@
 //===- AssignBuffers.cpp - One arena for all temporaries ------------------===//
 //
-// Walks the program once. A temporary takes a block of the arena when it is
-// first written and gives it back after its last use; where the blocks lie is
-// decided when all are known. An output that may be written element by element
-// over an input that dies there takes its block and saves the cache a second
+// Walks the program once. A temporary takes a block of the arena at its first
+// write and frees it after its last use; offsets are assigned once all blocks
+// are known. An output that may be written element by element over an input
+// that dies there takes the input's block, which saves the cache a second
 // stream.
 //
 //===----------------------------------------------------------------------===//
@@ -33,8 +33,9 @@ private:
 };
 } // namespace
 
-// The read of `kernel` whose memory its output `write` may take: dies here, may
-// be written where it is read, and no other stream reads it still.
+// Returns the read of `kernel` whose memory its output `write` may take, or -1:
+// it dies here, may be overwritten in place, and no other stream still reads
+// it.
 static int findHandOver(plan::KernelOp kernel, const plan::ElementOrder &order,
                         int64_t write, int64_t position,
                         llvm::DenseMap<Value, plan::LiveRange> &ranges,
@@ -54,8 +55,8 @@ static int findHandOver(plan::KernelOp kernel, const plan::ElementOrder &order,
   return -1;
 }
 
-// Ranks exchange in place what is as large as what comes of it, where a whole
-// temporary dies in the collective.
+// True if the collective may run in place: its source is a whole temporary that
+// dies here, as large as its destination.
 static bool isHandedOver(plan::CollectiveOp collective, int64_t position,
                          llvm::DenseMap<Value, plan::LiveRange> &ranges) {
   Value in = collective.getSource(), out = collective.getDestination();
@@ -96,7 +97,7 @@ void AssignBuffersPass::assign(plan::ProgramOp program) {
     for (Value value : used) {
       if (ranges[value].first != position || blockOf.contains(value))
         continue;
-      // A part is written where its whole will be.
+      // A part of a temporary is written into the memory of its whole.
       if (kernel && llvm::is_contained(kernel.getWrites(), value)) {
         int64_t write =
             llvm::find(kernel.getWrites(), value) - kernel.getWrites().begin();
@@ -123,7 +124,8 @@ void AssignBuffersPass::assign(plan::ProgramOp program) {
       kernel.setInplace(pairs);
   }
   int64_t bytes = packArena(blocks);
-  // Parts stand behind their wholes.
+  // Parts come after their wholes, so the reverse walk erases unused parts
+  // first.
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block))) {
     auto temp = dyn_cast<plan::TempOp>(op);
     if (temp && temp.getMemory().use_empty())
@@ -136,7 +138,7 @@ void AssignBuffersPass::assign(plan::ProgramOp program) {
   arenaBytes += bytes;
 }
 
-// Elements of less than a byte have no place in memory of their own.
+// Elements narrower than a byte are not addressable.
 static LogicalResult checkElements(plan::ProgramOp program) {
   for (Operation &op : program.getBody().front())
     for (Type type : op.getResultTypes()) {

@@ -1,9 +1,9 @@
-//===- AssignStreams.cpp - Chains of commands side by side ----------------===//
+//===- AssignStreams.cpp - Concurrent chains of commands ------------------===//
 //
 // The longest path through the program stays on the first stream. A command
-// that could start later without making the step longer may leave it, with what
-// it needs and nobody else does; it does where the commands that it would run
-// beside leave more of the GPU idle than two events cost.
+// with slack, which could start later without making the step longer, may leave
+// it, in a chain with those that it feeds; it does if the commands that would
+// run concurrently leave more of the GPU idle than two events cost.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,8 +27,8 @@ using namespace scalify;
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// How long a command takes by itself, and how long if all of the GPU worked
-/// for it.
+/// The time that a command takes by itself, and the time that it would take if
+/// it filled the whole GPU.
 struct Cost {
   double time = 0;
   double work = 0;
@@ -67,7 +67,8 @@ static Cost costOf(Operation *op, const TargetInfo &gpu) {
   return {std::max(gpu.launch, time), time};
 }
 
-/// What running the two side by side saves, of running one after the other.
+/// Returns the time that running the two concurrently saves over running them
+/// one after the other.
 static double savedBy(const Cost &a, const Cost &b) {
   return a.time + b.time - std::max({a.time, b.time, a.work + b.work});
 }
@@ -88,7 +89,7 @@ static SmallVector<Command> readCosts(plan::ProgramOp program) {
   return commands;
 }
 
-/// Marks what can wait: it could start later by as long as it takes.
+/// Marks the commands with slack: they could start later by their own duration.
 static void findSlack(MutableArrayRef<Command> commands) {
   double end = 0;
   for (Command &command : commands) {
@@ -102,7 +103,7 @@ static void findSlack(MutableArrayRef<Command> commands) {
     for (size_t feed : command.feeds)
       due = std::min(due, commands[feed].latest);
     command.latest = due - command.cost.time;
-    // Attentions share one work space, and so the first stream.
+    // Attentions share one workspace, so they stay on the first stream.
     command.mayMove = isa<plan::KernelOp, plan::GemmOp>(command.op) &&
                       command.latest - command.earliest >= command.cost.time;
   }
@@ -131,21 +132,22 @@ private:
   void place(MutableArrayRef<Command> commands, ArrayRef<size_t> chain);
   void boundChains(MutableArrayRef<Command> commands);
 
-  /// Up to which command each further stream is busy.
+  /// The command up to which each further stream is busy.
   SmallVector<size_t> busy;
   double eventTime = 0; // of the target
   struct Placed {
     size_t first, last; // commands of the chain
-    size_t end;         // by when the model has it done
+    size_t end;         // the command before which the model has it done
   };
   SmallVector<Placed> placed;
 };
 } // namespace
 
-// Longer ones are no chain beside another one, but half of the program.
+// Longer chains would not run beside the program but be half of it.
 static constexpr size_t kLongest = 64;
 
-/// Commands that may move from `first` on, each fed by one before it.
+/// Returns the chain of movable commands that starts at `first`: each is fed by
+/// an earlier one of the chain.
 static SmallVector<size_t> chainFrom(ArrayRef<Command> commands, size_t first) {
   SmallVector<size_t> chain = {first};
   for (size_t i = first + 1; i < commands.size() && chain.size() < kLongest;
@@ -162,8 +164,8 @@ static SmallVector<size_t> chainFrom(ArrayRef<Command> commands, size_t first) {
   return chain;
 }
 
-/// Finds the stretch of the first stream beside which `chain` would run, and
-/// what that saves.
+/// Finds the stretch of the first stream that would run concurrently with
+/// `chain`, and the time that this saves.
 AssignStreamsPass::Stretch
 AssignStreamsPass::findStretch(ArrayRef<Command> commands,
                                ArrayRef<size_t> chain, size_t free) const {
@@ -210,7 +212,7 @@ void AssignStreamsPass::place(MutableArrayRef<Command> commands,
     commands[i].stream = 1 + std::distance(busy.begin(), stream);
     ++numMoved;
   }
-  // What is filled now is no place for another chain.
+  // Idle capacity that this chain fills is not available to another one.
   double rest = best.own.work;
   for (Command &command : commands.slice(best.begin, best.end - best.begin)) {
     double idle = command.cost.time - command.cost.work;
@@ -222,9 +224,9 @@ void AssignStreamsPass::place(MutableArrayRef<Command> commands,
   placed.push_back({chain.front(), chain[length - 1], best.end});
 }
 
-/// A chain starts behind what is before it in the program, and where it should
-/// be done the first stream waits for it: memory that it touches, and what the
-/// first stream touches beside it, is free from there on.
+/// Makes each chain start after its predecessors in the program, and the first
+/// stream wait for it where the model has it done. From there on, memory that
+/// the chain or the commands beside it touch may be reused.
 void AssignStreamsPass::boundChains(MutableArrayRef<Command> commands) {
   for (const Placed &chain : placed) {
     for (size_t i = chain.first; i-- > 0;)

@@ -1,4 +1,4 @@
-//===- AttentionParts.cpp - What an attention is made of ------------------===//
+//===- AttentionParts.cpp - Subpatterns of an attention -------------------===//
 
 #include "AttentionParts.h"
 
@@ -25,8 +25,8 @@ static std::optional<APInt> getBits(Value value) {
              : splat.getSplatValue<APInt>();
 }
 
-/// A constant of F32 with some of its bits: the power of two of a scale that
-/// an unrolled loop carried.
+/// Returns an F32 constant with its bits masked: the power of two of a scale
+/// that an unrolled loop carried has this form.
 static std::optional<double> getMaskedNumber(Value value) {
   auto number = value.getDefiningOp<BitcastConvertOp>();
   auto masked = number ? number.getOperand().getDefiningOp<AndOp>() : AndOp();
@@ -63,7 +63,7 @@ bool AttentionOperand::operator==(const AttentionOperand &other) const {
 }
 
 //===----------------------------------------------------------------------===//
-// Values that are another one, permuted and times a number
+// Values that equal another value, permuted and times a number
 //===----------------------------------------------------------------------===//
 
 static Scaled startAt(Value value) {
@@ -78,8 +78,8 @@ static std::optional<double> getCastScale(Operation *cast) {
   return getSplatNumber(cast->getOperand(1));
 }
 
-/// The operand that `op` multiplies by a number and rounds, at most; its place,
-/// and the number. Nothing for other ops.
+/// If `op` does no more than multiply one operand by a number and round it,
+/// returns the operand's index and the number.
 static std::optional<std::pair<unsigned, double>> getFactor(Operation *op) {
   using Result = std::optional<std::pair<unsigned, double>>;
   auto at = [](unsigned place, std::optional<double> factor) {
@@ -178,7 +178,7 @@ Value attention::skipViews(Value value) {
   return value;
 }
 
-// Dimensions of one element may be left out: JAX does so in some gradients of a
+// Dimensions of size 1 may be missing: JAX drops them in some gradients of a
 // batch of one.
 Value attention::getRowValue(Value value, int64_t row) {
   auto broadcast = value.getDefiningOp<BroadcastInDimOp>();
@@ -192,7 +192,7 @@ Value attention::getRowValue(Value value, int64_t row) {
   return sizes == wanted ? skipViews(broadcast.getOperand()) : Value();
 }
 
-/// `value` as a reduction by `Op` of one tensor from its neutral element.
+/// Matches a reduction of one tensor by `Op` whose initial value is neutral.
 template <typename Op> static ReduceOp matchReduction(Value value) {
   auto reduce = value ? value.getDefiningOp<ReduceOp>() : ReduceOp();
   if (!reduce || reduce.getInputs().size() != 1)
@@ -208,7 +208,7 @@ template <typename Op> static ReduceOp matchReduction(Value value) {
              : ReduceOp();
 }
 
-/// One that reduces dimension `row` and no other.
+/// Matches such a reduction over dimension `row` only.
 template <typename Op>
 static ReduceOp matchReduction(Value value, int64_t row) {
   ReduceOp reduce = matchReduction<Op>(value);
@@ -239,7 +239,7 @@ Value attention::getOtherFactor(Value product, Value factor) {
                                   : Value();
 }
 
-// Through sums of one element, too.
+// Looks through sums of one element, too.
 ReduceOp attention::matchNegatedSum(Value value, int64_t row) {
   bool isNegated = false;
   while (value) {
@@ -259,7 +259,7 @@ ReduceOp attention::matchNegatedSum(Value value, int64_t row) {
   return isNegated ? matchReduction<AddOp>(value, row) : ReduceOp();
 }
 
-/// The dimension of the tensor that an iota counts along it; -1 for none.
+/// Returns the dimension of `value` along which an iota counts, or -1.
 static int64_t getCountedDim(Value value) {
   SmallVector<int64_t> dims =
       llvm::to_vector(llvm::seq<int64_t>(0, typeOf(value).getRank()));

@@ -1,4 +1,4 @@
-//===- AttentionParts.h - What an attention is made of ----------*- C++ -*-===//
+//===- AttentionParts.h - Subpatterns of an attention -----------*- C++ -*-===//
 
 #ifndef SCALIFY_LIB_FUSION_ATTENTIONPARTS_H
 #define SCALIFY_LIB_FUSION_ATTENTIONPARTS_H
@@ -9,15 +9,15 @@
 
 namespace scalify::attention {
 
-/// A value that is another one, permuted and times a number: dimension i is
-/// dimension `order[i]` of the value that it is made of.
+/// A value that equals a source value permuted and times `factor`: its
+/// dimension i is the source's dimension `order[i]`.
 struct Scaled {
   mlir::Value value;
   llvm::SmallVector<int64_t> order;
   double factor = 1;
 };
 
-/// Goes from a value to the dot that it is a multiple of.
+/// Returns the dot of which `value` is a permuted multiple, if any.
 std::optional<std::pair<stablehlo::DotGeneralOp, Scaled>>
 traceToDot(mlir::Value value);
 
@@ -26,44 +26,46 @@ struct ScaledUse {
   mlir::OpOperand *use;
 };
 
-/// What `value` is read as by ops that do more than scale, round and permute,
-/// or set to zero what `isMask` masks.
+/// Returns the uses of `value` by ops that do more than scale, round, permute,
+/// or apply a mask for which `isMask` holds; looks through these.
 llvm::SmallVector<ScaledUse>
 traceUses(mlir::Value value,
           llvm::function_ref<bool(stablehlo::SelectOp)> isMask);
 
-/// Past ops that leave the elements and their order as they are.
+/// Looks through ops that keep the elements and their order.
 mlir::Value skipViews(mlir::Value value);
 
-/// What `value` repeats along dimension `row`: one element for each row.
+/// Returns the value, one element per row, that `value` broadcasts along
+/// dimension `row`; null if it is no such broadcast.
 mlir::Value getRowValue(mlir::Value value, int64_t row);
 
-/// The sum, or the largest, along dimension `row` that `value` repeats along
-/// it.
+/// If `value` is the sum, or the maximum, along dimension `row`, broadcast
+/// along it again, returns the reduction.
 stablehlo::ReduceOp matchRowSum(mlir::Value value, int64_t row);
 stablehlo::ReduceOp matchRowMaximum(mlir::Value value, int64_t row);
 
-/// The sum of `row` that `value` is the negative of.
+/// If `value` is a negated sum along dimension `row`, returns the sum.
 stablehlo::ReduceOp matchNegatedSum(mlir::Value value, int64_t row);
 
-/// The operand of a product that is not `factor`; none if neither is.
+/// Returns the other operand of a product with `factor`; null if neither
+/// operand is `factor`.
 mlir::Value getOtherFactor(mlir::Value product, mlir::Value factor);
 
-/// A predicate that is true where `row` >= `column`, dimensions of it; where
-/// `isNegated`, false.
+/// A predicate that is true where the index along dimension `row` is at least
+/// that along `column`; false there if `isNegated`.
 struct CausalMask {
   int64_t row, column;
   bool isNegated;
 };
 std::optional<CausalMask> matchCausalMask(mlir::Value predicate);
 
-/// A dot of which both operands are matrices in memory, summed over channels;
+/// Matches a dot that contracts the channels of two matrices in memory;
 /// `result` names the dimensions of its result.
 bool matchChannelDot(stablehlo::DotGeneralOp dot, llvm::ArrayRef<Axis> result,
                      AttentionOperand &querySide, AttentionOperand &keySide);
 
-/// A dot that sums weights (or their gradient), with dimensions `axes`, against
-/// a matrix in memory.
+/// Matches a dot of the weights (or their gradient), with dimensions `axes`,
+/// and a matrix in memory.
 std::optional<AttentionDot> matchMixDot(mlir::OpOperand &use,
                                         llvm::ArrayRef<Axis> axes);
 

@@ -8,7 +8,7 @@ using namespace scalify;
 using namespace scalify::stablehlo;
 using namespace scalify::attention;
 
-/// Masks below this leave a weight of exactly zero beside any score.
+/// A mask value below this gives a weight of exactly zero beside any score.
 static constexpr double kMasked = -1e9;
 
 namespace {
@@ -57,7 +57,8 @@ Axes Matcher::permuted(ArrayRef<int64_t> order) const {
   return result;
 }
 
-/// exp(x - max(x)) / sum of it along one dimension; `scores` is x.
+/// Matches exp(x - max(x)) / sum(exp(x - max(x))) along one dimension; sets
+/// `scores` to x.
 bool Matcher::matchSoftmax(Value &scores) {
   raised = weights.getLhs();
   auto exp = raised.getDefiningOp<ExpOp>();
@@ -78,7 +79,8 @@ bool Matcher::matchSoftmax(Value &scores) {
   return false;
 }
 
-/// An attention multiplies by its weights; a loss or a router does not.
+/// True if a dot reads the weights: that of an attention, as opposed to a loss
+/// or a router.
 bool Matcher::mixesTensors() {
   auto uses = traceUses(weights.getResult(), [](SelectOp) { return false; });
   return llvm::any_of(uses, [](const ScaledUse &use) {
@@ -102,8 +104,8 @@ bool Matcher::matchScores(Value scores) {
   }
   auto found = traceToDot(scores);
   if (!found)
-    return fail("its scores are no product of queries and keys times a number "
-                "that is known now");
+    return fail("its scores are no product of queries and keys times a "
+                "constant");
   if (found->first.getDotDimensionNumbers().getLhsBatchingDimensions().empty())
     return false; // a router
   pattern.scores = found->first;
@@ -114,7 +116,7 @@ bool Matcher::matchScores(Value scores) {
   return nameAxes(found->second, mask);
 }
 
-/// Names the dimensions of the weights by what they are in the dot of scores.
+/// Names the dimensions of the weights by their roles in the dot of the scores.
 bool Matcher::nameAxes(const Scaled &scaled, std::optional<CausalMask> mask) {
   size_t batches =
       pattern.scores.getDotDimensionNumbers().getLhsBatchingDimensions().size();
@@ -135,7 +137,7 @@ bool Matcher::nameAxes(const Scaled &scaled, std::optional<CausalMask> mask) {
   axes[query] = Axis::Query;
   numGroups = llvm::count(axes, Axis::Group);
   if (numGroups > 1)
-    return fail("its queries have more dimensions than groups of heads and "
+    return fail("its queries have dimensions besides groups of heads and "
                 "positions");
   Axes result(rank, Axis::Group);
   for (size_t d = 0; d < rank; ++d)
@@ -173,7 +175,8 @@ bool Matcher::matchWeightsUse(const ScaledUse &use) {
   return true;
 }
 
-/// Of w * (g - sum(w * g)), with the weights w, the first factor given.
+/// Matches `factor` as (g - sum(w * g)) of the gradient w * (g - sum(w * g)),
+/// with the weights w; returns g and sets `inner` to w * g.
 static Value matchWeightsGradient(Value factor, int64_t row, MulOp &inner) {
   auto sub = factor.getDefiningOp<SubtractOp>();
   ReduceOp sum = sub ? matchRowSum(sub.getRhs(), row) : ReduceOp();
@@ -183,7 +186,7 @@ static Value matchWeightsGradient(Value factor, int64_t row, MulOp &inner) {
              : Value();
 }
 
-/// 1 / (sum * sum)
+/// Matches 1 / (sum * sum).
 static bool isInverseSquare(Value value, Value sum) {
   auto div = value ? value.getDefiningOp<DivOp>() : DivOp();
   auto square = div ? div.getRhs().getDefiningOp<MulOp>() : MulOp();
@@ -191,7 +194,9 @@ static bool isInverseSquare(Value value, Value sum) {
          skipViews(square.getLhs()) == sum && skipViews(square.getRhs()) == sum;
 }
 
-/// Of e * (g / s - sum(g * e / s^2)), which JAX makes of e / s with s = sum(e).
+/// JAX's gradient of e / s, s = sum(e), is e * (g / s - sum(g * e / s^2)).
+/// Matches `factor` as its second factor, returns g, and sets `inner` to the
+/// product under the sum.
 Value Matcher::matchQuotientGradient(Value factor, MulOp &inner) const {
   auto add = factor.getDefiningOp<AddOp>();
   auto share = add ? add.getLhs().getDefiningOp<DivOp>() : DivOp();
@@ -209,7 +214,7 @@ Value Matcher::matchQuotientGradient(Value factor, MulOp &inner) const {
   return {};
 }
 
-/// The gradient of the scores, one product of `products` that reads `use`.
+/// Matches the gradient of the scores: one of `products`, which reads `use`.
 bool Matcher::matchGradient(const ScaledUse &use, bool ofWeights) {
   auto product = cast<MulOp>(use.use->getOwner());
   Value factor = product->getOperand(1 - use.use->getOperandNumber());
@@ -284,10 +289,10 @@ bool Matcher::matchUses() {
         !matchGradient(use, i < ofWeights) && !why.empty())
       return false;
   return products.empty() ||
-         fail("the gradient of its softmax has a form that is not known");
+         fail("the gradient of its softmax has an unknown form");
 }
 
-/// The parts must be of one attention.
+/// Checks that the forward and the gradients belong to one attention.
 bool Matcher::checkShares() {
   if (!pattern.gradient)
     return gradientsOfV.empty() ||

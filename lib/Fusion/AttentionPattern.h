@@ -18,12 +18,12 @@
 
 namespace scalify {
 
-/// What a dimension of a tensor of an attention is.
+/// The role of a dimension of a tensor of an attention.
 enum class Axis : uint8_t { Batch, KeyHead, Group, Query, Key, Channel };
 using Axes = llvm::SmallVector<Axis>;
 
-/// Where an operand's elements lie, by axis; an axis that it does not have is
-/// one of size 1.
+/// The memory layout of an operand, by axis; an axis that it does not have has
+/// size 1.
 struct AttentionOperand {
   mlir::Value base;
   int64_t offset = 0;
@@ -37,11 +37,11 @@ struct AttentionOperand {
   bool operator==(const AttentionOperand &other) const;
 };
 
-/// A dot of the pattern whose result is one of the attention's, or the
-/// gradient of one of its operands.
+/// A dot of the pattern that computes the attention's result, or the gradient
+/// of one of its operands.
 struct AttentionDot {
   stablehlo::DotGeneralOp op;
-  AttentionOperand operand; // beside the weights or their gradient
+  AttentionOperand operand; // the one beside the weights or their gradient
   Axes axes;                // of the dot's result
   double factor = 1;        // the dot's result is this times the attention's
 };
@@ -49,7 +49,7 @@ struct AttentionDot {
 struct AttentionGradient {
   stablehlo::DotGeneralOp weights; // gradient of the weights: grad v^T
   AttentionOperand grad, v;
-  AttentionDot q, k, values; // the dots that make the gradients
+  AttentionDot q, k, values; // the dots that compute the gradients
 };
 
 struct AttentionPattern {
@@ -62,13 +62,13 @@ struct AttentionPattern {
   std::optional<AttentionGradient> gradient;
 };
 
-/// The attention whose softmax ends in `weights`. With `why` set in its place,
-/// the softmax is that of an attention, but one that no library has; with
-/// neither it is none.
+/// Returns the attention whose softmax ends in `weights`. If it is an attention
+/// that no library has, returns none and sets `why` to the reason; if it is no
+/// attention, returns none and leaves `why` empty.
 std::optional<AttentionPattern> matchAttention(stablehlo::DivOp weights,
                                                std::string &why);
 
-/// The number that all elements are, where it is known now.
+/// Returns the number that all elements equal, if it is a constant.
 std::optional<double> getSplatNumber(mlir::Value value);
 
 } // namespace scalify

@@ -1,8 +1,8 @@
-//===- BindSlices.cpp - Kernels read a slice where it lies ----------------===//
+//===- BindSlices.cpp - Slices as buffers of kernels ----------------------===//
 //
-// A slice in a kernel's body is an offset in its code, so that layers scanned
-// over stacks would have a kernel each. Of a slice that is one run of memory
-// the kernel is given the place instead, and equal layers share their code.
+// A slice in a kernel's body is an offset in its code, so layers scanned over
+// stacks would have a kernel each. The kernel gets the address of a contiguous
+// slice as a buffer instead, and equal layers share code.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,13 +20,13 @@ namespace scalify {
 using namespace mlir;
 using namespace scalify;
 
-/// What a buffer of the runtime starts at a multiple of.
+/// The alignment of the runtime's buffers, in bytes.
 static constexpr int64_t kAlignment = 64;
-/// Slices of one buffer that a kernel is given at most: each is a pointer, and
-/// a kernel of more is none of equal layers.
+/// The limit on a kernel's slices of one buffer: each is a pointer, and a
+/// kernel with more is not one of equal layers.
 static constexpr size_t kMostSlices = 8;
 
-/// By the byte that they begin at.
+/// Slices by their first byte.
 using Slices = llvm::MapVector<int64_t, SmallVector<stablehlo::SliceOp>>;
 
 namespace {
@@ -43,8 +43,8 @@ private:
 };
 } // namespace
 
-/// The byte of a buffer from which on a slice is one run, as the runtime takes
-/// it.
+/// Returns the first byte of a slice in its buffer if the slice is contiguous
+/// and aligned as the runtime requires.
 static std::optional<int64_t> findRun(stablehlo::SliceOp slice) {
   StridedView view = StridedView::of(slice.getResult());
   auto type = slice.getType();
@@ -54,15 +54,15 @@ static std::optional<int64_t> findRun(stablehlo::SliceOp slice) {
     return std::nullopt;
   int64_t byte = view.offset * plan::elementBytes(type.getElementType());
   auto whole = cast<RankedTensorType>(view.base.getType());
-  // One element, as a scale among many, needs no more than its own alignment.
+  // One element, such as a scale among many, needs only its own alignment.
   bool isAligned = run->size == 1 || byte % kAlignment == 0;
   if (!isAligned || run->size == whole.getNumElements())
     return std::nullopt;
   return byte;
 }
 
-/// The slices that are all that a kernel reads of a buffer; empty if it reads
-/// more.
+/// Returns the slices by which a kernel reads a buffer; empty if it reads the
+/// buffer in any other way.
 static Slices findSlices(BlockArgument argument) {
   Slices slices;
   SmallVector<Value> seen{argument};
@@ -122,7 +122,7 @@ static bool isDivisible(Value buffer) {
                                    !op->hasAttr(plan::kOffsetAttr));
 }
 
-/// Indices of reads, as they are without the read at `gone`.
+/// Renumbers the reads of in-place pairs after the read at `gone` was erased.
 static void renumber(plan::KernelOp kernel, int64_t gone) {
   if (auto pairs = kernel.getInplace()) {
     SmallVector<int64_t> shifted(*pairs);
@@ -132,7 +132,7 @@ static void renumber(plan::KernelOp kernel, int64_t gone) {
   }
 }
 
-/// What stands for slices of one place, whatever their shapes.
+/// Replaces slices of one place, whatever their shapes, by `part`.
 static void replace(ArrayRef<stablehlo::SliceOp> slices, Value part) {
   for (stablehlo::SliceOp slice : slices) {
     Value value = part;

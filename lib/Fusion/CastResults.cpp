@@ -1,10 +1,10 @@
-//===- CastResults.cpp - Products that are stored as FP8 ------------------===//
+//===- CastResults.cpp - Products stored as FP8 ---------------------------===//
 //
-// Where all that becomes of a product is a cast to FP8, by a scale that is
-// known before, the library casts: a byte an element is written where four
-// were written, read, and cast by a kernel. Its largest magnitude, which
-// delayed scales follow, comes with it. What only a product of the other order
-// reads is stored in that order.
+// If the only user of a product is a cast to FP8, by a scale known before the
+// product, the library casts: it writes one byte per element, where otherwise
+// it writes four and a kernel reads and casts them. It also returns the amax,
+// which delayed scales follow. If the only user of the cast is a transpose, the
+// product is stored transposed.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,7 +29,7 @@ static Type elementOf(Value value) { return typeOf(value).getElementType(); }
 // Casts
 //===----------------------------------------------------------------------===//
 
-/// The number that all elements are; none if they differ or are not known.
+/// Returns the number that all elements equal, if it is a constant.
 static std::optional<APFloat> getNumber(Value value) {
   value = lookThrough(value, Move::Broadcast | Move::Reshape);
   DenseFPElementsAttr constant;
@@ -38,7 +38,7 @@ static std::optional<APFloat> getNumber(Value value) {
   return constant.getSplatValue<APFloat>();
 }
 
-/// The one F32 that all elements are.
+/// Returns the F32 scalar that `value` broadcasts, if there is one.
 static Value getScalar(Value value) {
   value = lookThrough(value, Move::Broadcast);
   return typeOf(value).getRank() == 0 && elementOf(value).isF32() ? value
@@ -58,10 +58,11 @@ bool Cast::isLike(const Cast &other) const {
 }
 
 namespace {
-/// The ops from a value to what it is cast to.
+/// Reads the ops from a value to its cast to FP8.
 class CastReader {
 public:
-  /// None if it is not cast, or something else is done to it on the way.
+  /// Returns the result and the cast that starts with `user` of `value`; none
+  /// if an op on the way is not part of a cast.
   std::optional<std::pair<Value, Cast>> read(Operation *user, Value value);
 
 private:
@@ -72,7 +73,8 @@ private:
 };
 } // namespace
 
-/// Whether it brings the value nearer to its cast.
+/// Records `op` on `value` as a scaling or a clamp of the cast; false if it is
+/// neither.
 bool CastReader::step(Operation *op, Value value) {
   bool isLhs = op->getOperand(0) == value;
   bool isClipped = low || high;
@@ -137,15 +139,14 @@ std::optional<std::pair<Value, Cast>> CastReader::read(Operation *user,
 }
 
 //===----------------------------------------------------------------------===//
-// What becomes of a product
+// Users of a product
 //===----------------------------------------------------------------------===//
 
 static bool isWidening(Operation *op) {
   return isa<stablehlo::ConvertOp>(op) && elementOf(op->getResult(0)).isF32();
 }
 
-/// The largest magnitude of all elements, in F32; none if the user of the value
-/// asks for something else.
+/// Returns the amax of all elements, in F32, if `user` starts its computation.
 static Value findAmax(Operation *user, Value value) {
   if (!isa<stablehlo::AbsOp>(user))
     return {};
@@ -161,7 +162,7 @@ static Value findAmax(Operation *user, Value value) {
           !isa<stablehlo::MaxOp>(reduce.getBody().front().front()) ||
           !hasNeutralInit(reduce))
         return {};
-      // Of magnitudes: 0 and what is below change nothing.
+      // Of magnitudes, an initial value of 0 or less changes nothing.
       std::optional<APFloat> init = getNumber(reduce.getInitValues()[0]);
       if (!init || !(init->isZero() || init->isNegative()))
         return {};
@@ -173,8 +174,8 @@ static Value findAmax(Operation *user, Value value) {
   return elementOf(value).isF32() ? value : Value();
 }
 
-/// Whether the scale cannot be made before the product: it is made of it, as
-/// one by its largest magnitude, by ranks together, or by another stage.
+/// True if the scale cannot be computed before the product: it depends on it,
+/// such as a scale from its amax, or on a collective or another stage.
 static bool comesLate(Value scale, const Chain &chain) {
   plan::MatmulOp product = chain.product;
   Operation *maker = scale.getDefiningOp();
@@ -192,15 +193,15 @@ static bool comesLate(Value scale, const Chain &chain) {
          });
 }
 
-/// The one transpose of rows and columns that reads the value, if nothing else
-/// does.
+/// Returns the transpose of rows and columns that is the only user of the
+/// value, if there is one.
 static Value getTurned(Value value, plan::MatmulOp product) {
   auto turn = value.hasOneUse()
                   ? dyn_cast<stablehlo::TransposeOp>(*value.user_begin())
                   : stablehlo::TransposeOp();
   if (!turn)
     return {};
-  // Columns come first, then rows: a rotation of the dimensions.
+  // Moves the columns before the rows: a rotation of the dimensions.
   ArrayRef<int64_t> order = turn.getPermutation();
   auto shape = typeOf(value).getShape();
   int64_t outer = 1;
@@ -218,10 +219,10 @@ static Value getTurned(Value value, plan::MatmulOp product) {
              : Value();
 }
 
-/// Bytes, and elements of FP8, that rows of a result are multiples of.
+/// The alignment of result rows, in bytes, which are elements of FP8.
 static constexpr int64_t kRowAlignment = 16;
 
-/// Stores the columns as rows, where nothing else reads what is cast.
+/// Stores the result transposed if all users of the cast are transposes.
 static void turn(Chain &chain) {
   plan::MatmulOp product = chain.product;
   bool isRowMajor = product.getCStrides()[1] == 1;
@@ -243,7 +244,7 @@ std::optional<Chain> scalify::castToFP8(Chain chain) {
   if (!isFP8(chain.product) || chain.isGradient() || !chain.signs.empty() ||
       !chain.kept.empty())
     return std::nullopt;
-  // Wide copies are read as what they are of.
+  // Looks through widened copies.
   SmallVector<Value> values(chain.values), results;
   for (size_t i = 0; i < values.size(); ++i)
     for (Operation *user : values[i].getUsers()) {
@@ -277,10 +278,10 @@ std::optional<Chain> scalify::castToFP8(Chain chain) {
 }
 
 //===----------------------------------------------------------------------===//
-// Whether the library does it
+// Whether the library can cast
 //===----------------------------------------------------------------------===//
 
-/// Whether the cast multiplies by its scale or by a power of two.
+/// True if the cast multiplies by its scale, or divides by a power of two.
 static bool isExact(const Cast &cast) {
   if (!cast.divides || !cast.scale)
     return true;
@@ -288,19 +289,20 @@ static bool isExact(const Cast &cast) {
   return number && number->getExactInverse(nullptr);
 }
 
-/// Why it would be another number or go uncounted, or "".
+/// Returns why the library's cast would differ from the program's or go
+/// uncounted, or "".
 static std::string whyNotExact(const Chain &chain) {
   if (chain.cast->isCounted)
-    return "nothing counts what the library's cast saturates";
+    return "the library's cast does not count saturated values";
   if (!chain.cast->saturates)
-    return "what is beyond the format is NaN in the program, and saturates in "
-           "the library's cast";
+    return "values beyond the format become NaN in the program, and saturate "
+           "in the library's cast";
   plan::MatmulOp op = chain.product;
   if (!elementOf(op.getC()).isF32() || chain.isRounded)
     return "the program rounds the product before it casts";
   return isExact(*chain.cast) ? ""
                               : "the library multiplies by the reciprocal of "
-                                "what the program divides by";
+                                "the program's divisor";
 }
 
 std::string scalify::whyNotCast(const Chain &chain, bool isLoose) {
@@ -308,19 +310,19 @@ std::string scalify::whyNotCast(const Chain &chain, bool isLoose) {
   auto isE5M2 = [](Type type) { return isa<Float8E5M2Type>(type); };
   if (isE5M2(chain.cast->format) && !isE5M2(elementOf(op.getA())) &&
       !isE5M2(elementOf(op.getB())))
-    return "the library has no result of E5M2 of two E4M3 operands";
+    return "the library has no E5M2 result of two E4M3 operands";
   bool isRowMajor = (op.getCStrides()[1] == 1) != chain.isTurned;
   uint64_t row = isRowMajor ? op.getN() : op.getM();
   if (row % kRowAlignment)
     return "rows of the result would be no multiple of 16 bytes";
-  // Turned ones are whole.
+  // A transposed result is contiguous.
   int64_t step = op.getCStrides()[op.getCStrides()[1] == 1 ? 0 : 1];
   if (!chain.isTurned && step % kRowAlignment)
     return "rows of the result would begin at no multiple of 16 bytes";
   if (chain.cast->isScaleMoved)
-    return "its scale follows what the cast counts";
+    return "its scale follows the counts of the cast";
   std::string why = isLoose ? "" : whyNotExact(chain);
-  return why.empty() ? "" : why + " (epilogues=all lets it)";
+  return why.empty() ? "" : why + " (epilogues=all allows it)";
 }
 
 Value scalify::getMultiplier(const Chain &chain) {

@@ -1,4 +1,4 @@
-//===- Clusters.cpp - Which ops share a kernel ----------------------------===//
+//===- Clusters.cpp - Clustering of ops into kernels ----------------------===//
 
 #include "Clusters.h"
 #include "OpCosts.h"
@@ -14,8 +14,8 @@
 using namespace mlir;
 using namespace scalify;
 
-/// Ops of a step without phases over which a value is kept for long: about two
-/// layers of a transformer.
+/// The distance in ops, in a step without phases, beyond which a value's live
+/// range counts as long: about two layers of a transformer.
 static constexpr int64_t kFarApart = 300;
 
 bool scalify::isLibraryCall(Operation *op) {
@@ -51,7 +51,7 @@ Cluster *Clusters::create(Operation *root) {
   cluster->isKernel = !isLibraryCall(root) && !isStack(root);
   cluster->isScatter = isa<stablehlo::ScatterOp>(root);
   cluster->full = countOf(root->getResult(0));
-  // A sum of rows walks the rows.
+  // A row reduction iterates over the rows of its operand.
   if (auto reduce = dyn_cast<stablehlo::ReduceOp>(root)) {
     int64_t rank = typeOf(reduce.getInputs()[0]).getRank();
     SmallVector<int64_t> dims(reduce.getDimensions());
@@ -69,9 +69,9 @@ Cluster *Clusters::create(Operation *root) {
   return cluster;
 }
 
-/// Whether the last dimensions of every full output make up one row. A loop
-/// over other ones has no place for what is computed once a row, as a reduction
-/// is.
+/// True if trailing dimensions of every full output make up one row. A loop
+/// over other dimensions has no place for ops computed once per row, such as
+/// reductions.
 bool Clusters::walksRows(const Cluster &cluster) const {
   return llvm::all_of(outputs(cluster), [&](Value output) {
     if (cluster.columns == 0 || countOf(output) != cluster.full)
@@ -117,7 +117,7 @@ SmallVector<Value> Clusters::outputs(const Cluster &cluster) const {
 // Relations
 //===----------------------------------------------------------------------===//
 
-// How the operands of `op` are met, given how its result is.
+// Derives the relations of the operands of `op` from that of its result.
 static void usesOfOperands(Operation *op, Use use, int64_t full,
                            int64_t &columns,
                            llvm::function_ref<void(Value, Use)> meet) {
@@ -141,7 +141,7 @@ static void usesOfOperands(Operation *op, Use use, int64_t full,
         columns = width;
       if (columns == width)
         return meet(operand, {Relation::Row, 1});
-      // Constant along more than a row: computed once a row.
+      // Constant along several rows: computed once per row.
       if (width % columns == 0)
         return meet(operand, {Relation::Free, double(width) / columns});
     }
@@ -171,7 +171,7 @@ static void usesOfOperands(Operation *op, Use use, int64_t full,
   }
   double times = 1;
   if (isa<GatherOp>(op))
-    times = 4; // places are not known: assume some are met often
+    times = 4; // the indices are unknown: assume some repeat
   for (Value operand : op->getOperands())
     free(operand, times);
 }
@@ -214,7 +214,7 @@ bool Clusters::analyse(Cluster &cluster, Uses &uses) const {
 // Pulling
 //===----------------------------------------------------------------------===//
 
-// May `op`, all of whose uses in the cluster are known, be computed in it?
+// True if the cluster may compute `op`, all of whose uses in it are known.
 bool Clusters::mayJoin(Operation *op, Cluster &cluster) {
   if (!cluster.isKernel || op->hasAttr("plan.materialise") ||
       op->getNumResults() != 1)
@@ -223,7 +223,7 @@ bool Clusters::mayJoin(Operation *op, Cluster &cluster) {
     return false;
   if (op->hasAttr(stablehlo::kInOrderAttr) && !isRankSum(cluster))
     return false;
-  // Other tasks of a pipeline run at other times or on other stages.
+  // Another task of a pipeline runs at another time or on another stage.
   if (Attribute task = op->getAttr(plan::kTaskAttr);
       task && task != getTask(cluster))
     return false;
@@ -231,7 +231,7 @@ bool Clusters::mayJoin(Operation *op, Cluster &cluster) {
     return true;
   Value value = op->getResult(0);
   if (cluster.isScatter) {
-    // One pass over the updates; the input is copied before.
+    // A scatter is one pass over the updates; its input is copied before.
     auto scatter = cast<stablehlo::ScatterOp>(cluster.ops.front());
     return !isa<stablehlo::ReduceOp>(op) && scatter.getInputs()[0] != value &&
            costOf(op) <= 8;
@@ -248,8 +248,8 @@ bool Clusters::mayJoin(Operation *op, Cluster &cluster) {
     if (use.relation == Relation::Row)
       return plan::reducesRows(reduce) && count == cluster.full &&
              walksRows(cluster);
-    // Small sums are done by every task that needs them; those of rows would
-    // be in another order there, by elements where they are by lanes.
+    // Every task that needs a small sum computes it. A row sum would have
+    // another order there: by elements instead of by lanes.
     bool isOrdered =
         use.relation != Relation::Free || !plan::reducesRows(reduce);
     return isOrdered && count <= 1024 && cluster.full <= 1024;
@@ -280,8 +280,8 @@ Attribute scalify::getTask(const Cluster &cluster) {
   return {};
 }
 
-// Whether what `from` makes would be kept for long if `to` read it: from one
-// phase to another, or over several layers of a step without phases.
+// True if a value of `from` read by `to` has a long live range: from one phase
+// to another, or over several layers of a step without phases.
 bool Clusters::isFar(Operation *from, const Cluster &to) const {
   int64_t distance = position.lookup(to.ops.front()) - position.lookup(from);
   PhaseAttr source = scalify::getPhaseAttr(from);
@@ -291,8 +291,8 @@ bool Clusters::isFar(Operation *from, const Cluster &to) const {
   return distance > kFarApart && getPhase(from) == Phase::Forward;
 }
 
-// Whether narrow data that another phase made is widened for kernels: then each
-// does so itself, and until the last of them no wide copy waits.
+// True if `op` dequantizes data of another phase for `readers`, all kernels:
+// then each of them dequantizes, and no wide copy lives until the last.
 bool Clusters::widensKept(Operation *op, ArrayRef<Cluster *> readers) const {
   if (!isa<DequantizeOp>(op))
     return false;
@@ -308,7 +308,7 @@ bool Clusters::widensKept(Operation *op, ArrayRef<Cluster *> readers) const {
          });
 }
 
-// True if no use is left outside of other kernels.
+// Pulls `op` into the kernels that use it; true if none of its uses is left.
 bool Clusters::pullInto(Operation *op) {
   llvm::SetVector<Cluster *> users;
   bool hasOtherUse = false;
@@ -326,14 +326,15 @@ bool Clusters::pullInto(Operation *op) {
     return false;
   bool isKept = isa<QuantizeOp>(op) && (hasOtherUse || users.size() > 1);
   if (users.size() == 1 && !hasOtherUse) {
-    // Narrow data is what is kept: it stays where it is made.
+    // A cast to be saved stays with its producer, so that the narrow data is
+    // saved.
     bool waits = isa<QuantizeOp>(op) && isFar(op, *users.front());
     if (waits || !mayJoin(op, *users.front()))
       return false;
     add(users.front(), op);
     return true;
   }
-  // Several users: each computes a cheap op itself.
+  // Several users: clone a cheap op into each of them.
   unsigned depth = 0;
   for (Operation *user : op->getUsers())
     depth = std::max(depth, copyDepth.lookup(user));
@@ -422,8 +423,8 @@ SmallVector<Cluster *> Clusters::schedule() {
           if (after[source].insert(cluster).second)
             ++waits[cluster];
   }
-  // What reads nothing, as the zeros that a scatter adds to, is made when it is
-  // first read.
+  // A cluster without inputs, such as the zeros that a scatter adds to, runs
+  // just before its first user.
   for (Cluster *start : starts) {
     int64_t reader = INT64_MAX;
     for (Cluster *next : after[start])

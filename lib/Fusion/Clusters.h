@@ -1,9 +1,9 @@
-//===- Clusters.h - Which ops share a kernel --------------------*- C++ -*-===//
+//===- Clusters.h - Clustering of ops into kernels --------------*- C++ -*-===//
 //
-// First every op is pulled into the kernel of its users where that costs no
-// repeated work, from the last op to the first; cheap ops with several users
-// are copied into each. Then kernels that work on the same rows, and pass
-// values to each other or read the same ones, become one with several outputs.
+// First every op is pulled into the kernel of its users if that repeats no
+// work, from the last op to the first; cheap ops with several users are cloned
+// into each. Then kernels over the same rows are merged into one with several
+// outputs, if one feeds the other or both read the same value.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,10 +17,11 @@
 
 namespace scalify {
 
-/// How an op's elements are met while a kernel walks its space.
+/// The order in which a kernel accesses an op's elements while it iterates over
+/// its space.
 enum class Relation {
   Full,   // once each, in the order of the space
-  Row,    // once a row
+  Row,    // once per row
   Scalar, // one element
   Free    // some other order, or several times
 };
@@ -34,17 +35,17 @@ struct Cluster {
   unsigned id = 0;
   llvm::SetVector<mlir::Operation *> ops;
   int64_t full = 0;     // elements of the space
-  int64_t columns = 0;  // of a row; 0 while no op distinguishes rows
+  int64_t columns = 0;  // of a row; 0 while no op depends on rows
   bool isKernel = true; // or one library call, or a stack's pieces
   bool isScatter = false;
-  int64_t place = 0; // in an order in which the clusters could run
+  int64_t place = 0; // in a topological order of the clusters
 };
 
-/// What `scalify-form-plan` was told (Passes.td says what each is).
+/// The options of `scalify-form-plan`, which Passes.td documents.
 struct ClusterLimits {
   unsigned maxBuffers, maxOps;
   int64_t phaseDistance;
-  /// A kernel may write what it makes a second time, transposed.
+  /// A kernel may also write a transposed copy of its result.
   bool mergeTurned;
 };
 
@@ -56,7 +57,7 @@ public:
   void pull();
   unsigned merge();
 
-  /// The clusters in the order they run.
+  /// Returns the clusters in execution order.
   llvm::SmallVector<Cluster *> schedule();
   Cluster *of(mlir::Operation *op) const { return clusterOf.lookup(op); }
 
@@ -64,7 +65,8 @@ public:
   llvm::SmallVector<mlir::Value> outputs(const Cluster &cluster) const;
 
   using Uses = llvm::DenseMap<mlir::Value, Use>;
-  /// How every value of the cluster is met; false if an output fits no space.
+  /// Computes the relation of every value of the cluster to its space; false if
+  /// an output does not fit the space.
   bool analyse(Cluster &cluster, Uses &uses) const;
 
 private:
@@ -96,27 +98,28 @@ private:
   llvm::DenseMap<mlir::Operation *, unsigned> copyDepth;
 };
 
-/// The phase of the step that a kernel belongs to: that of the op nearest to
-/// what it writes that has one.
+/// Returns the phase of the step that a kernel belongs to: that of the op,
+/// among those with a phase, that is nearest to its outputs.
 PhaseAttr getPhaseAttr(const Cluster &cluster);
 
-/// The task of a pipeline that a cluster belongs to: that of its ops that have
-/// one, which is the same.
+/// Returns the pipeline task of a cluster: all its ops that have a task have
+/// the same.
 mlir::Attribute getTask(const Cluster &cluster);
 
-/// Whether it sums what ranks gave (`kInOrderAttr`): a kernel of its own, for
-/// what reads the sum may come long after what it is made of.
+/// True if the cluster sums the ranks' parts (`kInOrderAttr`). Such a sum is a
+/// kernel of its own, because its users may run long after the parts arrive.
 bool isRankSum(const Cluster &cluster);
 
-/// True for a GEMM, an attention, a collective or a host call: a command of its
-/// own.
+/// True for a GEMM, an attention, a collective or a host call, each of which is
+/// a command of its own.
 bool isLibraryCall(mlir::Operation *op);
 
-/// True for values that are memory of their own: arguments, results of library
-/// calls, the rank and constants that are no splat.
+/// True for values with memory of their own: arguments, results of library
+/// calls, the rank, and constants that are no splat or that kernels read from
+/// memory.
 bool isSource(mlir::Value value);
 
-/// True for a concatenation whose pieces are computed in its memory.
+/// True for a concatenation whose pieces are computed in place.
 bool isStack(mlir::Operation *op);
 
 } // namespace scalify

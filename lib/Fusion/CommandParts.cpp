@@ -1,4 +1,4 @@
-//===- CommandParts.cpp - What a command says of its cluster --------------===//
+//===- CommandParts.cpp - Attributes of a cluster's command ---------------===//
 
 #include "CommandParts.h"
 #include "OpCosts.h"
@@ -16,7 +16,7 @@ void scalify::copyPhase(const Cluster &cluster, Operation *first,
   PhaseAttr phase = getPhaseAttr(first);
   if (!phase)
     phase = getPhaseAttr(cluster);
-  // The plan's dialect stands by itself: it has the phase's name.
+  // The plan dialect does not depend on scalify's: it has the phase's name.
   if (phase)
     command->setAttr(plan::kCommandPhaseAttr,
                      StringAttr::get(command->getContext(),
@@ -55,8 +55,8 @@ static bool areExact(DenseFPElementsAttr constant) {
   });
 }
 
-/// The scales that a step hands on to the next are 0 or powers of two, and no
-/// cast is at 0.
+/// True for the scales that steps carry: these are 0 or powers of two, and no
+/// cast uses a 0.
 static bool isCarriedState(BlockArgument argument) {
   auto name = getArgumentAttr(argument, kNameAttr);
   return name == StringAttr::get(argument.getContext(), kCarriedScalesName);
@@ -74,7 +74,7 @@ bool scalify::hasExactReciprocal(Value scale) {
   Operation *def = scale.getDefiningOp();
   if (isa<stablehlo::SliceOp, stablehlo::ReshapeOp>(def))
     return hasExactReciprocal(def->getOperand(0));
-  // Of a factor and what the step measures: both are far from the ends of F32.
+  // A factor times a measured scale: both are far from the limits of F32.
   if (isa<stablehlo::MulOp, stablehlo::MaxOp, stablehlo::MinOp,
           stablehlo::ClampOp>(def))
     return llvm::all_of(def->getOperands(), hasExactReciprocal);

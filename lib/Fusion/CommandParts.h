@@ -1,4 +1,4 @@
-//===- CommandParts.h - What a command says of its cluster ------*- C++ -*-===//
+//===- CommandParts.h - Attributes of a cluster's command -------*- C++ -*-===//
 
 #ifndef SCALIFY_LIB_FUSION_COMMANDPARTS_H
 #define SCALIFY_LIB_FUSION_COMMANDPARTS_H
@@ -7,15 +7,17 @@
 
 namespace scalify {
 
-/// A kernel's phase is that of the first op that it stores, if that has one.
+/// Gives `command` the task of the cluster and the phase of `first`, or else
+/// that of the cluster.
 void copyPhase(const Cluster &cluster, mlir::Operation *first,
                mlir::Operation *command);
 
-/// The ops at the end of a cluster, as a name that people read.
+/// Returns a readable name: the last ops of the cluster.
 std::string nameOf(const Cluster &cluster);
 
-/// True if dividing by it is multiplying by its reciprocal, bit for bit: a
-/// power of two, as one that is given or as bits of an exponent alone.
+/// True if dividing by `scale` equals multiplying by its reciprocal, bit for
+/// bit: it is a power of two, as a constant or as the masked bits of an
+/// exponent.
 bool hasExactReciprocal(mlir::Value scale);
 
 } // namespace scalify

@@ -1,4 +1,4 @@
-//===- EpilogueChain.h - A product and what is behind it --------*- C++ -*-===//
+//===- EpilogueChain.h - A product and the ops after it ---------*- C++ -*-===//
 
 #ifndef SCALIFY_LIB_FUSION_EPILOGUECHAIN_H
 #define SCALIFY_LIB_FUSION_EPILOGUECHAIN_H
@@ -11,7 +11,7 @@
 
 namespace scalify {
 
-/// Elements of a tensor from one on.
+/// Contiguous elements of a tensor, from `offset` on.
 struct Vector {
   mlir::Value base;
   int64_t offset = 0;
@@ -21,12 +21,12 @@ struct Vector {
   }
 };
 
-/// What is added to a product: a vector along some dimensions.
+/// A vector along some dimensions that is added to a product.
 struct Bias {
   Vector vector;
-  std::optional<Vector> narrow; // what the vector is a widened copy of
+  std::optional<Vector> narrow; // the source if `vector` is a widened copy
   int64_t size = 0;
-  bool isInnermost = false; // else it runs along rows
+  bool isInnermost = false; // else other dimensions follow the vector's
 
   bool operator==(const Bias &other) const {
     return size == other.size && isInnermost == other.isInnermost &&
@@ -34,32 +34,32 @@ struct Bias {
   }
 };
 
-/// A cast to FP8 of a value times a scale, or by it.
+/// A cast to FP8 of a value multiplied or divided by a scale.
 struct Cast {
   mlir::Type format;
   mlir::Value scale; // of rank 0; none for 1
   bool divides = false;
   bool isCounted = false; // by the executable's health
   bool saturates = true;
-  bool isScaleMoved = false; // by what is counted
+  bool isScaleMoved = false; // by the counts of the cast
 
   bool isLike(const Cast &other) const;
 };
 
-/// A product and what may be done to it before it is stored. A step is done in
-/// the forward and made again in the backward: its values are equal.
+/// A product and the ops that may be fused into it. The backward may compute a
+/// step again, so that a step has several equal `values`.
 struct Chain {
   plan::MatmulOp product;
   llvm::SmallVector<mlir::Value> values;
   std::optional<Bias> bias;
   bool hasReLU = false, hasGELU = false, isRounded = false;
-  llvm::SmallVector<stablehlo::CompareOp> signs; // of what the ReLU reads
-  llvm::SmallVector<mlir::Value> kept; // what the GELU reads, if others do too
-  mlir::Value slopeOf;    // what a GELU reads, of which this is the gradient
-  plan::MatmulOp clamped; // the product with a ReLU, of which this is
+  llvm::SmallVector<stablehlo::CompareOp> signs; // of the ReLU's operand
+  llvm::SmallVector<mlir::Value> kept; // the GELU's operand if others use it
+  mlir::Value slopeOf;    // the operand of the GELU whose gradient this is
+  plan::MatmulOp clamped; // the product with the ReLU whose gradient this is
   std::optional<Cast> cast;
-  bool isTurned = false; // the columns of what is cast are stored as rows
-  llvm::SmallVector<mlir::Value> amaxes; // of what is cast
+  bool isTurned = false; // the cast's result is stored transposed
+  llvm::SmallVector<mlir::Value> amaxes; // of the cast's operand
 
   mlir::Type element() const { return typeOf(values.front()).getElementType(); }
   bool isGradient() const { return slopeOf || clamped; }
@@ -81,8 +81,8 @@ inline llvm::SmallVector<mlir::Operation *> usersOf(const Chain &chain) {
   return users;
 }
 
-/// Whether the op is done where the product is, and not by another stage of a
-/// pipeline.
+/// True if the op has the task of the product, not that of another pipeline
+/// stage.
 inline bool isNear(mlir::Operation *op, const Chain &chain) {
   return op->getAttr(plan::kTaskAttr) ==
          chain.product->getAttr(plan::kTaskAttr);
@@ -92,16 +92,16 @@ inline bool isFP8(plan::MatmulOp op) {
   return hasFP8Elements(op.getA().getType());
 }
 
-/// The chain with the cast to FP8 that is all that becomes of it, but that its
-/// largest magnitude may be asked for too. None where it is read otherwise.
+/// Returns the chain extended by a cast to FP8 if its only users are equal
+/// casts and computations of its amax.
 std::optional<Chain> castToFP8(Chain chain);
 
-/// Why the library does not cast so, or "". `isLoose`: numbers may change, and
-/// casts go uncounted.
+/// Returns why the library has no such cast, or "". With `isLoose` numbers may
+/// change, and casts may go uncounted.
 std::string whyNotCast(const Chain &chain, bool isLoose);
 
-/// What the library multiplies by before it casts, made before the product;
-/// none for 1.
+/// Builds, before the product, the factor by which the library multiplies
+/// before it casts; returns none for 1.
 mlir::Value getMultiplier(const Chain &chain);
 
 } // namespace scalify

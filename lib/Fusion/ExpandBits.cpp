@@ -1,10 +1,10 @@
-//===- ExpandBits.cpp - Bits that are no element's own --------------------===//
+//===- ExpandBits.cpp - Random bits and bitcasts by integer ops -----------===//
 //
-// Generators of random bits are those of Salmon et al., "Parallel random
+// The generators of random bits are those of Salmon et al., "Parallel random
 // numbers: as easy as 1, 2, 3" (2011). The state's first word is the key, the
-// others are the counter; how words become a tensor is XLA's way, so that a
-// program has XLA's bits. A bitcast between widths takes elements apart, or
-// puts them together, by shifts.
+// others are the counter. Words are arranged into a tensor as XLA does, so that
+// a program has XLA's bits. A bitcast between widths splits or combines
+// elements by shifts.
 //
 //===----------------------------------------------------------------------===//
 
@@ -61,7 +61,7 @@ struct Words {
         stablehlo::ShiftLeftOp::create(b, convert(high, 64), constant(32, 64));
     return stablehlo::OrOp::create(b, up, convert(low, 64));
   }
-  /// A number for all elements.
+  /// Broadcasts a scalar to all elements.
   Value spread(Value x) { return spreadOver(b, x, typeOf(x).clone(shape)); }
   Value iota() {
     RankedTensorType flat = RankedTensorType::get(
@@ -71,8 +71,8 @@ struct Words {
   }
 };
 
-/// What a generator makes: bits of the shape that was asked for, of 32 or 64
-/// bits an element, and the counter behind them.
+/// The results of a generator: bits of the requested shape, 32 or 64 per
+/// element, and the counter after them.
 struct Generated {
   Value bits;
   SmallVector<Value> counter;
@@ -111,15 +111,16 @@ Value Generator::word(Value state, int64_t i) {
       b, typeOf(state).clone(ArrayRef<int64_t>()), part);
 }
 
-/// The word above of a counter to whose lower word something was added.
+/// Returns the upper word `next` of a counter plus the carry of `sum`, the
+/// lower word plus `added`.
 Value Generator::carry(Value sum, Value added, Value next, Words &words) {
   Value isOver = stablehlo::CompareOp::create(
       b, sum, added, stablehlo::ComparisonDirection::LT);
   return words.add(next, words.convert(isOver, 64));
 }
 
-/// Columns side by side along a new dimension behind `dim`, as one tensor of
-/// the shape `padded`, of which the result's shape is the start.
+/// Interleaves columns along a new dimension after `dim`, reshaped to `padded`,
+/// a shape of which the result takes the start.
 Value Generator::layOut(ArrayRef<Value> columns, ArrayRef<int64_t> padded,
                         int64_t dim) {
   SmallVector<Value> parts;
@@ -142,8 +143,8 @@ static Value startOf(ImplicitLocOpBuilder &b, Value value,
                                     shape, strides);
 }
 
-/// Of 32 bits, the two words of a block are neighbours along the first
-/// dimension of even size, or the longest; of 64, they are one element.
+/// With 32 bits, the two words of a block are neighbours along the first
+/// dimension of even size, or else the longest; with 64, they are one element.
 Generated Generator::threefry() {
   SmallVector<int64_t> padded(shape);
   if (padded.empty())
@@ -184,7 +185,7 @@ static std::array<Value, 4> philoxBlock(Words &words, std::array<Value, 2> key,
   return x;
 }
 
-/// The counter has 128 bits; a state of two words lends it the key.
+/// The counter has 128 bits; in a state of two words the key is its upper word.
 Generated Generator::philox() {
   int64_t elements = ShapedType::getNumElements(shape);
   int64_t blocks = llvm::divideCeil(elements, isWide ? 2 : 4);
@@ -270,7 +271,8 @@ static Value shiftBy(ImplicitLocOpBuilder &b, Value value, int64_t count,
   return stablehlo::ShiftRightLogicalOp::create(b, value, by);
 }
 
-/// The parts of each element, from the lowest, along a new last dimension.
+/// Splits each element into parts, the lowest first, along a new last
+/// dimension.
 static Value takeApart(ImplicitLocOpBuilder &b, Value wide, Type element) {
   SmallVector<int64_t> apart(typeOf(wide).getShape());
   apart.push_back(1);
@@ -288,7 +290,7 @@ static Value takeApart(ImplicitLocOpBuilder &b, Value wide, Type element) {
       b, RankedTensorType::get(apart, element), parts, apart.size() - 1);
 }
 
-/// The elements along the last dimension, from the lowest, as one.
+/// Combines the elements along the last dimension, the lowest first, into one.
 static Value putTogether(ImplicitLocOpBuilder &b, Value parts, Type element) {
   RankedTensorType type = typeOf(parts);
   int64_t last = type.getRank() - 1, width = type.getElementTypeBitWidth();

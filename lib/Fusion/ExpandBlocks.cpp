@@ -1,4 +1,4 @@
-//===- ExpandBlocks.cpp - Casts by blocks as casts of scaled values -------===//
+//===- ExpandBlocks.cpp - Block-scaled casts as casts of scaled values ----===//
 
 #include "scalify/Fusion/Passes.h"
 #include "scalify/Precision/Blocks.h"

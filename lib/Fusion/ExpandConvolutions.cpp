@@ -1,10 +1,10 @@
-//===- ExpandConvolutions.cpp - Convolutions as products of windows -------===//
+//===- ExpandConvolutions.cpp - Convolutions as dots of windows -----------===//
 //
-// The windows of the input, which a kernel writes side by side, times the
-// kernel as a matrix (Chellapilla et al. 2006, "High Performance Convolutional
-// Neural Networks for Document Processing"). All that a convolution can be is
-// one case: strides and dilations are an index, the gradients of inputs and of
-// kernels are convolutions, and groups are batch dimensions of the product.
+// Multiplies the windows of the input, which a kernel writes side by side, by
+// the kernel as a matrix (Chellapilla et al. 2006, "High Performance
+// Convolutional Neural Networks for Document Processing"). One case covers all
+// convolutions: strides and dilations are an index, the gradients of inputs and
+// of kernels are convolutions, and groups are batch dimensions of the dot.
 //
 //===----------------------------------------------------------------------===//
 
@@ -47,7 +47,7 @@ static Value reshaped(ImplicitLocOpBuilder &b, Value value,
   return stablehlo::ReshapeOp::create(b, type, value);
 }
 
-/// Splits dimension `dim` into `groups` and the rest.
+/// Splits dimension `dim` into `groups` groups.
 static Value grouped(ImplicitLocOpBuilder &b, Value value, int64_t dim,
                      int64_t groups) {
   SmallVector<int64_t> shape(typeOf(value).getShape());
@@ -57,8 +57,9 @@ static Value grouped(ImplicitLocOpBuilder &b, Value value, int64_t dim,
 }
 
 namespace {
-/// A convolution as a product: rows (batch and places) times columns (output
-/// features), for each group, summed over input features and window places.
+/// A convolution as a dot: rows (batch and output positions) times columns
+/// (output features), for each group, contracted over input features and window
+/// positions.
 class Convolution {
 public:
   Convolution(ImplicitLocOpBuilder &b, stablehlo::ConvolutionOp op)
@@ -78,17 +79,18 @@ private:
   stablehlo::ConvolutionOp op;
   stablehlo::ConvDimensionNumbersAttr numbers;
   int64_t groups;
-  // [group], rows, summed; and [group], output features and summed in the order
-  // in which memory has them.
+  // The operands: [group], rows, contracted dimensions; and [group], output
+  // features and contracted dimensions in their order in memory.
   Value windows, kernel;
   int64_t columnDim = 0;              // of the kernel
   SmallVector<int64_t> sums;          // dimensions of the kernel
-  SmallVector<int64_t> sumsAsSpatial; // each a spatial place, -1: features
+  SmallVector<int64_t> sumsAsSpatial; // spatial dimension, -1 for features
   SmallVector<int64_t> rows;          // dimensions of the result
 };
 } // namespace
 
-/// The kernel with groups first, turned where the op says so.
+/// Builds the kernel with groups first, reversed along the dimensions that the
+/// op reverses.
 void Convolution::makeKernel() {
   kernel = op.getRhs();
   ArrayRef<int64_t> spatial = numbers.getKernelSpatialDimensions();
@@ -123,7 +125,7 @@ void Convolution::makeKernel() {
     ++dim;
 }
 
-/// The windows in the order that the product reads, and none apart.
+/// Builds the windows, padded, in the order that the dot reads.
 LogicalResult Convolution::makeWindows() {
   Value input = op.getLhs();
   int64_t rank = typeOf(input).getRank();
@@ -152,11 +154,13 @@ LogicalResult Convolution::makeWindows() {
   auto shifted = [&](int64_t dim) {
     return dim + (groups > 1 && dim >= split ? 1 : 0);
   };
-  // One window a spatial dimension, if only of one element, and in one order.
+  // Order the dimensions: group, rows as in the result, then the window's as in
+  // the kernel.
   SmallVector<int64_t> order;
   if (groups > 1)
     order.push_back(split);
-  SmallVector<std::pair<int64_t, int64_t>> places; // in the result, in ours
+  // Dimensions of the result, and of the padded input.
+  SmallVector<std::pair<int64_t, int64_t>> places;
   places.push_back({numbers.getOutputBatchDimension(),
                     shifted(numbers.getInputBatchDimension())});
   for (auto [out, in] :
@@ -185,7 +189,7 @@ LogicalResult Convolution::makeWindows() {
       order.push_back(dim);
   }
   view = transposed(b, view, order);
-  // Windows of one element, which have no dimension.
+  // Add the dimensions of windows of one element, which the view lacks.
   SmallVector<int64_t> shape(
       typeOf(view).getShape().take_front(rows.size() + (groups > 1 ? 1 : 0)));
   for (int64_t dim : sums)
@@ -194,8 +198,9 @@ LogicalResult Convolution::makeWindows() {
   return success();
 }
 
-/// A column a group, as in a depthwise convolution, is no product of matrices:
-/// multiplied and summed, windows are never in memory.
+/// Expands a convolution of one column per group, such as a depthwise one, into
+/// an elementwise product and a sum: unlike for a GEMM, its windows are never
+/// in memory.
 Value Convolution::multiply() {
   RankedTensorType result = typeOf(op.getResult());
   Type element = result.getElementType();
@@ -216,7 +221,7 @@ Value Convolution::multiply() {
     summed.push_back(first + static_cast<int64_t>(i));
     shape.push_back(typeOf(kernel).getDimSize(sums[i]));
   }
-  w = reshaped(b, w, shape); // the column is one
+  w = reshaped(b, w, shape); // drops the column, of size 1
   Value spread = stablehlo::BroadcastInDimOp::create(b, x.getType(), w, from);
   Value products = stablehlo::MulOp::create(b, x, spread);
   Value sum = stablehlo::buildReduce<stablehlo::AddOp>(b, b.getLoc(), products,
@@ -226,7 +231,8 @@ Value Convolution::multiply() {
   return converted(reshaped(b, sum, withColumn), element);
 }
 
-/// Groups and features become one dimension, and all go to their places.
+/// Transposes the dimensions to the order of the result, and merges groups and
+/// features.
 Value Convolution::placed(Value value) {
   RankedTensorType type = typeOf(op.getResult());
   int64_t features = numbers.getOutputFeatureDimension();
@@ -277,7 +283,7 @@ void ExpandConvolutionsPass::runOnOperation() {
                 [](ImplicitLocOpBuilder &b, Operation *op) -> MaybeValues {
                   auto convolution = cast<stablehlo::ConvolutionOp>(op);
                   RankedTensorType type = typeOf(convolution.getResult());
-                  // Padding may take more away than there is.
+                  // Negative padding may remove all elements.
                   if (type.getNumElements() == 0)
                     return SmallVector<Value>{
                         spreadOver(b, zeroOf(b, type.getElementType()), type)};

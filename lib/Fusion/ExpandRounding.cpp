@@ -28,7 +28,7 @@ struct ExpandRoundingPass
     });
     if (!isAny)
       return;
-    // Two casts that take the words of one block read one stream.
+    // Merges the stream operands of casts that take both words of one block.
     IRRewriter rewriter(&getContext());
     DominanceInfo dominance(getOperation());
     eliminateCommonSubExpressions(rewriter, dominance, getOperation());

@@ -1,9 +1,9 @@
-//===- ExpandScatters.cpp - Scatters of one element a row as selects ------===//
+//===- ExpandScatters.cpp - Scatters of one element per row as selects ----===//
 //
-// A scatter works in the memory of its input, so that zeros which it adds to
-// are stored first, and what reads the result is another kernel. Where each row
-// of a constant gets one element, as in the gradient of a cross entropy, a
-// comparison of places computes the same in any kernel, and nothing is stored.
+// A scatter works in the memory of its input, so zeros that it adds to are
+// stored first, and its users are other kernels. If each row of a constant gets
+// one element, as in the gradient of a cross entropy, a comparison of positions
+// computes the same in any kernel, and nothing is stored.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,8 +30,9 @@ static bool isSplat(Value value) {
   return matchPattern(value, m_Constant(&splat));
 }
 
-/// The dimension along which a row's one element is placed, where all others
-/// are rows that the indices name in order; -1 for other scatters.
+/// Returns the dimension along which the indices place a row's one element, if
+/// all other dimensions are batching dimensions in order; -1 for other
+/// scatters.
 static int64_t getPlacedDim(stablehlo::ScatterOp op) {
   stablehlo::ScatterDimensionNumbersAttr numbers =
       op.getScatterDimensionNumbers();

@@ -1,13 +1,13 @@
 //===- ExpandSorts.cpp - Sorts as elementwise ops -------------------------===//
 //
-// Both forms compare by the sort's own region, and by place where that calls
-// two elements equal: every sort is stable.
+// Both forms compare by the sort's own region, and by position where it orders
+// neither element first: every sort is stable.
 //
-// - Short rows, by total orders: an element's place is the number of those that
-//   go before it.
-// - Long rows, and orders in which a NaN has no place: a bitonic network
-// (Batcher 1968, "Sorting Networks and their
-//   Applications"): log2(n) (log2(n) + 1) / 2 steps, each elementwise.
+// - Short rows with total orders: an element's position is the number of those
+//   that precede it.
+// - Long rows, and orders that are partial because of NaNs: a bitonic network
+//   (Batcher 1968, "Sorting Networks and their Applications"), whose steps,
+//   log2(n) (log2(n) + 1) / 2 of them, are elementwise.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,7 +28,8 @@ namespace scalify {
 using namespace mlir;
 using namespace scalify;
 
-// Up to here n^2 comparisons in one kernel are cheaper than a kernel a step.
+// Up to this length, n^2 comparisons in one kernel are cheaper than a kernel
+// per step.
 static constexpr int64_t kShortRow = 64;
 
 using MaybeValue = FailureOr<Value>;
@@ -38,7 +39,7 @@ static RankedTensorType typeOf(Value value) {
   return cast<RankedTensorType>(value.getType());
 }
 
-/// Negative ones count from the end.
+/// Returns the sorted dimension; negative ones count from the end.
 static int64_t getDim(stablehlo::SortOp op) {
   auto dim = static_cast<int64_t>(op.getDimension());
   return dim < 0 ? dim + typeOf(op.getInputs()[0]).getRank() : dim;
@@ -76,9 +77,9 @@ private:
 };
 } // namespace
 
-/// Whether the comparator is one of total orders. By `LT` a NaN goes neither
-/// before nor behind others, and counts would name a place twice, where a
-/// network exchanges and loses nothing.
+/// True if the comparator is a total order. By `LT`, a NaN is neither before
+/// nor after other elements: counting would assign a position twice, while a
+/// network only exchanges elements and loses none.
 bool Sorter::isTotal() {
   return !op.getComparator()
               .walk([](stablehlo::CompareOp compare) {
@@ -124,8 +125,8 @@ Value Sorter::part(Value value, int64_t along, int64_t start, int64_t end) {
                                     to, strides);
 }
 
-/// Whether x goes before y. The region is asked both ways: where it says the
-/// same twice, they stay as they were.
+/// Computes whether x goes before y. Applies the region both ways: where both
+/// results are the same, the elements keep their order.
 MaybeValue Sorter::isBefore(ValueRange x, Value xPlace, ValueRange y,
                             Value yPlace) {
   SmallVector<Value> forward, backward;
@@ -144,7 +145,7 @@ MaybeValue Sorter::isBefore(ValueRange x, Value xPlace, ValueRange y,
       stablehlo::SelectOp::create(b, differs, less->front(), first);
   if (!isPadded)
     return isBefore;
-  // What fills up has the last places, and stays behind all else.
+  // Padding has the last positions and stays after all elements.
   auto places = typeOf(xPlace);
   Value end = stablehlo::ConstantOp::create(
       b, DenseElementsAttr::get(places, static_cast<int32_t>(size)));
@@ -153,7 +154,8 @@ MaybeValue Sorter::isBefore(ValueRange x, Value xPlace, ValueRange y,
   return stablehlo::SelectOp::create(b, isReal, isBefore, first).getResult();
 }
 
-/// rank[i] = how many go before i; result[r] = the sum of what has rank r.
+/// rank[i] = the number of elements before i; result[r] = the bitwise or of the
+/// elements of rank r.
 MaybeValues Sorter::byCounting() {
   // [.., i, ..] and [.., j, ..] in one tensor [.., i, .., j].
   SmallVector<int64_t> pairs(type.getShape());
@@ -184,7 +186,7 @@ MaybeValues Sorter::byCounting() {
   for (Value input : op.getInputs()) {
     Value candidates = spread(input, pairs, theirs);
     Type element = typeOf(input).getElementType();
-    // As bits: what is added to zeros, a NaN too, stays what it is.
+    // As bits: an or with zeros keeps them, a NaN's too.
     Type bits = element;
     if (isa<FloatType>(element))
       bits = b.getIntegerType(element.getIntOrFloatBitWidth());
@@ -203,8 +205,9 @@ MaybeValues Sorter::byCounting() {
   return sorted;
 }
 
-/// Exchanges elements `distance` apart; of each `run` of elements, every other
-/// one is in ascending order afterwards. The last value is the places.
+/// Exchanges elements `distance` apart, towards runs of `run` elements that are
+/// in ascending and descending order by turns. The last of `values` is the
+/// positions.
 MaybeValues Sorter::step(ArrayRef<Value> values, int64_t length, int64_t run,
                          int64_t distance) {
   ArrayRef<int64_t> shape = type.getShape();
@@ -244,7 +247,7 @@ MaybeValues Sorter::step(ArrayRef<Value> values, int64_t length, int64_t run,
     Value second = stablehlo::SelectOp::create(b, swaps, x, y);
     auto pairs = stablehlo::ConcatenateOp::create(
         b, typeOf(x).clone(split), ValueRange{first, second}, dim + 1);
-    // Computed within the next step it would be once for each that reads it.
+    // The next step would compute it once for each of its reads.
     pairs->setAttr("plan.materialise", b.getUnitAttr());
     next.push_back(reshape(pairs, joined));
   }

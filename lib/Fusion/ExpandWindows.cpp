@@ -1,9 +1,9 @@
 //===- ExpandWindows.cpp - Reductions and scatters of windows -------------===//
 //
 // A window is an index (plan.windows), so a reduction over windows is one over
-// the places inside of them. The gradient of a maximum over windows goes the
-// other way: each element looks through the windows that hold it for those
-// that chose it, so that nothing is written twice and the order of the sum is
+// the positions inside them. The gradient of a maximum over windows is a gather
+// instead of a scatter: each element sums over the windows that contain it and
+// selected it, so that nothing is written twice and the order of the sum is
 // that of the windows.
 //
 //===----------------------------------------------------------------------===//
@@ -24,8 +24,8 @@ using namespace mlir;
 using namespace scalify;
 using stablehlo::WindowDim;
 
-// Prefixes of more elements than this are joined in log2 steps, each over the
-// whole tensor, and not each from its first element.
+// Prefixes longer than this are combined in log2(n) steps over the whole tensor
+// instead of each from its first element.
 static constexpr int64_t kLongPrefix = 32;
 
 static RankedTensorType typeOf(Value value) {
@@ -36,9 +36,10 @@ static RankedTensorType typeOf(Value value) {
 // reduce_window
 //===----------------------------------------------------------------------===//
 
-/// The dimension along which each result joins all elements up to its own, or
-/// from its own on: a cumulative sum. -1 if the windows are others, or the
-/// initial value counts, which each step joins.
+/// Returns the dimension of a cumulative reduction, in which each result
+/// combines all elements up to its own, or from its own on. -1 for other
+/// windows, and for an initial value that is not neutral, since each step adds
+/// it.
 static int64_t prefixDim(stablehlo::ReduceWindowOp op,
                          ArrayRef<WindowDim> windows) {
   if (!stablehlo::hasNeutralInit(op.getBody(), op.getInitValues()))
@@ -60,12 +61,13 @@ static int64_t prefixDim(stablehlo::ReduceWindowOp op,
   return found;
 }
 
-/// Hillis and Steele (1986): after step i each element holds the 2^i elements
-/// that end with it.
+/// Computes a scan after Hillis and Steele (1986): after step i each element
+/// combines the 2^i elements that end with it.
 static FailureOr<SmallVector<Value>> joinPrefixes(ImplicitLocOpBuilder &b,
                                                   stablehlo::ReduceWindowOp op,
                                                   int64_t dim, bool isReverse) {
-  // Once, as a reduction does: a shift by less than all may miss it.
+  // Apply the initial value once, as a reduction does: not every element gets
+  // it as the padding of a shift.
   SmallVector<Value> values;
   for (auto [init, input] : llvm::zip(op.getInitValues(), op.getInputs()))
     values.push_back(stablehlo::BroadcastInDimOp::create(
@@ -108,7 +110,7 @@ expandReduceWindow(ImplicitLocOpBuilder &b, stablehlo::ReduceWindowOp op) {
   if (failed(windows))
     return failure();
   SmallVector<Value> views;
-  // Padding may take more away than there is.
+  // Negative padding may remove all elements.
   if (typeOf(op.getResult(0)).getNumElements() == 0) {
     for (auto [init, result] : llvm::zip(op.getInitValues(), op.getResults()))
       views.push_back(spreadOver(b, init, result.getType()));
@@ -136,7 +138,7 @@ expandReduceWindow(ImplicitLocOpBuilder &b, stablehlo::ReduceWindowOp op) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// The gradient of a maximum, or another choice, over windows.
+/// The gradient of a maximum, or another selection, over windows.
 class ChosenElements {
 public:
   ChosenElements(ImplicitLocOpBuilder &b, stablehlo::SelectAndScatterOp op)
@@ -157,15 +159,15 @@ private:
 };
 } // namespace
 
-/// Each element's place in the operand, counted from 0.
+/// Builds the linear index of each element of the operand.
 Value ChosenElements::places() {
   auto flat = RankedTensorType::get({type.getNumElements()}, b.getI32Type());
   return stablehlo::ReshapeOp::create(b, type.clone(b.getI32Type()),
                                       stablehlo::IotaOp::create(b, flat, 0));
 }
 
-/// (element, place) and (element, place) to the one that is chosen. Places of
-/// the padding are negative, and never are.
+/// Builds the reducer of two (element, index) pairs to the selected one.
+/// Padding has negative indices and is never selected.
 LogicalResult ChosenElements::buildChoice(Region &region) {
   OpBuilder::InsertionGuard guard(b);
   auto value = RankedTensorType::get({}, type.getElementType());
@@ -198,7 +200,7 @@ static Value noPlace(ImplicitLocOpBuilder &b) {
       b, DenseElementsAttr::get(scalar, b.getI32IntegerAttr(-1)));
 }
 
-/// For each window the place that it chooses.
+/// Computes the index that each window selects.
 FailureOr<Value> ChosenElements::choose() {
   Value none = noPlace(b);
   Value zero = zeroOf(b, type.getElementType());
@@ -216,9 +218,10 @@ FailureOr<Value> ChosenElements::choose() {
   return reduce.getResult(1);
 }
 
-/// What the windows that hold an element have, for each element. A window's
-/// place o holds element i where i = o * stride + k - low for one of its
-/// places k: read over o * stride, windows of the same size and no stride.
+/// Gathers, for each element, the values of `ofWindows` for the windows that
+/// contain it. Window o contains element i if i = o * stride + k - low for a
+/// position k inside the window: the gather reads windows of the same size and
+/// stride 1 over the windows spread to o * stride.
 Value ChosenElements::around(Value ofWindows, Value padding) {
   SmallVector<WindowDim> reading;
   for (auto [dim, window] : llvm::enumerate(windows)) {
@@ -245,11 +248,11 @@ FailureOr<Value> ChosenElements::scatter() {
     return failure();
   windows = *read;
   if (type.getNumElements() > std::numeric_limits<int32_t>::max()) {
-    op.emitOpError("has more places than 32 bits count: split the operand");
+    op.emitOpError("has more elements than 32 bits index: split the operand");
     return failure();
   }
   if (!stablehlo::isSum(op.getScatter())) {
-    op.emitOpError("scatters by other than a sum, which no kernel does; "
+    op.emitOpError("scatters by other than a sum, which no kernel supports; "
                    "scalify.transform leaves it to XLA");
     return failure();
   }

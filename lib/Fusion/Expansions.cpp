@@ -1,4 +1,4 @@
-//===- Expansions.cpp - Ops that become others ----------------------------===//
+//===- Expansions.cpp - Expansion of ops into others ----------------------===//
 
 #include "Expansions.h"
 
@@ -25,12 +25,13 @@ static bool isStatic(Operation *op) {
   });
 }
 
-/// What stands before the op since `last`, null at a block's start.
+/// Replaces `op` by `values`, and copies its discardable attributes to the ops
+/// built between `last`, null at a block's start, and `op`.
 static void replaceOp(Operation *op, Operation *last, ValueRange values) {
   Operation *made = last ? last->getNextNode() : &op->getBlock()->front();
   for (; made != op; made = made->getNextNode()) {
     if (isa<stablehlo::ConstantOp>(made))
-      continue; // of no phase
+      continue; // constants have no phase
     for (NamedAttribute attr : op->getDiscardableAttrs())
       made->setDiscardableAttr(attr.getName(), attr.getValue());
   }

@@ -1,4 +1,4 @@
-//===- Expansions.h - Ops that become others --------------------*- C++ -*-===//
+//===- Expansions.h - Expansion of ops into others --------------*- C++ -*-===//
 
 #ifndef SCALIFY_LIB_FUSION_EXPANSIONS_H
 #define SCALIFY_LIB_FUSION_EXPANSIONS_H
@@ -8,21 +8,21 @@
 
 namespace scalify {
 
-/// A constant of rank 0 that is zero.
+/// Builds a zero of rank 0.
 mlir::Value zeroOf(mlir::ImplicitLocOpBuilder &builder, mlir::Type element);
 
-/// One number for all elements of a type.
+/// Broadcasts a scalar to all elements of `type`.
 mlir::Value spreadOver(mlir::ImplicitLocOpBuilder &builder, mlir::Value scalar,
                        mlir::Type type);
 
-/// Writes an op by others in front of it; returns what stands for its results.
+/// Builds ops before an op that compute its results; returns these.
 using Expansion =
     llvm::function_ref<mlir::FailureOr<llvm::SmallVector<mlir::Value>>(
         mlir::ImplicitLocOpBuilder &, mlir::Operation *)>;
 
-/// Expands the ops of a function that are chosen and whose operands have static
-/// shapes. What takes an op's place has its discardable attributes, as its
-/// phase. Returns how many there were.
+/// Expands the ops of a function that `isChosen` selects and whose operands
+/// have static shapes. The new ops get the op's discardable attributes, such as
+/// its phase. Returns the number of expanded ops.
 mlir::FailureOr<unsigned>
 expandOps(mlir::func::FuncOp function,
           llvm::function_ref<bool(mlir::Operation *)> isChosen,

@@ -1,9 +1,9 @@
-//===- FormAttention.cpp - Attentions of a library ------------------------===//
+//===- FormAttention.cpp - Library attention calls ------------------------===//
 //
-// A fused attention rounds its results to 16 bits and multiplies by nothing
-// behind them. So one is formed only where the program rounds there too, or
-// where the recipe has made it a product in BF16, and where the scales that
-// remain are powers of two, which change no bit.
+// A fused attention rounds its results to 16 bits and does not scale them
+// afterwards. So one is formed only if the program rounds there too, or the
+// recipe runs the attention in BF16, and if the scales that remain are powers
+// of two, which change no bit.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,8 +25,8 @@ namespace scalify {
 using namespace mlir;
 using namespace scalify;
 
-/// cuDNN on Hopper: channels of a head in a gradient at most, and in elements
-/// the 16 bytes that everything is a multiple of.
+/// Limits of cuDNN on Hopper: the channels of a head in a gradient, and the
+/// alignment of 16 bytes in elements.
 static constexpr int64_t kMostChannels = 128;
 static constexpr int64_t kAlignment = 8;
 
@@ -40,9 +40,9 @@ static int64_t extentOf(const AttentionOperand &operand, Axis axis) {
 }
 
 namespace {
-/// How a dot's result becomes one of 16 bits.
+/// The path from a dot's result to its rounding to 16 bits.
 struct Landing {
-  // Behind the dot, up to the rounding; none if it is rounded where it is made.
+  // The ops after the dot, up to the rounding; empty if the dot itself rounds.
   SmallVector<Operation *> chain;
   double factor = 1; // of the chain
 };
@@ -52,7 +52,7 @@ public:
   Former(AttentionPattern &pattern, bool isExact)
       : pattern(pattern), isExact(isExact) {}
 
-  /// Why no library computes it, or "".
+  /// Returns why no library computes it, or "".
   std::string check();
   void form();
 
@@ -89,7 +89,7 @@ private:
 } // namespace
 
 //===----------------------------------------------------------------------===//
-// What the library takes
+// Limits of the library
 //===----------------------------------------------------------------------===//
 
 static SmallVector<AttentionDot *> getResults(AttentionPattern &pattern) {
@@ -122,7 +122,7 @@ std::string Former::checkFormats() {
   return "";
 }
 
-/// The head's dimension: key heads and the groups that share them.
+/// Returns the head dimension: key heads and the groups that share them.
 static std::optional<Dim> getHeads(const AttentionOperand &operand) {
   return collapse({operand[Axis::KeyHead], operand[Axis::Group]});
 }
@@ -130,16 +130,16 @@ static std::optional<Dim> getHeads(const AttentionOperand &operand) {
 static std::string checkLayout(const AttentionOperand &operand) {
   std::optional<Dim> heads = getHeads(operand);
   if (!heads)
-    return "heads of its queries lie unevenly in memory";
+    return "heads of its queries have no uniform stride";
   if (operand[Axis::Channel].stride != 1)
-    return "channels of a head do not lie side by side";
+    return "channels of a head are not contiguous";
   auto isAligned = [](Dim dim) {
     return dim.size == 1 || dim.stride % kAlignment == 0;
   };
   if (operand.offset % kAlignment || !isAligned(*heads) ||
       !llvm::all_of(ArrayRef(operand.dims).drop_back(),
                     [&](Dim dim) { return isAligned(dim); }))
-    return "an operand does not lie in steps of 16 bytes";
+    return "an operand's strides are no multiples of 16 bytes";
   return "";
 }
 
@@ -165,8 +165,8 @@ std::string Former::checkOperands() {
   return "";
 }
 
-/// Operands of one attention have its axes: all of q's on the side of queries,
-/// and on the side of keys those of k, without groups. So have the results.
+/// Checks that the operands and results of one attention have equal extents:
+/// those of q on the query side, those of k, without groups, on the key side.
 std::string Former::checkExtents() {
   using Sides = std::pair<ArrayRef<Axis>, const AttentionOperand *>;
   const Axis ofQueries[] = {Axis::Batch, Axis::KeyHead, Axis::Group,
@@ -194,7 +194,7 @@ std::string Former::checkExtents() {
     areAlike &= isLike(pattern.gradient->grad, queries) &&
                 isLike(pattern.gradient->v, keys);
   if (!areAlike)
-    return "queries, keys and values have other batches or heads";
+    return "queries, keys and values differ in batches or heads";
   for (AttentionDot *dot : getResults(pattern)) {
     bool isKeySide = llvm::is_contained(dot->axes, Axis::Key);
     const Sides &side = isKeySide ? keys : queries;
@@ -205,9 +205,9 @@ std::string Former::checkExtents() {
   }
   if (pattern.isCausal &&
       extentOf(pattern.q, Axis::Query) != extentOf(pattern.k, Axis::Key))
-    return "it is causal, and has not as many queries as keys";
-  // The call stands behind its operands, and of the dots whose place it takes
-  // this one does not read the values.
+    return "it is causal, and its queries and keys differ in number";
+  // The call comes after its operands. Of the dots that it replaces, the one
+  // for the gradient of the values does not read the values.
   if (pattern.gradient)
     if (Operation *values = pattern.gradient->v.base.getDefiningOp();
         values && pattern.gradient->values.op->isBeforeInBlock(values))
@@ -215,8 +215,8 @@ std::string Former::checkExtents() {
   return "";
 }
 
-/// Whether it was the recipe that made all operands in memory narrow: then it
-/// says what is BF16, and the results may be.
+/// True if casts of the recipe made all operands in memory BF16: then the
+/// results may be BF16 too.
 bool Former::mayRound() const {
   auto isCast = [](const AttentionOperand &operand) {
     auto cast = operand.base.getDefiningOp<QuantizeOp>();
@@ -243,7 +243,7 @@ std::string Former::followResult(AttentionDot &dot, Landing &landing) const {
       landing.factor *= *factor;
     } else if (isa<QuantizeOp>(user) &&
                typeOf(user->getResult(0)).getElementType() == pattern.element) {
-      landing.factor = 0; // stays, and counts
+      landing.factor = 0; // a counted cast, which stays
     } else if (!isa<stablehlo::ConvertOp, stablehlo::TransposeOp,
                     stablehlo::ReshapeOp>(user)) {
       return "a result is not rounded to the operands' format";
@@ -310,7 +310,8 @@ RankedTensorType Former::resultType(bool isKeySide) {
       pattern.element);
 }
 
-/// Behind the last of the operands: all that reads results comes later.
+/// Sets the insertion point after the last of the operands: all users of the
+/// results come later.
 static void setInsertionPointBehind(OpBuilder &b, ArrayRef<Value> operands,
                                     Block *block) {
   Operation *last = nullptr;
@@ -335,7 +336,8 @@ plan::AttendOp Former::attend(ArrayRef<Value> operands, TypeRange results,
   return op;
 }
 
-/// [batch, row, head, channel] with the dimensions that a dot's result has.
+/// Returns a result [batch, row, head, channel] in the shape of the dot's
+/// result.
 Value Former::view(Value result, const Axes &axes, OpBuilder &b) {
   bool isKeySide = llvm::is_contained(axes, Axis::Key);
   const AttentionOperand &like = isKeySide ? pattern.k : pattern.q;
@@ -371,8 +373,8 @@ static Value times(Value value, double factor, OpBuilder &b) {
   return stablehlo::MulOp::create(b, value.getLoc(), type, value, number);
 }
 
-/// Gives what reads the dot the attention's result: where scales cancel as it
-/// is, else through the program's own scales and rounding.
+/// Replaces the dot by the attention's result: as it is if the scales cancel,
+/// else through the program's own scales and rounding.
 void Former::replace(AttentionDot &dot, Value result) {
   OpBuilder b(dot.op);
   const Landing &landing = landings[dot.op];
@@ -436,7 +438,8 @@ void Former::form() {
   replace(gradient.values, backward.getResult(2));
 }
 
-/// With `why` empty and nothing formed, the quotient is of no attention.
+/// Returns true if an attention was formed. If not, and `why` is empty, the
+/// quotient belongs to no attention.
 bool FormAttentionPass::form(stablehlo::DivOp quotient, std::string &why) {
   auto pattern = matchAttention(quotient, why);
   if (!pattern)
@@ -451,9 +454,9 @@ bool FormAttentionPass::form(stablehlo::DivOp quotient, std::string &why) {
   return true;
 }
 
-/// A library's result is turned into the order of the dot that it stands for,
-/// and back where it is read: pairs of transposes are one, or none. What is
-/// stored turned stays.
+/// Folds pairs of transposes: a library's result is transposed to the order of
+/// the dot that it replaces, and users may transpose it back. Transposes that
+/// are materialised stay.
 static void joinTransposes(Block &block) {
   auto isStored = [](Operation *op) { return op->hasAttr("plan.materialise"); };
   for (auto outer : block.getOps<stablehlo::TransposeOp>()) {
@@ -486,7 +489,7 @@ void FormAttentionPass::runOnOperation() {
     repeats.undo();
     bool isForward = !repeats.empty() && form(quotient, whyAlone);
     if (!why.empty())
-      quotient.emitRemark(isForward ? "what repeats the softmax of an "
+      quotient.emitRemark(isForward ? "the repeated softmax of an "
                                       "attention stays GEMMs and kernels: "
                                     : "attention stays GEMMs and kernels: ")
           << why;

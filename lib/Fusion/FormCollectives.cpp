@@ -1,8 +1,8 @@
 //===- FormCollectives.cpp - Collectives on dense memory ------------------===//
 //
-// Transports move dense memory. Where parts lie side by side along another
-// dimension than the first, they are put one behind the other by transposes,
-// which the kernels around the collective take in.
+// Transports move dense memory. Where the parts are split along another
+// dimension than the first, transposes make each part contiguous; the kernels
+// around the collective absorb these.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,7 +26,8 @@ static RankedTensorType typeOf(Value value) {
   return cast<RankedTensorType>(value.getType());
 }
 
-/// How a region joins two elements; none where it is not one op on both.
+/// Returns the reduction kind of a region; none if the region is not one op on
+/// both elements.
 static Join getJoin(Region &region) {
   Block &body = region.front();
   if (!llvm::hasSingleElement(body.without_terminator()))
@@ -49,7 +50,7 @@ static Join getJoin(Region &region) {
 }
 
 namespace {
-/// Writes one collective on dense memory.
+/// Builds one collective on dense memory.
 class DenseCollective {
 public:
   DenseCollective(Operation *op, DenseIntElementsAttr groups)
@@ -111,7 +112,7 @@ Value DenseCollective::moveDim(Value value, int64_t from, int64_t to) {
       builder.getDenseI64ArrayAttr(order));
 }
 
-/// The parts along a dimension as a first dimension of their own.
+/// Makes the parts along `dim` a new first dimension.
 Value DenseCollective::cutToFront(Value value, int64_t dim) {
   SmallVector<int64_t> shape(typeOf(value).getShape());
   shape[dim] /= size;
@@ -119,7 +120,8 @@ Value DenseCollective::cutToFront(Value value, int64_t dim) {
   return moveDim(reshape(value, shape), dim, 0);
 }
 
-/// The inverse: the first dimension's parts one behind the other along `dim`.
+/// The inverse of cutToFront: concatenates the parts of the first dimension
+/// along `dim`.
 Value DenseCollective::joinFromFront(Value value, int64_t dim) {
   SmallVector<int64_t> shape(typeOf(value).getShape().drop_front());
   shape[dim] *= size;
@@ -168,19 +170,19 @@ Value DenseCollective::broadcast(Value value) {
 static LogicalResult checkGroups(Operation *op, DenseIntElementsAttr groups) {
   if (llvm::is_contained(groups.getValues<int64_t>(), -1))
     return op->emitOpError("has groups of unequal size, which is not "
-                           "supported; give each as many devices");
+                           "supported; give each the same number of devices");
   return success();
 }
 
 static FailureOr<Join> findJoin(Operation *op, Region &region) {
   Join join = getJoin(region);
   if (join == Join::None)
-    return op->emitOpError("joins by what is no sum, product, maximum, "
+    return op->emitOpError("reduces by other than a sum, product, maximum, "
                            "minimum, and, or of both elements");
   return join;
 }
 
-/// Replaces each result by what `make` makes of its operand.
+/// Replaces each result by `make` of the corresponding operand.
 template <typename Make> static void replaceEach(Operation *op, Make make) {
   SmallVector<Value> values;
   for (Value operand : op->getOperands())

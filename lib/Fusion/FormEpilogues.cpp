@@ -1,9 +1,9 @@
-//===- FormEpilogues.cpp - What a GEMM does behind its sums ---------------===//
+//===- FormEpilogues.cpp - Epilogues of GEMMs -----------------------------===//
 //
-// A bias, a ReLU and a GELU behind a product, and their gradients, are the
-// library's where what they make is stored anyway, for another GEMM or as a
-// result: then a kernel goes. Where kernels alone read it, the bias stays in
-// them and is free.
+// Fuses a bias, a ReLU and a GELU after a product, and their gradients, into
+// the library's GEMM if their result is stored anyway, for another GEMM or as a
+// result: this removes a kernel. If only kernels read the result, the bias
+// stays in them and is free.
 //
 //===----------------------------------------------------------------------===//
 
@@ -41,7 +41,7 @@ private:
   void apply(const Chain &chain);
   std::string whyNot(const Chain &chain) const;
   std::string whyNotBias(const Chain &chain) const;
-  /// Whether the library may round and compute in its own way.
+  /// True if the library may round and compute in its own way.
   bool isLoose() const { return level == "all"; }
 };
 } // namespace
@@ -50,7 +50,8 @@ private:
 // Biases
 //===----------------------------------------------------------------------===//
 
-/// The value through broadcasts too, along which its strides are 0.
+/// Returns the strided view of a value through broadcasts too, whose strides
+/// are 0.
 static StridedView viewBroadcast(Value value) {
   Operation *op = value.getDefiningOp();
   if (auto reshape = dyn_cast_or_null<stablehlo::ReshapeOp>(op)) {
@@ -74,7 +75,7 @@ static StridedView viewBroadcast(Value value) {
   return view;
 }
 
-/// The values that are added, if they are a vector.
+/// Matches an added value that is a vector.
 static std::optional<Bias> matchBias(Value value) {
   StridedView view = viewBroadcast(value);
   SmallVector<Dim> run;
@@ -108,8 +109,8 @@ static std::optional<Bias> matchBias(Value value) {
   return bias;
 }
 
-/// What the library adds to the product: the vector as the program keeps it,
-/// or widened, by what is stored.
+/// Returns the bias in the type that the library adds: the vector or its narrow
+/// source; none if neither has that type.
 static std::optional<Vector> getAdded(const Chain &chain) {
   plan::MatmulOp op = chain.product;
   Type wanted = plan::getBiasType(elementOf(op.getA()), chain.element());
@@ -125,7 +126,7 @@ static std::optional<Vector> getAdded(const Chain &chain) {
 // Steps
 //===----------------------------------------------------------------------===//
 
-/// Whether `a` is there wherever `b` is; both are of one block.
+/// True if `a` is defined before `b`; both are in one block.
 static bool standsBefore(Value a, Value b) {
   Operation *first = a.getDefiningOp(), *second = b.getDefiningOp();
   return !first || (second && first->isBeforeInBlock(second));
@@ -145,11 +146,11 @@ static std::optional<Chain> addBias(Chain chain) {
     if (!bias || bias->vector.base == product ||
         (chain.bias && !(*chain.bias == *bias)))
       return std::nullopt;
-    // Of copies that are widened anew the one that is there for all.
+    // Of several widened copies of the vector, take the first.
     if (!chain.bias || standsBefore(bias->vector.base, chain.bias->vector.base))
       chain.bias = bias;
     chain.values.push_back(add);
-    // Of a pipeline: the stage that multiplies must have the vector.
+    // In a pipeline, the stage of the product must have the vector.
     isThere |= isNear(add, chain);
   }
   if (!isThere ||
@@ -163,7 +164,8 @@ static bool isZero(Value value) {
   return matchPattern(value, m_AnyZeroFloat());
 }
 
-/// Whether it asks of `value` if it is above 0, which it is where its ReLU is.
+/// True if `op` computes whether a value of `values` is above 0, which holds
+/// exactly if its ReLU is above 0.
 static bool isSign(stablehlo::CompareOp op, ValueRange values) {
   using stablehlo::ComparisonDirection;
   auto direction = op.getComparisonDirection();
@@ -192,7 +194,7 @@ static std::optional<Chain> clampAtZero(Chain chain) {
   return chain.values.empty() ? std::nullopt : std::optional(chain);
 }
 
-/// The sums and products that the values are in, nearest first.
+/// Returns the sums and products computed from the values, nearest first.
 static SmallVector<Operation *> arithmeticOf(ValueRange values) {
   constexpr size_t most = 128; // a gradient of GELU has about 40
   llvm::SmallSetVector<Operation *, 32> users;
@@ -282,7 +284,7 @@ static std::optional<Chain> passReLU(Chain chain) {
 static std::optional<Chain> roundOnce(Chain chain) {
   if (!chain.element().isF32() || chain.epilogue() == plan::Epilogue::None)
     return std::nullopt;
-  // What is above 0 may be rounded to it.
+  // Rounding may flush a sum above 0 to 0.
   if (!chain.signs.empty())
     return std::nullopt;
   SmallVector<Operation *> users = usersOf(chain);
@@ -299,10 +301,11 @@ static std::optional<Chain> roundOnce(Chain chain) {
 }
 
 //===----------------------------------------------------------------------===//
-// Whether it may be, and whether it saves anything
+// Legality and profitability
 //===----------------------------------------------------------------------===//
 
-/// Whether something reads it that computes nothing on the way.
+/// True if the value is stored anyway: it is the operand of a library call, a
+/// piece of a stack, or a result.
 static bool isStored(Value value) {
   return llvm::any_of(value.getUsers(), [](Operation *user) {
     if (isa<stablehlo::ReshapeOp>(user))
@@ -320,12 +323,12 @@ static bool isWrittenAlong(plan::MatmulOp op, int64_t size) {
   return true;
 }
 
-/// Why the library has no such bias, or "".
+/// Returns why the library has no such bias, or "".
 std::string FormEpiloguesPass::whyNotBias(const Chain &chain) const {
   plan::MatmulOp op = chain.product;
   if (isHalf(elementOf(op.getC())) && !isLoose())
     return "the program rounds the product before it adds the bias, and the "
-           "library behind it (epilogues=all lets it)";
+           "library after it (epilogues=all allows it)";
   if (!chain.bias->isInnermost || !isWrittenAlong(op, chain.bias->size))
     return "the bias does not run along the rows of the result";
   std::optional<Vector> added = getAdded(chain);
@@ -341,7 +344,7 @@ std::string FormEpiloguesPass::whyNotBias(const Chain &chain) const {
   return text;
 }
 
-/// Why the library does not find what the gradient needs, or "".
+/// Returns why the library cannot read what the gradient needs, or "".
 static std::string whyNotGradient(const Chain &chain) {
   plan::MatmulOp op = chain.product, forward = chain.clamped;
   if (forward && (isFP8(op) || isFP8(forward)))
@@ -354,7 +357,7 @@ static std::string whyNotGradient(const Chain &chain) {
   Value input = chain.slopeOf;
   Operation *maker = input.getDefiningOp();
   if (maker && !isLibraryCall(maker))
-    return "what the GELU reads is not in memory, since a kernel does the GELU";
+    return "the GELU's input is not in memory, since a kernel does the GELU";
   std::string text;
   llvm::raw_string_ostream out(text);
   if (elementOf(input) != chain.element())
@@ -363,7 +366,7 @@ static std::string whyNotGradient(const Chain &chain) {
   return text;
 }
 
-/// Why the product and what is done to it are not one call, or "".
+/// Returns why the product and its epilogue cannot be one call, or "".
 std::string FormEpiloguesPass::whyNot(const Chain &chain) const {
   plan::MatmulOp op = chain.product;
   if (op.getAScaling() != plan::Scaling::Tensor ||
@@ -387,10 +390,10 @@ std::string FormEpiloguesPass::whyNot(const Chain &chain) const {
     return "rows of an FP8 product that are rounded would be no multiple of "
            "16 bytes";
   if (!chain.kept.empty() && elementOf(chain.kept.front()) != chain.element())
-    return "what the backward reads of the product would be rounded too";
+    return "the product that the backward reads would be rounded too";
   if ((!chain.kept.empty() || chain.slopeOf) &&
       !isWrittenAlong(op, plan::kAuxAlignment))
-    return "what the GELU reads has rows of no multiple of 8 elements";
+    return "the GELU's input has rows of no multiple of 8 elements";
   if (chain.isGradient())
     return whyNotGradient(chain);
   return chain.bias ? whyNotBias(chain) : "";
@@ -400,7 +403,8 @@ std::string FormEpiloguesPass::whyNot(const Chain &chain) const {
 // The pass
 //===----------------------------------------------------------------------===//
 
-/// The bits that a product with a ReLU keeps for its gradient.
+/// Returns the bits that a product with a ReLU stores for its gradient; makes
+/// it store them if it does not yet.
 static Value getMask(plan::MatmulOp op) {
   if (op.getAux())
     return op.getAux();
@@ -417,7 +421,8 @@ static Value getMask(plan::MatmulOp op) {
   return keeping.getAux();
 }
 
-/// Replaces one element, whatever its type's rank.
+/// Replaces a value of one element by the scalar `number`, reshaped to its
+/// type.
 static void replaceByNumber(Value value, Value number) {
   OpBuilder b(value.getContext());
   b.setInsertionPointAfterValue(number);
@@ -485,8 +490,8 @@ void FormEpiloguesPass::form(plan::MatmulOp op) {
     if (!longer)
       continue;
     chain = *longer;
-    // Narrow data are stored for whoever reads them; wide ones kernels make of
-    // the product themselves.
+    // FP8 data are stored for any user; wide results only if they are stored
+    // anyway, since kernels compute them from the product themselves.
     bool isCheap = chain.epilogue() == plan::Epilogue::None || isLoose();
     if (chain.cast ? !isCheap : llvm::none_of(chain.values, isStored))
       continue;
@@ -495,7 +500,7 @@ void FormEpiloguesPass::form(plan::MatmulOp op) {
       best = chain;
   }
   if (!why.empty())
-    op.emitRemark("what is behind the product is done by a kernel, not by the "
+    op.emitRemark("the product's epilogue is done by a kernel, not by the "
                   "library: ")
         << why;
   if (best)

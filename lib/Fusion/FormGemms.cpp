@@ -1,9 +1,9 @@
 //===- FormGemms.cpp - Dots as strided GEMMs ------------------------------===//
 //
 // A BLAS reads a matrix if one of its two strides is 1. Every dot is brought to
-// that form by choosing, for both operands and the result, the window on memory
-// that the transposes around the dot describe. Free dimensions that do not
-// merge into one become batch dimensions with stride 0 in the other operand.
+// that form by giving both operands and the result the strided views that the
+// transposes around the dot describe. Free dimensions that do not collapse into
+// one become batch dimensions with stride 0 in the other operand.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,7 +27,7 @@ static RankedTensorType typeOf(Value value) {
   return cast<RankedTensorType>(value.getType());
 }
 
-/// A copy reads and writes an element of F32.
+/// Bytes that a copy moves per element: it reads and writes an F32.
 static constexpr double kBytesOfCopy = 8;
 
 namespace {
@@ -101,7 +101,7 @@ static SmallVector<Dim> pick(ArrayRef<Dim> dims, ArrayRef<int64_t> which) {
 
 namespace {
 /// Free dimensions of one operand: a run of them is a side of the matrix, the
-/// others are batch dimensions in which the other operand stands still.
+/// others are batch dimensions in which the other operand has stride 0.
 struct FreeDims {
   SmallVector<Dim> source, target; // in the operand, in the result
   size_t begin = 0, end = 0;       // the run
@@ -115,7 +115,8 @@ struct FreeDims {
 };
 } // namespace
 
-// Every longest run that both sides see as one dimension.
+// Returns the maximal runs of free dimensions that collapse into one dimension
+// in both the operand and the result.
 static SmallVector<FreeDims> runsOf(ArrayRef<Dim> source,
                                     ArrayRef<Dim> target) {
   FreeDims free;
@@ -159,7 +160,8 @@ static bool isMatrix(Dim row, Dim column) {
          column.size == 1;
 }
 
-// `c` holds the strides of the result's dimensions in memory.
+// Returns the fastest GEMM for the dot, if there is one. `c` holds the strides
+// of the result's dimensions in memory.
 static std::optional<Gemm> match(const TargetInfo &target, const Roles &roles,
                                  StridedView a, StridedView b,
                                  ArrayRef<Dim> c) {
@@ -232,9 +234,9 @@ static std::optional<double> splatNumber(Value value) {
   return splat.getSplatValue<APFloat>().convertToFloat();
 }
 
-// Multiplies of the result by a constant, while nothing else reads it and
-// alpha, an F32, holds the product: no infinity, and no zero, which a library
-// takes for zeros whatever the operands are.
+// Folds multiplies of the result by constants into alpha, as long as the result
+// has no other user and alpha, an F32, is normal: not infinite, and not zero,
+// for which a library returns zeros whatever the operands are.
 double FormGemmsPass::foldAlpha(stablehlo::DotGeneralOp op) {
   double alpha = 1.0;
   while (op.getResult().hasOneUse()) {
@@ -263,7 +265,8 @@ double FormGemmsPass::foldAlpha(stablehlo::DotGeneralOp op) {
   return alpha;
 }
 
-// The operand as (batch, free, sum) in memory, which always works.
+// Copies the operand as (batch, free, contracting), a layout that a GEMM always
+// reads.
 Value FormGemmsPass::copyForLayout(stablehlo::DotGeneralOp op, bool isLhs) {
   Roles roles(op);
   SmallVector<int64_t> order(isLhs ? roles.lhsBatch : roles.rhsBatch);
@@ -278,7 +281,7 @@ Value FormGemmsPass::copyForLayout(stablehlo::DotGeneralOp op, bool isLhs) {
   }
   Value copy = stablehlo::TransposeOp::create(
       b, op.getLoc(), typeOf(value).clone(shape), value, order);
-  // Seen from the dot the copy has the old order again.
+  // `copied` permutes the view of the copy back to the dot's order.
   copy.getDefiningOp()->setAttr("plan.materialise", b.getUnitAttr());
   ++numCopies;
   op.emitRemark("operand ")
@@ -286,8 +289,8 @@ Value FormGemmsPass::copyForLayout(stablehlo::DotGeneralOp op, bool isLhs) {
   return copy;
 }
 
-/// The dot's result and the transposes and reshapes behind it, as long as
-/// nothing else reads what is between.
+/// Returns the dot's result and the chain of transposes and reshapes after it,
+/// as long as each has one user.
 static SmallVector<Value> viewsBehind(stablehlo::DotGeneralOp op) {
   SmallVector<Value> outputs{op.getResult()};
   while (outputs.back().hasOneUse()) {
@@ -299,7 +302,7 @@ static SmallVector<Value> viewsBehind(stablehlo::DotGeneralOp op) {
   return outputs;
 }
 
-/// The layout of the dot's result that makes the last of the views row-major.
+/// Returns the layout of the dot's result for which the last view is row-major.
 static std::optional<SmallVector<Dim>> layoutFor(ArrayRef<Value> views) {
   SmallVector<Dim> dims = StridedView::identity(views.back()).dims;
   for (; views.size() > 1; views = views.drop_back()) {
@@ -332,14 +335,14 @@ StridedView FormGemmsPass::copied(stablehlo::DotGeneralOp op,
   return result;
 }
 
-/// With the result in its own layout: operands are looked through where that
-/// gives a GEMM, and copied where nothing does.
+/// Matches a GEMM with the result in its own layout: looks through the views of
+/// operands if that gives a GEMM, and copies operands if nothing else does.
 Gemm FormGemmsPass::matchPlain(stablehlo::DotGeneralOp op, const Roles &roles,
                                const StridedView &a, const StridedView &b) {
   SmallVector<Dim> plain = StridedView::identity(op.getResult()).dims;
   StridedView ia = StridedView::identity(op.getLhs());
   StridedView ib = StridedView::identity(op.getRhs());
-  // One operand at a time: most often only one is in the way.
+  // One operand at a time: usually only one has an unsuitable layout.
   if (std::optional<Gemm> gemm = match(target(), roles, ia, b, plain))
     return *gemm;
   if (std::optional<Gemm> gemm = match(target(), roles, a, ib, plain))
@@ -352,7 +355,8 @@ Gemm FormGemmsPass::matchPlain(stablehlo::DotGeneralOp op, const Roles &roles,
   return *match(target(), roles, copied(op, roles, true), rhs, plain);
 }
 
-/// Multiplies of the result by the scales of FP8 operands, which a GEMM does.
+/// Removes multiplies of the result by the scales of FP8 operands; returns the
+/// scales, by which the GEMM multiplies.
 static SmallVector<Value> foldOperandScales(stablehlo::DotGeneralOp op) {
   SmallVector<Value> scales;
   while (op.getResult().hasOneUse()) {
@@ -369,21 +373,20 @@ static SmallVector<Value> foldOperandScales(stablehlo::DotGeneralOp op) {
 }
 
 namespace {
-/// The scales of a dot's operands, and how they lie; none of operands that
-/// have none.
+/// The scales of a dot's operands, of those that have any, and their layouts.
 struct Scales {
   SmallVector<Value> values;
   plan::Scaling a = plan::Scaling::Tensor, b = plan::Scaling::Tensor;
 
-  /// Whether one factor is all there is to an element of the product.
+  /// True if the scales multiply each element of the product by one factor.
   bool areFactors() const {
     return a == plan::Scaling::Tensor || a == plan::Scaling::Rows;
   }
 };
 } // namespace
 
-/// Has the dot read data in place of what they stand for; their scales are the
-/// GEMM's.
+/// Makes the dot read the data of a dequantize by many scales instead of its
+/// result, and appends the scales to those of the GEMM. Returns their layout.
 static plan::Scaling readData(OpOperand &operand, Scales &scales) {
   auto shaped = operand.get().getDefiningOp<stablehlo::ReshapeOp>();
   auto wide = shaped ? shaped.getOperand().getDefiningOp<DequantizeOp>()
@@ -413,7 +416,7 @@ static Scales foldScales(stablehlo::DotGeneralOp op) {
   return scales;
 }
 
-/// Hopper's library writes results of FP8 products by 16 bytes.
+/// Hopper's library aligns the result rows of FP8 products to 16 bytes.
 static constexpr int64_t kRowBytes = 16;
 
 static bool readsFP8(stablehlo::DotGeneralOp op) {
@@ -421,8 +424,8 @@ static bool readsFP8(stablehlo::DotGeneralOp op) {
       typeOf(op.getLhs()).getElementType());
 }
 
-/// Whether an FP8 product can be written so: rows or columns, whichever are
-/// contiguous, and steps from one to the next are multiples of 16 bytes.
+/// True if the library can write an FP8 product in this layout: the contiguous
+/// rows or columns, and the steps between them, are multiples of 16 bytes.
 static bool isWritten(const Gemm &gemm, Type element) {
   auto fits = [&](int64_t count) {
     return count * plan::elementBytes(element) % kRowBytes == 0;
@@ -438,7 +441,8 @@ static bool isWritten(const Gemm &gemm, Type element) {
   return true;
 }
 
-/// A GEMM rounds its F32 sums itself, once.
+/// Folds a rounding of the result to 16 bits: the GEMM rounds its F32 sums once
+/// itself.
 static void foldRounding(stablehlo::DotGeneralOp op) {
   if (!op.getResult().hasOneUse() ||
       !typeOf(op.getResult()).getElementType().isF32())
@@ -447,7 +451,7 @@ static void foldRounding(stablehlo::DotGeneralOp op) {
   Type narrow = convert ? typeOf(convert.getResult()).getElementType() : Type();
   if (!narrow || !(narrow.isBF16() || narrow.isF16()))
     return;
-  // The rows of a result in its own layout, if nothing else can be.
+  // The result's own layout must work, in case no other does.
   int64_t row = 1;
   for (int64_t d : Roles(op).rhsFree)
     row *= typeOf(op.getRhs()).getDimSize(d);
@@ -458,8 +462,8 @@ static void foldRounding(stablehlo::DotGeneralOp op) {
   convert.erase();
 }
 
-/// Whether the program asks for TF32: by an algorithm, or as XLA reads HIGH on
-/// a GPU. The default is F32 here.
+/// True if the program requests TF32: by an algorithm, or by the precision HIGH
+/// as XLA reads it on a GPU. The default precision means F32 here.
 static bool asksTF32(stablehlo::DotGeneralOp op) {
   if (!typeOf(op.getLhs()).getElementType().isF32() ||
       !typeOf(op.getRhs()).getElementType().isF32())
@@ -485,7 +489,7 @@ static void buildMatmul(stablehlo::DotGeneralOp op, const Gemm &gemm,
                         Value result) {
   OpBuilder builder(op);
   bool isFast = readsFP8(op) && getAccumulation(op) == Accumulation::Fast;
-  // The library's products by blocks sum in full.
+  // The library's block-scaled products accumulate precisely.
   if (isFast && op->hasAttr(kAccumulationAttr) && !scales.areFactors())
     op.emitRemark("is summed precisely, and not 'fast' as the recipe's "
                   "accumulation says: products by blocks have no other sum");
@@ -513,7 +517,7 @@ void FormGemmsPass::form(stablehlo::DotGeneralOp op) {
   StridedView b = StridedView::of(op.getRhs());
   SmallVector<Value> outputs = viewsBehind(op);
 
-  // A view that is not folded is copied by whoever reads it.
+  // A view that is not folded into the GEMM costs a copy in its user.
   std::optional<Gemm> gemm;
   size_t last = 0;
   double copy = kBytesOfCopy / target().bandwidth *
@@ -522,7 +526,7 @@ void FormGemmsPass::form(stablehlo::DotGeneralOp op) {
     auto layout = layoutFor(ArrayRef(outputs).take_front(i + 1));
     auto candidate =
         layout ? match(target(), roles, a, b, *layout) : std::nullopt;
-    // Of many scales the library has no batch.
+    // The library has no batches with many scales.
     if (scales.a != plan::Scaling::Tensor && candidate &&
         !candidate->batch.empty())
       continue;

@@ -1,10 +1,10 @@
-//===- FormHostCalls.cpp - Callbacks, and what XLA runs -------------------===//
+//===- FormHostCalls.cpp - Callbacks and programs for XLA -----------------===//
 //
-// A plan has a command that calls the process which runs it. Two things become
-// such a call: a Python function that the program calls back, and, where the
-// caller asked for it, what the CPU target has no lowering for, which that
-// process gives to XLA. What lies between two such ops goes with them if they
-// pass each other values that no memory of a plan can hold.
+// A host call is a command by which a plan calls the process that runs it. It
+// implements callbacks of the program into Python and, if the caller asked for
+// it, ops without a CPU lowering, which that process compiles by XLA. If two
+// such ops exchange values that no buffer of a plan can hold, they are outlined
+// together, with all ops between them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,7 +30,7 @@ using namespace mlir;
 using namespace scalify;
 
 namespace {
-/// What is cut out of a block as one program.
+/// Ops that are outlined from a block as one program.
 using Group = llvm::SetVector<Operation *>;
 
 class FormHostCallsPass
@@ -50,7 +50,7 @@ private:
 // Callbacks
 //===----------------------------------------------------------------------===//
 
-/// The number that JAX gave a callback among those of the program.
+/// Returns the index that JAX gave a callback among those of the program.
 static IntegerAttr getIndex(stablehlo::CustomCallOp call) {
   auto config = call->getAttrOfType<DictionaryAttr>("mhlo.backend_config");
   if (!config)
@@ -61,7 +61,7 @@ static IntegerAttr getIndex(stablehlo::CustomCallOp call) {
                : IntegerAttr();
 }
 
-/// What JAX calls it: the last of the location's names.
+/// Returns JAX's name of the op: the last of the location's names.
 static std::string nameOf(Operation *op) {
   std::string stack = getNameStack(op->getLoc());
   StringRef last = StringRef(stack).rsplit('/').second;
@@ -92,10 +92,10 @@ LogicalResult FormHostCallsPass::formCallback(stablehlo::CustomCallOp call) {
 }
 
 //===----------------------------------------------------------------------===//
-// What the target lacks
+// Ops without a lowering
 //===----------------------------------------------------------------------===//
 
-/// Adds what lies on a path from one op of a group to another.
+/// Adds all ops on paths from one op of a group to another.
 static void close(Group &group) {
   Block *block = group.front()->getBlock();
   auto findAll = [&](auto next) {
@@ -123,7 +123,7 @@ static void close(Group &group) {
       group.insert(op);
 }
 
-/// Values that the ops of a group read and do not make, constants aside.
+/// Returns the values that a group uses and does not define, constants aside.
 static SmallVector<Value> getInputs(const Group &group) {
   llvm::SetVector<Value> values;
   for (Operation *op : group) {
@@ -150,7 +150,7 @@ static SmallVector<Value> getOutputs(const Group &group) {
   return values;
 }
 
-/// A module whose `@main` computes `outputs` of `inputs`.
+/// Returns the text of a module whose `@main` computes `outputs` from `inputs`.
 static std::string writeProgram(const Group &group, ArrayRef<Value> inputs,
                                 ArrayRef<Value> outputs) {
   Location loc = group.front()->getLoc();
@@ -212,7 +212,8 @@ void FormHostCallsPass::cutOut(Group &group) {
   ++numFallbacks;
 }
 
-/// Ops that pass each other values that no memory of a plan can hold.
+/// Adds `op` and, transitively, the ops that exchange values with it which no
+/// buffer of a plan can hold.
 static void takeWith(Operation *op, Group &group) {
   if (!group.insert(op))
     return;
@@ -229,7 +230,8 @@ static void takeWith(Operation *op, Group &group) {
           takeWith(op->getBlock()->findAncestorOpInBlock(*user), group);
 }
 
-/// What is cut out of a block; what lies between two of them is in one.
+/// Returns the groups of ops to outline from a block, each closed under paths
+/// between its ops.
 static SmallVector<Group> findGroups(Block &block) {
   SmallVector<Group> groups;
   for (Operation &op : block.without_terminator()) {
@@ -261,7 +263,7 @@ void FormHostCallsPass::walkBlock(Block &block) {
     cutOut(group);
   if (!groups.empty()) {
     sortTopologically(&block);
-    // Constants have gone into the programs.
+    // The programs hold clones of the constants.
     for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
       if (isOpTriviallyDead(&op))
         op.erase();

@@ -1,4 +1,4 @@
-//===- FormPlan.cpp - Writes the plan from clusters -----------------------===//
+//===- FormPlan.cpp - Builds the plan from clusters -----------------------===//
 
 #include "Clusters.h"
 #include "CommandParts.h"
@@ -29,7 +29,7 @@ static MemRefType memoryOf(RankedTensorType type) {
 }
 
 namespace {
-/// Writes the program of one function.
+/// Builds the program of one function.
 class PlanWriter {
 public:
   PlanWriter(func::FuncOp main, Clusters &clusters)
@@ -76,7 +76,7 @@ private:
   llvm::DenseMap<int64_t, Value> scaleBuffers; // by entry
   llvm::DenseMap<Value, int64_t> resultOf; // value -> result it is written to
   llvm::DenseMap<Operation *, SmallVector<std::pair<Value, Value>>>
-      piecesToCopy; // of a stack: from where, to where
+      piecesToCopy; // of a stack: source, destination
   SmallVector<Value> resultBuffers;
   llvm::DenseMap<int64_t, int64_t> aliases; // result -> argument
 };
@@ -93,7 +93,7 @@ void PlanWriter::writeArguments() {
     buffers[argument] = newBuffer<plan::ArgumentOp>(
         argument.getLoc(), typeOf(argument), b.getI64IntegerAttr(i));
     NamedAttrList attrs(main.getArgAttrDict(i));
-    // The plan's dialect stands by itself: it has the role's name.
+    // The plan dialect does not depend on scalify's: it has the role's name.
     if (RoleAttr role = getRoleAttr(main, i)) {
       attrs.erase(kRoleAttr);
       attrs.set(plan::kRoleKey,
@@ -126,7 +126,7 @@ static SmallVector<Operation *> opsInOrder(const Cluster &cluster) {
   return ops;
 }
 
-// True if `value` may be written into the argument's memory when it is made.
+// True if the producer of `value` may write it into the argument's memory.
 bool PlanWriter::mayAlias(Value value, int64_t index) {
   BlockArgument argument = main.getArgument(index);
   Operation *def = value.getDefiningOp();
@@ -176,8 +176,9 @@ void PlanWriter::bindResults() {
   }
 }
 
-// What could not be written where it belongs is copied there at the end; an
-// argument whose memory another result takes is saved first.
+// At the end, copies the results that no command could write to their memory;
+// first saves arguments that are results, since another result may overwrite
+// them.
 void PlanWriter::writeCopies() {
   Operation *ret = main.getBody().front().getTerminator();
   SmallVector<std::pair<Value, Value>> copies;
@@ -198,7 +199,7 @@ void PlanWriter::writeCopies() {
         aliases.count(i) && !(def && isStack(def)))
       emitRemark(value.getLoc())
           << "result " << i << " is copied to the memory of argument "
-          << aliases[i] << ": the argument is read after it is made";
+          << aliases[i] << ": the argument is read after it is computed";
     copies.push_back({bufferOf(value), resultBuffers[i]});
   }
   for (auto [from, to] : copies)
@@ -312,7 +313,8 @@ void PlanWriter::writeHostCall(plan::InvokeOp op) {
   copyPhase(*clusters.of(op), op, call);
 }
 
-// A piece that one command makes is made where it lies in the stack.
+// Binds the pieces of a stack to their parts of its memory; a piece that no
+// command may write there is copied.
 void PlanWriter::bindPieces(stablehlo::ConcatenateOp stack) {
   Value whole = bufferOf(stack.getResult());
   int64_t start = 0;
@@ -332,7 +334,7 @@ void PlanWriter::bindPieces(stablehlo::ConcatenateOp stack) {
   }
 }
 
-/// Whether a result takes the memory of an argument.
+/// True if both are one buffer, or a result that aliases the argument.
 static bool isSameMemory(Value source, Value target) {
   auto argument = source.getDefiningOp<plan::ArgumentOp>();
   auto result = target.getDefiningOp<plan::ResultOp>();
@@ -340,7 +342,7 @@ static bool isSameMemory(Value source, Value target) {
          (argument && result && result.getAliasArg() == argument.getIndex());
 }
 
-/// Whether a kernel of `ops` reads `value` but as what the scatter works in.
+/// True if a kernel of `ops` reads `value` other than as the scatter's input.
 static bool readsBesideScatter(ArrayRef<Operation *> ops,
                                stablehlo::ScatterOp scatter, Value value) {
   return llvm::any_of(ops, [&](Operation *op) {
@@ -351,8 +353,8 @@ static bool readsBesideScatter(ArrayRef<Operation *> ops,
   });
 }
 
-/// The outputs of a kernel that lie where one of its inputs does, which are
-/// results in the memory of a donated argument.
+/// Returns the (output, input) pairs of a kernel that share memory: results
+/// that alias a donated argument.
 SmallVector<int64_t> PlanWriter::donatedPairs(ArrayRef<Value> inputs,
                                               ArrayRef<Value> outputs) {
   SmallVector<int64_t> pairs;
@@ -368,7 +370,8 @@ SmallVector<int64_t> PlanWriter::donatedPairs(ArrayRef<Value> inputs,
   return pairs;
 }
 
-// The scatter works in the memory of its input, which is copied if it lives on.
+// Returns the buffer in which the scatter works: that of its input, or a copy
+// if the input lives on.
 Value PlanWriter::scatterTarget(stablehlo::ScatterOp op) {
   Value input = op.getInputs()[0], result = op.getResult(0);
   Operation *def = input.getDefiningOp();
@@ -482,8 +485,8 @@ private:
 
 LogicalResult FormPlanPass::plan(func::FuncOp function) {
   Block &block = function.getBody().front();
-  // Results and operands of calls see through reshapes: memory is the same.
-  // The callee knows a buffer's shape.
+  // Results and operands of calls look through reshapes, which keep the memory;
+  // host calls do not, since the callee reads the shapes.
   for (Operation &op : block)
     if ((isLibraryCall(&op) && !isa<plan::InvokeOp>(op)) || isStack(&op))
       for (OpOperand &operand : op.getOpOperands())
@@ -504,16 +507,16 @@ LogicalResult FormPlanPass::plan(func::FuncOp function) {
   return success();
 }
 
-/// A kernel takes a reducer as it is, so that constants which rewrites have
-/// moved out of it go back.
+/// Clones constants that rewrites have moved out of a region back into it:
+/// regions of ops in a kernel must be self-contained.
 static LogicalResult closeRegions(Operation *op) {
   llvm::SetVector<Value> captured;
   getUsedValuesDefinedAbove(op->getRegions(), captured);
   for (Value value : captured) {
     auto constant = value.getDefiningOp<stablehlo::ConstantOp>();
     if (!constant)
-      return op->emitOpError("reads a value from outside in its region, which "
-                             "no kernel can: give it as an operand");
+      return op->emitOpError("uses a value from outside in its region, which "
+                             "no kernel supports: pass it as an operand");
     for (Region &region : op->getRegions())
       replaceAllUsesInRegionWith(value,
                                  OpBuilder::atBlockBegin(&region.front())

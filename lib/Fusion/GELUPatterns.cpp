@@ -11,7 +11,7 @@ using Polynomial = GELUPattern::Polynomial;
 
 static constexpr double kSlope = 0.7978845608028654; // sqrt(2 / pi)
 static constexpr double kCubic = 0.044715;
-/// Terms of more factors are in no GELU: the gradient's longest has g x^3 t^2.
+/// The limit on a term's factors: the longest of the gradient is g x^3 t^2.
 static constexpr int kMostFactors = 8;
 
 static FloatType formatOf(Value value) {
@@ -19,7 +19,7 @@ static FloatType formatOf(Value value) {
       cast<ShapedType>(value.getType()).getElementType());
 }
 
-/// The number as the program has it in its format.
+/// Rounds a number to the program's format.
 static double roundTo(FloatType format, double number) {
   APFloat rounded(number);
   bool isLost;
@@ -52,11 +52,12 @@ static std::optional<Polynomial> times(const Polynomial &a,
   return product;
 }
 
-/// Whether they are the same. What the cubic's number is multiplied with may
-/// have been one constant before, rounded once where ours are two.
+/// True if the polynomials are equal. The tolerance of the cubic's coefficient
+/// allows for a program that has the product of our two constants as one
+/// constant, rounded once.
 static bool isNear(const Polynomial &found, const Polynomial &wanted,
                    FloatType format) {
-  constexpr double exact = 1e-9; // but for sums in F64
+  constexpr double exact = 1e-9; // up to rounding of sums in F64
   double halfUnit = std::ldexp(1.0, -int(format.getFPMantissaWidth()));
   return llvm::all_of(plus(found, wanted, -1), [&](const auto &term) {
     const auto &[powers, difference] = term;
@@ -69,7 +70,7 @@ static bool isNear(const Polynomial &found, const Polynomial &wanted,
 }
 
 //===----------------------------------------------------------------------===//
-// What ops make
+// Expansion of ops
 //===----------------------------------------------------------------------===//
 
 static std::optional<double> getNumber(Value value) {
@@ -85,7 +86,8 @@ static std::optional<double> getNumber(Value value) {
   return number.convertToDouble();
 }
 
-/// Widened or rounded to 16 bits: what it stands for stays.
+/// True for reshapes, and for conversions between formats of 16 bits or more:
+/// the polynomial stays.
 static bool isCopy(Operation *op) {
   if (isa<stablehlo::ReshapeOp>(op))
     return true;
@@ -158,7 +160,7 @@ bool GELUPattern::isArgument(stablehlo::TanhOp op) {
                 format);
 }
 
-/// The values that the op is made of, nearest first.
+/// Returns the values that the op is computed from, nearest first.
 static SmallVector<Value> makersOf(Operation *last) {
   constexpr size_t most = 128; // a gradient of GELU has about 40
   llvm::SmallSetVector<Value, 32> values;
@@ -170,7 +172,7 @@ static SmallVector<Value> makersOf(Operation *last) {
   return values.takeVector();
 }
 
-/// The value before it was widened or took another shape.
+/// Returns the value before it was widened or reshaped.
 static Value getSource(Value value) {
   Operation *op = value.getDefiningOp();
   if (!op || !isCopy(op))
@@ -181,7 +183,7 @@ static Value getSource(Value value) {
   return isNarrowed ? value : getSource(op->getOperand(0));
 }
 
-/// Looks for a tanh of a GELU, and takes what that reads for the input.
+/// Searches for the tanh of a GELU, and sets the input to the GELU's operand.
 bool GELUPattern::findInput(Operation *last) {
   for (Value value : makersOf(last)) {
     auto tanh = value.getDefiningOp<stablehlo::TanhOp>();
@@ -206,7 +208,7 @@ bool GELUPattern::match(Operation *last) {
     return false;
   double slope = roundTo(format, kSlope) / 2;
   double cubic = 3 * slope * roundTo(format, kCubic);
-  // x (1 + t) / 2, and of that by x, where t' = (1 - t^2) (c x + c d x^3)'.
+  // x (1 + t) / 2 and its derivative, where t' = (1 - t^2) (c x + c d x^3)'.
   Polynomial value = {{{0, 1, 0}, 0.5}, {{0, 1, 1}, 0.5}};
   Polynomial derived = {{{1, 0, 0}, 0.5},   {{1, 0, 1}, 0.5},
                         {{1, 1, 0}, slope}, {{1, 1, 2}, -slope},

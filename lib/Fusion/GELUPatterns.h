@@ -1,8 +1,8 @@
 //===- GELUPatterns.h - GELU and its gradient in a graph --------*- C++ -*-===//
 //
-// Both are polynomials in x and t = tanh(c * (x + d * x^3)), and that is how
-// they are found: whatever order of sums and products the program, its
-// differentiation and our own simplifications have left.
+// Both are matched as polynomials in x and t = tanh(c * (x + d * x^3)),
+// whatever order of sums and products the program, its differentiation and our
+// own simplifications have left.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,23 +18,23 @@
 
 namespace scalify {
 
-/// Finds GELU in its tanh form, or what a gradient becomes behind one, from the
-/// last op.
+/// Matches GELU in its tanh form, or the gradient of one, from the last op.
 class GELUPattern {
 public:
-  /// Powers of the gradient, of x and of t, and what they are multiplied by.
+  /// Powers of the gradient, of x and of t, and their coefficients.
   using Polynomial = std::map<std::array<int, 3>, double>;
 
-  /// Of values that are equal.
+  /// Matches the GELU of `inputs`, which are equal values.
   static GELUPattern of(mlir::ValueRange inputs);
   static GELUPattern ofGradient(mlir::Value gradient);
 
   bool match(mlir::Operation *last);
 
-  /// What the GELU reads. Of a gradient that is found with it.
+  /// Returns the GELU's operand; for a gradient, `match` finds it.
   mlir::Value input() const { return inputs.front(); }
 
-  /// Whether all that reads what the op makes is in what was found.
+  /// True if the op, with all users of its results, belongs to what was
+  /// matched.
   bool isInside(mlir::Operation *op) const;
 
 private:

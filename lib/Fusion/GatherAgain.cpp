@@ -1,11 +1,10 @@
-//===- GatherAgain.cpp - Shares that are gathered more than once
-//------------===//
+//===- GatherAgain.cpp - Rematerialisation of all-gathers -----------------===//
 //
-// Under ZeRO-3 a layer's weights are gathered for the forward, and in memory
-// until the backward has read them; so is what sequence parallelism gathers.
-// Gathered a second time, they need no memory in between: as many more bytes
-// between ranks. Where memory is short those go that would lie longest where
-// most of them lie.
+// Under ZeRO-3 a layer's weights are gathered for the forward, and stay in
+// memory until the backward has read them; so do the activations that sequence
+// parallelism gathers. Gathering them again frees the memory in between, at the
+// cost of sending the same bytes once more. To meet a limit on memory, the pass
+// evicts at the peak the gather with the furthest next use.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,19 +26,20 @@ using namespace mlir;
 using namespace scalify;
 using plan::CommunicateOp;
 
-/// Ops between two reads, from which on it pays to let go: what is gathered is
-/// issued one ahead, and so in memory for the read before as well.
+/// The distance in ops between two reads beyond which eviction pays: gathers
+/// are issued one ahead, so the result is in memory for the previous read as
+/// well.
 static constexpr int64_t kNear = 16;
 
 namespace {
-/// A gather, and who reads it.
+/// An all-gather and its reads.
 struct Gathered {
   CommunicateOp op;
   int64_t bytes = 0;
   SmallVector<std::pair<int64_t, OpOperand *>> reads; // by place in the block
   llvm::SmallDenseSet<size_t> cuts; // reads before which it is gathered again
 
-  /// Calls `visit(from, to)` for the places between which it is in memory.
+  /// Calls `visit(from, to)` for each live range, as places in the block.
   template <typename Visit> void forEachStay(Visit visit) const {
     int64_t from = reads.front().first;
     for (size_t i = 0; i < reads.size(); ++i)
@@ -74,8 +74,8 @@ static int64_t bytesOf(Value value) {
   return type.getNumElements() * ((stablehlo::getElementBits(type) + 7) / 8);
 }
 
-/// What gives the elements of one value again, moved or cast: done again beside
-/// each read.
+/// True for ops that only move or cast the elements of one value: these are
+/// rematerialised with the gather.
 static bool passesOn(Operation *op) {
   return isa<stablehlo::ReshapeOp, stablehlo::TransposeOp, stablehlo::SliceOp,
              stablehlo::ConvertOp, stablehlo::BroadcastInDimOp, QuantizeOp,
@@ -100,7 +100,7 @@ void GatherAgainPass::findGathers(Block &block) {
       continue;
     Gathered gathered;
     gathered.op = op;
-    // What it is gathered from stays.
+    // The source stays in memory.
     gathered.bytes = bytesOf(op->getResult(0)) - bytesOf(op->getOperand(0));
     findReads(op->getResult(0), gathered);
     llvm::sort(gathered.reads, [](const auto &a, const auto &b) {
@@ -112,7 +112,7 @@ void GatherAgainPass::findGathers(Block &block) {
   }
 }
 
-/// The most bytes that gathers add to memory at one time, and a place where.
+/// Returns the peak of the bytes that gathers add to memory, and its place.
 std::pair<int64_t, int64_t> GatherAgainPass::findPeak() const {
   std::map<int64_t, int64_t> change;
   for (const Gathered &gathered : gathers)
@@ -130,8 +130,8 @@ std::pair<int64_t, int64_t> GatherAgainPass::findPeak() const {
   return most;
 }
 
-/// Evicts the live gather with the furthest next use (Belady 1966); false where
-/// all are read near.
+/// Evicts the live gather with the furthest next use (Belady 1966); false if
+/// all next uses are near.
 bool GatherAgainPass::cutAt(int64_t place) {
   Gathered *longest = nullptr;
   size_t cut = 0;
@@ -151,8 +151,8 @@ bool GatherAgainPass::cutAt(int64_t place) {
   return longest;
 }
 
-/// Writes the gather, and what moves or casts it, again before reads behind a
-/// cut.
+/// Rematerialises the gather, and the ops that move or cast its result, for the
+/// reads after each cut.
 void GatherAgainPass::write(Gathered &gathered) {
   IRMapping map;
   Operation *first = nullptr;
@@ -166,7 +166,7 @@ void GatherAgainPass::write(Gathered &gathered) {
     OpBuilder builder(first);
     Operation *made = builder.clone(*op, map);
     copyPhase(first, made);
-    // Not the same gather, for whoever merges equal ops.
+    // Keeps CSE from merging it with the first gather.
     if (op == gathered.op)
       made->setAttr(plan::kGatheredAgainAttr,
                     builder.getI64IntegerAttr(number));
@@ -202,7 +202,7 @@ void GatherAgainPass::run(Block &block) {
   for (Gathered &gathered : gathers)
     if (!gathered.cuts.empty())
       write(gathered);
-  // What only reads behind cuts had read.
+  // Erase ops whose only users were reads after cuts.
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
     if (passesOn(&op) && op.use_empty())
       op.erase();

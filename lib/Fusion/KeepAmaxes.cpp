@@ -1,10 +1,10 @@
-//===- KeepAmaxes.cpp - Amaxes that the last step has left ----------------===//
+//===- KeepAmaxes.cpp - Amaxes of weights, carried across steps -----------===//
 //
-// A scale that follows the amax of a weight as it is costs a reading of the
-// weight. The step that wrote it had each element in a register: it takes the
-// amax there, and main has it as an argument. It is a maximum, so that the bits
-// are the same. A caller that gives main another weight than the last result
-// measures that first, by a function of its own.
+// A scale from the current amax of a weight costs a read of the weight. The
+// step that wrote the weight had each element in a register: it computes the
+// amax there, and main reads it as an argument. A maximum has the same bits in
+// any order. A caller that passes main another weight than the last result
+// first computes its amax, by `@measure`.
 //
 //===----------------------------------------------------------------------===//
 
@@ -33,14 +33,14 @@ using namespace scalify;
 using namespace scalify::stablehlo;
 
 namespace {
-/// The largest magnitude of an argument, or of one slice of a stack of them.
+/// The amax of an argument, or of one slice of a stacked argument.
 struct Maximum {
   ReduceOp reduce;
   BlockArgument argument;
-  /// What rounds the elements before, the last one first. A rounding keeps the
-  /// order of magnitudes: that of the maximum is the maximum of the rounded.
+  /// Roundings of the elements before the maximum, the last one first. Rounding
+  /// is monotonic, so it commutes with the maximum.
   SmallVector<ConvertOp> roundings;
-  /// Along the first dimension; -1 for the whole.
+  /// The index along the first dimension; -1 for the whole.
   int64_t slice = -1;
 };
 
@@ -48,7 +48,7 @@ struct Maximum {
 struct Kept {
   BlockArgument argument;
   SmallVector<Maximum> maxima;
-  /// What the next step is given in its place.
+  /// The result that replaces it in the next step.
   Value next;
   /// One amax for each slice along the first dimension.
   bool isStack = false;
@@ -73,8 +73,8 @@ static bool isRounding(ConvertOp convert) {
          isa<FloatType>(getElementTypeOrSelf(convert.getType()));
 }
 
-/// Which element along the first dimension a slice has the whole of; -1 for
-/// another slice.
+/// Returns the index along the first dimension of a slice that is whole along
+/// the others; -1 for other slices.
 static int64_t getPlace(SliceOp slice) {
   ArrayRef<int64_t> shape = slice.getOperand().getType().getShape();
   auto type = cast<RankedTensorType>(slice.getType());
@@ -99,16 +99,16 @@ static std::optional<Maximum> findMaximum(ReduceOp reduce) {
     } else if (isa<AbsOp>(op))
       isMagnitude = true;
     else if (!isa<ReshapeOp, TransposeOp, ReverseOp>(op) || found.slice >= 0)
-      return std::nullopt; // a move would be of other places than the slice's
+      return std::nullopt; // a move before the slice would change its elements
     value = op->getOperand(0);
   }
   found.argument = cast<BlockArgument>(value);
-  // Amaxes are kept in F32, which shall hold them.
+  // Amaxes are kept in F32, which must represent them.
   bool isHeld = stablehlo::getElementBits(value.getType()) <= 32;
   return isMagnitude && isHeld ? std::optional(found) : std::nullopt;
 }
 
-/// The result that takes the memory of an argument; null where none does.
+/// Returns the result that aliases an argument; null if none does.
 static Value findNext(func::FuncOp main, BlockArgument argument) {
   auto alias = main.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(),
                                                   "tf.aliasing_output");
@@ -117,8 +117,8 @@ static Value findNext(func::FuncOp main, BlockArgument argument) {
                : Value();
 }
 
-/// Whether a kernel has the elements in registers when it makes them: what is
-/// gathered or joined would be read again.
+/// True if a kernel has the elements in registers when it computes them. After
+/// a gather or a concatenation, the amax would read them again.
 static bool isComputed(Value value) {
   Operation *op =
       lookThrough(value, Move::Reshape | Move::Transpose).getDefiningOp();
@@ -136,7 +136,8 @@ static Value buildMaximum(OpBuilder &builder, Location loc, Value value,
       llvm::to_vector(llvm::seq<int64_t>(firstDim, rank)));
 }
 
-/// Of rows first: these are what the kernel has that makes the value.
+/// Builds the amaxes of a value; reduces rows first, since the kernel that
+/// computes the value has whole rows.
 static Value buildAmaxes(OpBuilder &builder, Location loc, Value value,
                          const Kept &kept) {
   Type f32 = builder.getF32Type();
@@ -165,7 +166,7 @@ static Value takeEntries(OpBuilder &builder, Location loc, Value vector,
                          ArrayRef<int64_t>{1});
 }
 
-/// Puts what was kept in the place of what the step would measure.
+/// Replaces a maximum that the step computes by the kept amax.
 static void replaceMaximum(OpBuilder &builder, Maximum &maximum,
                            const Kept &kept, Value vector) {
   Location loc = maximum.reduce.getLoc();
@@ -260,15 +261,15 @@ SmallVector<Kept> KeepAmaxesPass::findKept(func::FuncOp main) {
     if (names[name.getValue()] > 1) {
       kept.maxima.front().reduce.emitRemark("reads '")
           << name.getValue()
-          << "' for its largest element in each step: another argument has "
-             "the same name";
+          << "' for its amax in each step: another argument has the same "
+             "name";
       continue;
     }
     if (kept.next != argument && !isComputed(kept.next)) {
       kept.maxima.front().reduce.emitRemark("reads '")
           << name.getValue()
-          << "' for its largest element in each step: its new value is not "
-             "computed element by element where the last step could take it";
+          << "' for its amax in each step: no elementwise op of the last step "
+             "computes its new value";
       continue;
     }
     kept.first = count;

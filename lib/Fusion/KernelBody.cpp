@@ -1,4 +1,4 @@
-//===- KernelBody.cpp - The region of a kernel from ops -------------------===//
+//===- KernelBody.cpp - Builder of a kernel's region ----------------------===//
 
 #include "KernelBody.h"
 
@@ -25,7 +25,8 @@ int64_t KernelBody::addScatter(stablehlo::ScatterOp op, Value buffer) {
   return static_cast<int64_t>(reads.size()) - 1;
 }
 
-/// Scales are read from memory: kernels that differ in them share code.
+/// Makes the kernel read its scales from memory, so that kernels that differ
+/// only in scales share code.
 void KernelBody::readScale(Operation *op, Operation *copied,
                            ScaleBuffer getScaleBuffer) {
   if (auto constant =

@@ -1,4 +1,4 @@
-//===- KernelBody.h - The region of a kernel from ops -----------*- C++ -*-===//
+//===- KernelBody.h - Builder of a kernel's region --------------*- C++ -*-===//
 
 #ifndef SCALIFY_LIB_FUSION_KERNELBODY_H
 #define SCALIFY_LIB_FUSION_KERNELBODY_H
@@ -10,11 +10,11 @@
 
 namespace scalify {
 
-/// Copies the ops of a cluster into the region of a kernel, and gathers what it
-/// reads and which casts it has.
+/// Clones the ops of a cluster into the region of a kernel, and collects the
+/// buffers that it reads and its casts.
 class KernelBody {
 public:
-  /// Gives the memory of a scale, which may be an entry of an argument.
+  /// Returns the buffer of a scale, which may be an entry of an argument.
   using ScaleBuffer =
       llvm::function_ref<mlir::Value(stablehlo::ConstantOp, mlir::IntegerAttr)>;
 
@@ -25,16 +25,17 @@ public:
 
   /// Reads `value` from `buffer`.
   void addInput(mlir::Value value, mlir::Value buffer);
-  /// What a scatter works in is apart from what else reads its input: that is
-  /// read as it was. Returns its index among what is read.
+  /// Reads the buffer in which a scatter works. It is separate from the buffer
+  /// by which other ops read the scatter's input, since these must see the
+  /// input unchanged. Returns its index in `reads`.
   int64_t addScatter(stablehlo::ScatterOp op, mlir::Value buffer);
   void copy(mlir::Operation *op, ScaleBuffer getScaleBuffer);
-  /// Yields the copies of `outputs`, and drops what these do not need.
+  /// Yields the clones of `outputs`, and erases ops that these do not need.
   void finish(llvm::ArrayRef<mlir::Value> outputs);
 
   mlir::Region region;
   llvm::SmallVector<mlir::Value> reads;
-  /// Name, place, format and number of elements of each cast that counts.
+  /// Name, location, format and number of elements of each counted cast.
   llvm::SmallVector<mlir::Attribute> casts;
 
 private:

@@ -1,4 +1,4 @@
-//===- MergeClusters.cpp - Which kernels become one -----------------------===//
+//===- MergeClusters.cpp - Merging of kernels -----------------------------===//
 
 #include "Clusters.h"
 #include "OpCosts.h"
@@ -8,19 +8,19 @@
 using namespace mlir;
 using namespace scalify;
 
-/// Readers of a value that are further apart (in ops) stay apart: one of them
-/// would hold its inputs for long.
+/// Kernels that read one value and are further apart than this (in ops) are not
+/// merged: the live ranges of one's inputs would become long.
 static constexpr int64_t kReaderDistance = 64;
-/// To read fewer elements twice costs nothing.
+/// Reading fewer elements than this twice costs nothing.
 static constexpr int64_t kFewElements = 64;
 
 static int64_t bytesOf(Value value) {
   return countOf(value) * plan::elementBytes(typeOf(value).getElementType());
 }
 
-// Whether `consumer` should wait: merged with a kernel long before it, what it
-// makes lies in memory from there on, in place of what it reads; or, where that
-// was narrow data, what the data were made of waits for it.
+// True if merging `consumer` into a kernel long before it would increase the
+// memory in between: its outputs would live there instead of its inputs, or,
+// where an input is narrow data, the wide source of that data.
 bool Clusters::holdsMore(Cluster *producer, Cluster *consumer) const {
   if (!isFar(producer->ops.front(), *consumer))
     return false;
@@ -48,8 +48,8 @@ bool Clusters::sameSpace(const Cluster &a, const Cluster &b) const {
          (a.columns == b.columns || a.columns == 0 || b.columns == 0);
 }
 
-// What follows from one cluster and has its place before the other; nothing if
-// a path leads through it to the other.
+// Returns the transitive users of `first` placed before `last`; none if a path
+// leads through one of them to `last`.
 std::optional<Clusters::ClusterSet> Clusters::followers(Cluster *first,
                                                         Cluster *last) const {
   ClusterSet found;
@@ -72,8 +72,8 @@ std::optional<Clusters::ClusterSet> Clusters::followers(Cluster *first,
   return found;
 }
 
-// Gives two clusters that become one places beside each other, behind all that
-// either reads and before what follows.
+// Gives two clusters to be merged adjacent places, after the producers of both
+// and before the followers.
 void Clusters::unite(Cluster *first, Cluster *last,
                      const ClusterSet &followers) {
   auto rank = [&](Cluster *cluster) {
@@ -96,7 +96,7 @@ bool Clusters::tryMerge(Cluster *a, Cluster *b) {
       a->ops.size() + b->ops.size() > limits.maxOps ||
       getTask(*a) != getTask(*b) || isRankSum(*a) != isRankSum(*b))
     return false;
-  // A trial union, to see every value in its new place.
+  // Analyses a trial union, in which every value has its new relation.
   Cluster both = *a;
   both.columns = std::max(a->columns, b->columns);
   for (Operation *op : b->ops)
@@ -121,7 +121,7 @@ bool Clusters::tryMerge(Cluster *a, Cluster *b) {
         both.full > 1024)
       return false;
   }
-  // Values stored in one and read in the other keep their order.
+  // Values that one stores and the other reads must keep their order.
   for (auto [x, y] : {std::pair(a, b), std::pair(b, a)})
     for (Value output : outputs(*x))
       for (Operation *user : output.getUsers())
@@ -140,7 +140,7 @@ bool Clusters::tryMerge(Cluster *a, Cluster *b) {
   return true;
 }
 
-/// Producers with their consumers, nearest first.
+/// Merges producers with their consumers, the last producers first.
 unsigned Clusters::mergeWithConsumers() {
   unsigned merged = 0;
   SmallVector<Operation *> order;
@@ -155,7 +155,7 @@ unsigned Clusters::mergeWithConsumers() {
   return merged;
 }
 
-/// Kernels that read the same value, the latest first.
+/// Merges kernels that read the same value, the latest first.
 unsigned Clusters::mergeReaders(Value value) {
   unsigned merged = 0;
   SmallVector<Cluster *> readers;
@@ -176,8 +176,9 @@ unsigned Clusters::mergeReaders(Value value) {
   return merged;
 }
 
-// By tiles of a block's own memory a kernel stores what it makes in two orders;
-// what is computed once a row has no place there.
+// True if `maker` may also store its result transposed, by tiles in the GPU
+// block's shared memory; such a kernel has no place for ops computed once per
+// row.
 bool Clusters::mayWriteTurned(const Cluster &maker, const Cluster &copy) const {
   if (!maker.isKernel || maker.isScatter || maker.full != copy.full ||
       getTask(maker) != getTask(copy) ||
@@ -195,7 +196,7 @@ bool Clusters::mayWriteTurned(const Cluster &maker, const Cluster &copy) const {
          });
 }
 
-/// Copies that lie otherwise with the kernels that make what they copy.
+/// Merges transposed copies into the kernels that compute their sources.
 unsigned Clusters::mergeTurnedCopies() {
   unsigned merged = 0;
   for (auto &copy : clusters) {

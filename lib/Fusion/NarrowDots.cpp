@@ -1,10 +1,9 @@
 //===- NarrowDots.cpp - Dots on the narrow data of their operands ---------===//
 //
-// For machines whose GEMMs read FP8, BF16 and F16: the data go in as they are
-// kept, and what they stand for, data times scale, is made of the product.
-// Hopper multiplies FP8 only where both operands have the sum's dimension
-// innermost, in strides of 16 bytes; an operand that lies otherwise is stored
-// once more, transposed.
+// For machines whose GEMMs read FP8, BF16 and F16: the dot reads the narrow
+// data, and its result is multiplied by the scales. Hopper multiplies FP8 only
+// if both operands have the contracting dimension innermost and strides that
+// are multiples of 16 bytes; for others a transposed copy is stored.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,17 +29,18 @@ namespace scalify {
 using namespace mlir;
 using namespace scalify;
 
-/// Elements of FP8 in the 16 bytes that strides, offsets and sums of an FP8
-/// product are multiples of, and of F32, which rows of its result are.
+/// 16 bytes: in FP8 elements, the alignment of an FP8 product's strides,
+/// offsets and contracting dimensions, and in F32 elements, that of its result
+/// rows.
 static constexpr int64_t kFP8Alignment = 16, kRowAlignment = 4;
 
 static Type elementOf(Value value) { return typeOf(value).getElementType(); }
 
 namespace {
-/// An operand of a dot, and the narrow data that it is made of.
+/// An operand of a dot, and the narrow data behind it.
 struct Operand {
   Value value; // as the dot reads it, F32 or narrow
-  Value data;  // what the views lead to
+  Value data;  // the source of the views
   Value scale; // none for 1
   Attribute entry;
   SmallVector<int64_t> batch, free, sum;
@@ -48,7 +48,7 @@ struct Operand {
   DequantizeOp byBlocks;  // where the data have many scales
 };
 
-/// Operands whose scales are no factors of the product.
+/// The many scales of operands, which are no factors of the product.
 struct Scalings {
   ScaleGrid lhsGrid, rhsGrid;
   plan::Scaling lhs, rhs;
@@ -80,9 +80,9 @@ private:
   Value scaled(Value data, const ScaleGrid &grid, plan::Scaling scaling,
                OpBuilder &b);
 
-  /// Data or scales, and how they are to lie: the copy that does.
+  /// Copies of data or scales, by source and layout.
   llvm::DenseMap<std::pair<Value, Attribute>, Value> copies;
-  /// Data, and the tensor that has them in rows that are filled up.
+  /// Data, and the tensor that holds them in padded rows.
   SmallVector<std::pair<Value, Value>> fills;
 };
 } // namespace
@@ -139,13 +139,14 @@ static int64_t extentOf(const Operand &operand, ArrayRef<int64_t> dims) {
   return extent;
 }
 
-/// Whether the sum has zeros behind it, up to what the library reads.
+/// True if the contracting dimension must be padded with zeros.
 static bool isFilled(const Operand &operand) {
   return extentOf(operand, operand.sum) % kFP8Alignment != 0;
 }
 
-/// What both operands are multiplied as; none where one is wide or no format
-/// holds both exactly. E4M3 and E5M2 are exact in BF16 and in F16.
+/// Returns the format in which both operands are multiplied; none if one is
+/// wide or no format holds both exactly. E4M3 and E5M2 are exact in BF16 and in
+/// F16.
 static Type getCommonType(Type a, Type b) {
   auto is16 = [](Type type) { return type.isBF16() || type.isF16(); };
   if (hasFP8Elements(a) && hasFP8Elements(b))
@@ -157,8 +158,8 @@ static Type getCommonType(Type a, Type b) {
   return {};
 }
 
-/// Why FP8 data cannot be multiplied as FP8, or "". The rows of the result may
-/// be any number; a sum is filled up where a kernel of ours writes the operand.
+/// Returns why FP8 data cannot be multiplied as FP8, or "". M is any number; K
+/// is padded if one of our kernels writes the operands.
 static std::string whyNotFP8(const Operand &a, const Operand &b) {
   if (isa<Float8E5M2Type>(elementOf(a.data)) &&
       isa<Float8E5M2Type>(elementOf(b.data)))
@@ -175,8 +176,8 @@ static std::string whyNotFP8(const Operand &a, const Operand &b) {
   return "";
 }
 
-/// The operand's views again, on its data. In `element`, which holds them
-/// exactly.
+/// Rebuilds the operand's views on its data, converted to `element`, which
+/// represents them exactly.
 Value NarrowDotsPass::view(const Operand &operand, Type element, OpBuilder &b) {
   SmallVector<Operation *> views;
   for (Value value = operand.value; isDataView(value.getDefiningOp());
@@ -200,7 +201,7 @@ Value NarrowDotsPass::view(const Operand &operand, Type element, OpBuilder &b) {
 // Layout
 //===----------------------------------------------------------------------===//
 
-/// Whether the library reads the operand where it lies.
+/// True if the library reads the operand in its present layout.
 static bool hasSumInnermost(const StridedView &view, const Operand &operand) {
   if (view.offset % kFP8Alignment)
     return false;
@@ -217,7 +218,7 @@ static bool hasSumInnermost(const StridedView &view, const Operand &operand) {
   });
 }
 
-/// The value with zeros behind its rows, up to what the library reads.
+/// Pads the rows of a value with zeros to the library's alignment.
 static Value filled(Value value, OpBuilder &b) {
   auto type = typeOf(value);
   SmallVector<int64_t> shape(type.getShape()), none(type.getRank(), 0),
@@ -230,7 +231,7 @@ static Value filled(Value value, OpBuilder &b) {
                                   zero, none, high, none);
 }
 
-/// Whether the data are in this order, all of them.
+/// True if the view holds all elements of its base, contiguous in this order.
 static bool isWhole(const StridedView &lies, ArrayRef<int64_t> order) {
   SmallVector<Dim> dims;
   for (int64_t d : order)
@@ -240,9 +241,9 @@ static bool isWhole(const StridedView &lies, ArrayRef<int64_t> order) {
          all->size == typeOf(lies.base).getNumElements();
 }
 
-/// The narrow operand as (batch, free, sum) in memory: as it lies, or a copy
-/// beside where the data are made, one for all dots that want it. A sum that
-/// is filled up is one dimension.
+/// Returns the narrow operand as (batch, free, contracting) in memory: the
+/// operand itself, or a copy next to the producer of the data, one for all dots
+/// that need it. Padded contracting dimensions are collapsed into one.
 Value NarrowDotsPass::innermost(const Operand &operand, Value narrow) {
   SmallVector<int64_t> order(operand.batch);
   llvm::append_range(order, operand.free);
@@ -264,7 +265,7 @@ Value NarrowDotsPass::innermost(const Operand &operand, Value narrow) {
   SmallVector<int64_t> window{lies.offset};
   for (int64_t d : order)
     window.append({lies.dims[d].size, lies.dims[d].stride});
-  // Filled up, it depends on what is the sum too.
+  // A padded copy also depends on which dimensions are contracted.
   if (isFilled(operand))
     window.push_back(int64_t(operand.sum.size()));
   Value &copy = copies[{lies.base, b.getDenseI64ArrayAttr(window)}];
@@ -296,9 +297,9 @@ Value NarrowDotsPass::innermost(const Operand &operand, Value narrow) {
   return copy;
 }
 
-/// All readers of data that are stored filled up read these, so that they are
-/// stored once, by the kernel that makes them. Results and stacks have a form
-/// of their own.
+/// Makes all users of padded data read the padded tensor, so that the producer
+/// stores the data only once. Data that are results or pieces of stacks must
+/// keep their own layout.
 void NarrowDotsPass::readFilled() {
   for (auto [data, fill] : fills) {
     if (llvm::any_of(data.getUsers(),
@@ -306,7 +307,7 @@ void NarrowDotsPass::readFilled() {
       continue;
     Operation *pad = fill.getDefiningOp();
     Operation *shaped = pad->getOperand(0).getDefiningOp();
-    // Copies that came later were put before it.
+    // Later copies were inserted before it, right after the data.
     shaped->moveAfter(data.getDefiningOp());
     pad->getOperand(1).getDefiningOp()->moveAfter(shaped);
     pad->moveAfter(pad->getOperand(1).getDefiningOp());
@@ -325,7 +326,7 @@ void NarrowDotsPass::readFilled() {
 // Dots
 //===----------------------------------------------------------------------===//
 
-/// The scale as a value that a GEMM or a kernel reads from memory.
+/// Returns the scale as a value that a GEMM or a kernel reads from memory.
 Value NarrowDotsPass::scaleOf(const Operand &operand, OpBuilder &b) {
   auto constant = operand.scale
                       ? operand.scale.getDefiningOp<stablehlo::ConstantOp>()
@@ -385,7 +386,7 @@ static Operand withFreeDims(Operand operand) {
   return operand;
 }
 
-/// The dot in F32, on other operands.
+/// Builds the dot with an F32 result, on other operands.
 static Value createDot(stablehlo::DotGeneralOp op, Value lhs, Value rhs,
                        stablehlo::DotDimensionNumbersAttr numbers) {
   OpBuilder b(op);
@@ -406,7 +407,7 @@ static void replaceBy(stablehlo::DotGeneralOp op, Value result) {
   op.erase();
 }
 
-/// The dot on narrow operands, in F32 and without the scales.
+/// Builds the dot on narrow operands, with an F32 result and without scales.
 Value NarrowDotsPass::buildDot(stablehlo::DotGeneralOp op, const Operand &lhs,
                                const Operand &rhs, Type element) {
   OpBuilder b(op);
@@ -426,7 +427,7 @@ Value NarrowDotsPass::buildDot(stablehlo::DotGeneralOp op, const Operand &lhs,
 void NarrowDotsPass::replace(stablehlo::DotGeneralOp op, const Operand &lhs,
                              const Operand &rhs, Type element) {
   OpBuilder b(op);
-  // Scales go before the dot, for what becomes of it may read them.
+  // Scales go before the dot, since ops fused into it may read them.
   std::optional<double> x = getConstantScale(lhs), y = getConstantScale(rhs);
   bool isStatic = x && y;
   Value lhsScale = isStatic ? Value() : scaleOf(lhs, b);
@@ -454,7 +455,7 @@ void NarrowDotsPass::runAsBF16(stablehlo::DotGeneralOp op, const Operand &lhs,
 // Many scales
 //===----------------------------------------------------------------------===//
 
-/// The scales as the dot sees them, behind transposes.
+/// Returns the scale grid in the dot's dimensions, looking through transposes.
 static std::optional<ScaleGrid> getBlockGrid(const Operand &operand) {
   DequantizeOp wide = operand.byBlocks;
   auto place =
@@ -481,7 +482,7 @@ std::optional<Scalings> NarrowDotsPass::getScalings(const Operand &lhs,
   auto getGrid = [&](const Operand &operand) -> std::optional<ScaleGrid> {
     if (operand.byBlocks)
       return getBlockGrid(operand);
-    // Kernels know an entry as the scale of a cast only.
+    // Kernels support an entry only as the scale of a cast.
     if (operand.entry)
       return std::nullopt;
     ScaleGrid grid;
@@ -499,12 +500,13 @@ std::optional<Scalings> NarrowDotsPass::getScalings(const Operand &lhs,
   return Scalings{*l, *r, pair->first, pair->second};
 }
 
-/// What the data stand for, marked for the GEMM that reads data and scales.
+/// Builds a dequantize of the data by many scales, marked for the GEMM that
+/// reads data and scales.
 Value NarrowDotsPass::scaled(Value data, const ScaleGrid &grid,
                              plan::Scaling scaling, OpBuilder &b) {
   SmallVector<int64_t> key(grid.order);
   key.append({grid.rows, grid.columns});
-  // What fills a row up is within its last block.
+  // The padding of a row is within its last block.
   SmallVector<int64_t> matrix{grid.rows,
                               typeOf(data).getNumElements() / grid.rows};
   auto name = b.getStringAttr(plan::stringifyScaling(scaling));

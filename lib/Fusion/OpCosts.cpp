@@ -1,4 +1,4 @@
-//===- OpCosts.cpp - What an op costs inside a kernel ---------------------===//
+//===- OpCosts.cpp - Costs of ops in a kernel -----------------------------===//
 
 #include "OpCosts.h"
 

@@ -1,4 +1,4 @@
-//===- OpCosts.h - What an op costs inside a kernel -------------*- C++ -*-===//
+//===- OpCosts.h - Costs of ops in a kernel ---------------------*- C++ -*-===//
 
 #ifndef SCALIFY_LIB_FUSION_OPCOSTS_H
 #define SCALIFY_LIB_FUSION_OPCOSTS_H
@@ -16,13 +16,14 @@ inline int64_t countOf(mlir::Value value) {
   return typeOf(value).getNumElements();
 }
 
-/// Instructions for one element, roughly.
+/// Estimates the instructions per element.
 double costOf(mlir::Operation *op);
 
-/// Whether the op only says where an element comes from: no memory is worth it.
+/// True if the op only maps indices or is constant: storing its result is never
+/// worth the memory.
 bool isView(mlir::Operation *op);
 
-/// Number of operands that are read as whole tensors of memory.
+/// Returns the number of operands that are read from memory as whole tensors.
 unsigned largeOperands(mlir::Operation *op);
 
 } // namespace scalify

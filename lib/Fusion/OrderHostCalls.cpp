@@ -1,4 +1,4 @@
-//===- OrderHostCalls.cpp - Calls with effects follow each other ----------===//
+//===- OrderHostCalls.cpp - Order of host calls with effects --------------===//
 
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 #include "scalify/Fusion/Passes.h"

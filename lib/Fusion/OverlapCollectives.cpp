@@ -1,8 +1,8 @@
-//===- OverlapCollectives.cpp - Communication beside computation ----------===//
+//===- OverlapCollectives.cpp - Overlap of collectives and compute --------===//
 //
-// A collective is issued as soon as it can be, on a stream of its own, and the
-// commands that compute wait for it where they first need what it did. All
-// ranks run the same plan, and so issue the same collectives in the same order.
+// A collective is issued as soon as possible, on a stream of its own, and the
+// commands that compute wait for it where they first need its result. All ranks
+// run the same plan, and so issue the same collectives in the same order.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,25 +22,26 @@ namespace scalify {
 using namespace mlir;
 using namespace scalify;
 
-/// A collective of less than this part of the largest one's bytes is small.
+/// A collective is small if it has fewer bytes than the largest one divided by
+/// this.
 static constexpr int64_t kSmallShare = 16;
 
 namespace {
-/// Where a collective stands among the commands that compute, by their places
+/// The interval of a collective between commands that compute, by their places
 /// in the program.
 struct Flight {
-  int64_t behind = -1; // is issued behind this one; -1 for the step's start
+  int64_t behind = -1; // it is issued after this one; -1 for the step's start
   int64_t until = 0;   // the first one that must wait for it
 };
 
 struct Schedule {
   llvm::MapVector<size_t, Flight> flights; // by command
-  /// Commands that only finish what collectives brought, as the last stage of a
-  /// sum, and the one before which that is needed: done earlier, they would
-  /// wait there.
+  /// Commands that only finish results of collectives, such as the last stage
+  /// of a sum, and the command that first needs them. Issued earlier, they
+  /// would stall there.
   llvm::DenseMap<size_t, int64_t> late;
-  /// Kernels that make of arguments what collectives alone send, as a bucket of
-  /// weights: each stands before the first of these.
+  /// Kernels that compute, from arguments alone, sources that only collectives
+  /// read, such as a bucket of weights: each precedes the first of these.
   llvm::DenseSet<size_t> packs;
 
   bool isComputed(size_t command) const {
@@ -61,7 +62,8 @@ private:
 };
 } // namespace
 
-/// A collective is issued behind all that it needs, other collectives too.
+/// Issues each collective after all that it depends on, including other
+/// collectives.
 static void issueBehindNeeds(ArrayRef<StreamCommand> commands,
                              Schedule &schedule) {
   for (auto &[number, flight] : schedule.flights)
@@ -76,7 +78,7 @@ static void issueBehindNeeds(ArrayRef<StreamCommand> commands,
 }
 
 static void findPacks(ArrayRef<StreamCommand> commands, Schedule &schedule) {
-  llvm::DenseMap<size_t, int64_t> until; // of those that send it the last
+  llvm::DenseMap<size_t, int64_t> until; // the latest of its collectives
   for (auto &[number, flight] : schedule.flights)
     for (size_t need : commands[number].needs)
       if (commands[need].needs.empty() &&
@@ -84,7 +86,7 @@ static void findPacks(ArrayRef<StreamCommand> commands, Schedule &schedule) {
         until[need] = std::max(until[need], flight.until);
   for (auto [need, last] : until)
     schedule.packs.insert(need);
-  // What overwrites an argument stays behind what reads it.
+  // A command that overwrites an argument must stay after its readers.
   for (auto [number, command] : llvm::enumerate(commands))
     for (size_t need : command.needs)
       if (!schedule.flights.contains(number) &&
@@ -92,8 +94,8 @@ static void findPacks(ArrayRef<StreamCommand> commands, Schedule &schedule) {
         schedule.packs.erase(need);
 }
 
-/// Whether a kernel sums what collectives brought, and reads nothing else that
-/// is made in the step.
+/// True if a kernel sums results of collectives, and reads nothing else that
+/// the step computes.
 static bool isRankSum(const StreamCommand &command,
                       const llvm::MapVector<size_t, Flight> &flights) {
   auto kernel = dyn_cast<plan::KernelOp>(command.op);
@@ -115,8 +117,8 @@ static Schedule findSchedule(ArrayRef<StreamCommand> commands, bool withSums) {
       flights.insert({number, {}});
   auto isFlight = [&](size_t number) { return flights.contains(number); };
   auto end = static_cast<int64_t>(commands.size());
-  // Before which command in its place each must be done. What waits for a
-  // collective that waits for this one waits for this one.
+  // For each command, the first command that computes and needs it, directly or
+  // through dependent collectives.
   SmallVector<int64_t> due(commands.size(), end);
   llvm::DenseSet<size_t> sent; // what collectives read
   for (size_t number = commands.size(); number-- > 0;) {
@@ -138,10 +140,11 @@ static Schedule findSchedule(ArrayRef<StreamCommand> commands, bool withSums) {
   return schedule;
 }
 
-/// What could all be issued when the step starts, as gathers of parameters, is
-/// issued one ahead: else all of them would be in memory at once. Small ones,
-/// as gathers of norm gains, go with the next one: one ahead of a large one,
-/// they would hide only what stands between both.
+/// Issues collectives that could all start with the step, such as all-gathers
+/// of parameters, one ahead: otherwise all results would be in memory at once.
+/// Small ones, such as all-gathers of norm gains, go with the next one: if a
+/// large one were issued before the user of a small predecessor, only the
+/// compute between their two users would hide it.
 static void issueOneAhead(ArrayRef<StreamCommand> commands,
                           Schedule &schedule) {
   SmallVector<std::pair<Flight *, int64_t>> ready; // with bytes
@@ -156,7 +159,7 @@ static void issueOneAhead(ArrayRef<StreamCommand> commands,
     ready.push_back({&flight, bytes});
     most = std::max(most, bytes);
   }
-  // Equal ones in the order of the program, which is theirs in memory.
+  // Ties are in program order, which is the order of the flights in memory.
   llvm::sort(ready, [](const auto &a, const auto &b) {
     return std::pair(a.first->until, a.first) <
            std::pair(b.first->until, b.first);
@@ -170,9 +173,9 @@ static void issueOneAhead(ArrayRef<StreamCommand> commands,
   issueBehindNeeds(commands, schedule);
 }
 
-/// Collectives wait for what is computed before the place where they are
-/// issued: else those that need nothing of it run ahead, and all that they
-/// bring is in memory.
+/// Makes collectives wait for the compute before their place of issue:
+/// otherwise those that do not depend on it run ahead, and all their results
+/// are in memory.
 static void waitBeforeIssue(MutableArrayRef<StreamCommand> commands,
                             const Schedule &schedule) {
   for (const auto &[number, flight] : schedule.flights) {
@@ -184,11 +187,11 @@ static void waitBeforeIssue(MutableArrayRef<StreamCommand> commands,
   }
 }
 
-/// Brings the commands into the order in which they are issued.
+/// Reorders the commands by issue.
 static SmallVector<StreamCommand> reorder(ArrayRef<StreamCommand> commands,
                                           const Schedule &schedule,
                                           int64_t mostInFlight) {
-  llvm::DenseMap<size_t, int64_t> packed; // behind what
+  llvm::DenseMap<size_t, int64_t> packed; // the place that a pack follows
   for (auto &[number, flight] : schedule.flights)
     for (size_t need : commands[number].needs)
       if (schedule.packs.contains(need)) {
@@ -214,13 +217,13 @@ static SmallVector<StreamCommand> reorder(ArrayRef<StreamCommand> commands,
   SmallVector<StreamCommand> moved;
   Operation *last = nullptr;
   std::optional<size_t> collective;
-  SmallVector<size_t> inFlight; // that no command waits for yet
+  SmallVector<size_t> inFlight; // no command waits for these yet
   for (auto [to, from] : llvm::enumerate(order)) {
     StreamCommand command = {commands[from].op, commands[from].stream, {}};
     for (size_t need : commands[from].needs)
       command.addNeed(place[need]);
     if (schedule.flights.contains(from)) {
-      // Of a communicator one at a time, in one order.
+      // A communicator runs one collective at a time, in one order.
       if (collective)
         command.addNeed(*collective);
       collective = to;
@@ -228,7 +231,7 @@ static SmallVector<StreamCommand> reorder(ArrayRef<StreamCommand> commands,
         inFlight.push_back(to);
     } else if (mostInFlight > 0 && command.stream == 0 &&
                static_cast<int64_t>(inFlight.size()) > mostInFlight) {
-      // All before it are done, too.
+      // Waits for this collective and so for all before it.
       command.addNeed(inFlight[inFlight.size() - mostInFlight - 1]);
       inFlight.erase(inFlight.begin(), inFlight.end() - mostInFlight);
     }
@@ -253,8 +256,7 @@ void OverlapCollectivesPass::overlap(plan::ProgramOp program) {
   for (const StreamCommand &command : commands)
     stream = std::max(stream, command.stream + 1);
   stream = std::min(stream, plan::kMostStreams - 1);
-  // Where nothing is computed meanwhile, another stream would be two events for
-  // nothing.
+  // Where no compute overlaps, another stream would only cost two events.
   for (auto &[number, flight] : schedule.flights) {
     auto between = llvm::seq<int64_t>(flight.behind + 1, flight.until);
     if (llvm::none_of(between,
@@ -266,9 +268,9 @@ void OverlapCollectivesPass::overlap(plan::ProgramOp program) {
   numEvents += placeEvents(reorder(commands, schedule, mostInFlight));
 }
 
-/// What a pipeline's stage exchanges, with other stages and among its ranks,
-/// keeps its place, which is that of the schedule: what it needs is before it
-/// and what needs it behind.
+/// Puts the messages and collectives of a pipeline stage on a stream. They keep
+/// their places, which are those of the schedule: after their producers and
+/// before their users.
 void OverlapCollectivesPass::overlapOfStage(plan::ProgramOp program) {
   SmallVector<StreamCommand> commands = readCommands(program);
   takeEvents(program, commands);

@@ -1,10 +1,10 @@
-//===- PackArena.cpp - Places of blocks in one arena ----------------------===//
+//===- PackArena.cpp - Offsets of blocks in one arena ---------------------===//
 //
-// The smallest arena is a problem of packing, and no one order of placing suits
-// all programs. In the order of the program memory that was just given back is
-// taken again, which caches like, but large blocks find holes that small ones
-// have broken. Largest first, a step of training has no hole at its peak;
-// longest first, what crosses from the forward to the backward lies together.
+// The smallest arena is a packing problem, and no single order of placement
+// suits all programs. Program order reuses memory that was just freed, which is
+// good for caches, but small blocks fragment the holes that large ones need.
+// Largest first, a training step has no hole at its peak; longest first, the
+// values saved from the forward to the backward lie together.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,8 +21,8 @@ using namespace scalify;
 
 static constexpr int64_t kAlignment = 64;
 
-/// Blocks beyond which only the order of the program is tried: the others look
-/// at every pair.
+/// The number of blocks beyond which only program order is tried: the other
+/// orders compare every pair.
 static constexpr size_t kMostPaired = 16384;
 
 static int64_t sizeOf(const ArenaBlock &block) {
@@ -34,7 +34,7 @@ static int64_t lengthOf(const ArenaBlock &block) {
 }
 
 namespace {
-/// Holes of the arena by offset; it grows at its end.
+/// A best-fit allocator: holes by offset; the arena grows at its end.
 class Arena {
 public:
   int64_t take(int64_t bytes) {
@@ -103,8 +103,8 @@ static int64_t packInOrder(MutableArrayRef<ArenaBlock> blocks) {
   return arena.size();
 }
 
-/// The smallest gap between those placed blocks that live beside one, or the
-/// place behind them.
+/// Returns the offset of the smallest gap that fits `block` among the placed
+/// blocks that are live with it, or the end of these.
 static int64_t findGap(const ArenaBlock &block,
                        ArrayRef<const ArenaBlock *> placed) {
   SmallVector<std::pair<int64_t, int64_t>> taken;
@@ -124,7 +124,7 @@ static int64_t findGap(const ArenaBlock &block,
   return best < 0 ? end : best;
 }
 
-/// Largest keys first.
+/// Packs the blocks by descending keys.
 static int64_t packBy(MutableArrayRef<ArenaBlock> blocks,
                       function_ref<int64_t(const ArenaBlock &)> getKey) {
   SmallVector<ArenaBlock *> order;
@@ -132,7 +132,7 @@ static int64_t packBy(MutableArrayRef<ArenaBlock> blocks,
     order.push_back(&block);
   llvm::sort(order, [&](const ArenaBlock *a, const ArenaBlock *b) {
     int64_t mine = getKey(*a), other = getKey(*b);
-    return mine != other ? mine > other : a < b; // as the program has them
+    return mine != other ? mine > other : a < b; // ties in program order
   });
   SmallVector<const ArenaBlock *> placed;
   int64_t size = 0;

@@ -1,4 +1,4 @@
-//===- PackArena.h - Places of blocks in one arena --------------*- C++ -*-===//
+//===- PackArena.h - Offsets of blocks in one arena -------------*- C++ -*-===//
 
 #ifndef SCALIFY_LIB_FUSION_PACKARENA_H
 #define SCALIFY_LIB_FUSION_PACKARENA_H
@@ -7,16 +7,16 @@
 
 namespace scalify {
 
-/// Memory that is taken from one position of a program to another, both
-/// included.
+/// Memory that is live from position `first` of a program to `last`, inclusive.
 struct ArenaBlock {
   int64_t bytes = 0;
   int64_t first = 0, last = 0;
   int64_t offset = 0;
 };
 
-/// Gives blocks, listed by their first positions, offsets of multiples of 64
-/// bytes at which those that live together lie apart. Returns the bytes of all.
+/// Assigns offsets, multiples of 64 bytes, to blocks that are sorted by their
+/// first positions, so that no two live blocks overlap. Returns the arena's
+/// bytes.
 int64_t packArena(llvm::MutableArrayRef<ArenaBlock> blocks);
 
 } // namespace scalify

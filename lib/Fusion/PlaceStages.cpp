@@ -1,9 +1,10 @@
-//===- PlaceStages.cpp - Which stage of a pipeline does what --------------===//
+//===- PlaceStages.cpp - Assignment of ops to pipeline stages -------------===//
 //
 // Borders in the forward and in the backward cut every micro-batch into tasks.
-// What lies behind a border is known by the borders that its operands passed;
-// what lies before all of them, as a cast of a weight, goes where it is first
-// read; and what reads no state, as a mask, goes to every stage that wants it.
+// The borders that its operands passed determine the task of an op after a
+// border. An op before all of them, such as a cast of a weight, belongs to its
+// first user's task; an op that reads no state, such as a mask, is computed by
+// every stage that uses it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,11 +32,11 @@ using namespace scalify;
 using stablehlo::isStageBorder;
 
 namespace {
-/// How far a value has come.
+/// The position of a value in the pipeline.
 struct Way {
   int64_t forward = 0, backward = 0; // borders passed
-  int64_t microbatch = -1;           // the last one that it knows of
-  bool isState = false;              // reads an argument that one stage has
+  int64_t microbatch = -1;           // the last one that it depends on
+  bool isState = false;              // depends on an argument of one stage
   bool isBackward = false, isUpdate = false;
 
   bool isBehindBorder() const { return forward > 0 || backward > 0; }
@@ -81,10 +82,10 @@ private:
   PipelineShape shape;
   std::optional<StageSchedule> schedule;
   llvm::DenseMap<Value, Way> ways;
-  /// By how many borders lie before them, in the order of micro-batches.
+  /// Borders by their depth, in the order of micro-batches.
   std::map<int64_t, SmallVector<Operation *>> forwards, backwards;
   llvm::DenseMap<Operation *, StageTask> tasks;
-  SmallVector<Operation *> updates; // whose stage is not known yet
+  SmallVector<Operation *> updates; // ops whose stage is not known yet
 };
 } // namespace
 
@@ -92,8 +93,8 @@ private:
 // Ways
 //===----------------------------------------------------------------------===//
 
-/// State is kept by one stage; what a step reads beside it every stage gets.
-/// Scales of state each stage has: all state is what they say.
+/// True for state, which one stage keeps; all stages get the other arguments of
+/// a step. All stages also have the scales of state, which apply to all of it.
 bool Placement::isOwned(BlockArgument argument) {
   unsigned number = argument.getArgNumber();
   if (getArgumentName(argument) == kStateScalesName)
@@ -136,9 +137,10 @@ void Placement::findWays() {
   }
 }
 
-/// Before the first border a value is of the first micro-batch that takes it
-/// over it, and what leads to no border is of the last one that it reads: as
-/// the largest magnitude of a cast, of which the step keeps the maximum.
+/// A value before the first border belongs to the first micro-batch that uses
+/// it across the border. A value that leads to no border belongs to the last
+/// micro-batch that it depends on: for example a cast's amax, which enters the
+/// maximum that the step keeps.
 void Placement::findMicrobatches() {
   for (Operation &op : llvm::reverse(block.without_terminator())) {
     if (ways[op.getResult(0)].isBehindBorder())
@@ -175,24 +177,23 @@ LogicalResult Placement::checkBorders() {
     return main.emitOpError("is one chunk, which makes no pipeline");
   if (numForward != borders)
     return main.emitOpError("has ")
-           << numForward << " stage borders one behind the other, and "
-           << shape.stages << " stages of " << shape.virtualChunks
-           << " chunks have " << borders
+           << numForward << " stage borders in sequence, and " << shape.stages
+           << " stages of " << shape.virtualChunks << " chunks have " << borders
            << " between them; mark as many by scalify.lax.stage_border";
   if (numBackward != borders)
     return main.emitOpError("has ")
            << numBackward << " stage borders in its backward and " << borders
-           << " in its forward; a pipeline trains: the gradient of what "
-              "crosses a border must be asked for";
+           << " in its forward; a pipeline trains: the step must compute the "
+              "gradients of the values that cross borders";
   shape.microbatches = static_cast<int64_t>(forwards.begin()->second.size());
   for (auto *borders : {&forwards, &backwards})
     for (auto &[depth, same] : *borders)
       if (static_cast<int64_t>(same.size()) != shape.microbatches)
-        return same.front()->emitOpError("is met ")
+        return same.front()->emitOpError("runs ")
                << same.size() << " times in a step, and the first border "
                << shape.microbatches
-               << " times: once for each micro-batch is what a pipeline can "
-                  "follow; leave borders out of what a checkpoint makes again";
+               << " times: each must run once per micro-batch; leave borders "
+                  "out of what a checkpoint recomputes";
   std::string reason = StageSchedule::getReasonAgainst(shape);
   if (!reason.empty())
     return main.emitOpError("has ") << reason;
@@ -201,10 +202,10 @@ LogicalResult Placement::checkBorders() {
 }
 
 //===----------------------------------------------------------------------===//
-// Behind borders
+// After borders
 //===----------------------------------------------------------------------===//
 
-/// What the optimizer does with the last sums, and all that follows from it.
+/// Marks the optimizer's ops on the last sums, and all that depends on them.
 void Placement::countUpdates() {
   for (Operation &op : block.without_terminator()) {
     Way way = ways.lookup(op.getResult(0)), from = wayTo(&op);
@@ -225,7 +226,7 @@ LogicalResult Placement::placeBehindBorders() {
     const Way &way = ways[op.getResult(0)];
     if (isStageBorder(&op)) {
       if (way.isUpdate)
-        return op.emitOpError("stands behind the optimizer");
+        return op.emitOpError("comes after the optimizer");
       continue;
     }
     if (way.isUpdate) {
@@ -248,7 +249,7 @@ LogicalResult Placement::placeBehindBorders() {
 // Before borders
 //===----------------------------------------------------------------------===//
 
-/// The task in which a border's operand is made.
+/// Returns the task that computes a border's operand.
 static StageTask taskBefore(Operation *border, const Way &behind,
                             const PipelineShape &shape) {
   StageTask task;
@@ -261,7 +262,7 @@ static StageTask taskBefore(Operation *border, const Way &behind,
   return task;
 }
 
-/// The first of the tasks that read it; behind all of them is the update.
+/// Places an op in the first task that reads it; without one, in the update.
 void Placement::placeBeforeBorders() {
   for (Operation &op : llvm::reverse(block.without_terminator())) {
     const Way &way = ways[op.getResult(0)];
@@ -296,8 +297,8 @@ static bool isSpreadScalar(Operation *op) {
          countOf(op->getOperand(0)) == 1;
 }
 
-/// Where its largest operand is; what has none, as the decay of a moment,
-/// where it is read.
+/// Places an op of the update on the stage of its largest operand, or without
+/// one, as for the decay of a moment, on that of its users.
 void Placement::placeUpdates() {
   auto update = [](int64_t stage) {
     return StageTask{StageTask::Update, stage, 0};
@@ -330,7 +331,8 @@ void Placement::placeUpdates() {
   }
 }
 
-/// A scalar goes to other stages as it is, and is spread out there.
+/// Clones broadcasts of scalars for their users on other stages, so that the
+/// scalar is sent and not the broadcast.
 void Placement::spreadScalars() {
   for (Operation *op : updates) {
     if (!isSpreadScalar(op))
@@ -355,7 +357,7 @@ void Placement::spreadScalars() {
 // Arguments
 //===----------------------------------------------------------------------===//
 
-/// State is kept where it is written, or else where it is first read.
+/// Keeps state on the stage that writes it, or else on the first that reads it.
 void Placement::placeArguments() {
   Operation *terminator = block.getTerminator();
   OpBuilder b(main.getContext());
@@ -381,7 +383,7 @@ void Placement::placeArguments() {
   }
 }
 
-/// Scales that a step hands on to the next are read by casts of all stages.
+/// True if the op reads carried scales: casts of all stages read these.
 static bool readsKeptScales(Operation &op, func::FuncOp main) {
   return llvm::any_of(op.getOperands(), [&](Value operand) {
     auto argument = dyn_cast<BlockArgument>(operand);
@@ -389,7 +391,8 @@ static bool readsKeptScales(Operation &op, func::FuncOp main) {
   });
 }
 
-/// What crosses to another stage without a border was maybe not meant to.
+/// Remarks on values that another stage reads without a border, which may be
+/// unintended.
 void Placement::remarkOnStrays() {
   for (Operation &op : block.without_terminator()) {
     auto found = tasks.find(&op);
@@ -414,7 +417,7 @@ void Placement::writeTasks() {
   OpBuilder b(main.getContext());
   for (auto [op, task] : tasks)
     op->setAttr(plan::kTaskAttr, b.getStringAttr(task.toString()));
-  // Pieces of several stages are in no common memory.
+  // Pieces of several stages cannot share memory.
   for (Operation &op : block)
     if (op.hasAttr(kStackAttr) &&
         !llvm::all_equal(llvm::map_range(op.getOperands(), [&](Value piece) {
@@ -456,7 +459,7 @@ private:
 };
 } // namespace
 
-/// What crossed a border is the same value before and behind it.
+/// Replaces the results of borders by their operands.
 static void eraseBorders(Block &block) {
   for (Operation &op : llvm::make_early_inc_range(block))
     if (isStageBorder(&op)) {
@@ -465,7 +468,7 @@ static void eraseBorders(Block &block) {
     }
 }
 
-/// The ranks that a program is one of.
+/// Returns the number of ranks that run the program.
 static int64_t countRanks(ModuleOp module) {
   sdy::MeshAttr mesh = sdy::findLargestMesh(module);
   return mesh ? mesh.getTotalSize() : 1;

@@ -1,4 +1,4 @@
-//===- PreparePlan.cpp - What no kernel or GEMM can run as it is ----------===//
+//===- PreparePlan.cpp - Legalisation for kernels and GEMMs ---------------===//
 
 #include "Expansions.h"
 #include "ScaleEntries.h"
@@ -21,14 +21,14 @@ namespace scalify {
 using namespace mlir;
 using namespace scalify;
 
-// A sum of this many elements or more to few elements is worth several tasks.
+// A sum of at least this many elements to few elements is worth several tasks.
 static constexpr int64_t kTwoStageElements = 32768;
 static constexpr int64_t kStageColumns = 4096;
-// Sums across memory are a thread's for each vector of results. A GPU hides the
-// latency of reading with 500 threads or more a multiprocessor.
+// A sum across rows has one thread per vector of results. A GPU hides the
+// latency of reads with 500 threads or more per multiprocessor.
 static constexpr int64_t kGridResults = int64_t(1) << 19;
 static constexpr int64_t kFewestSummands = 16;
-// Uses further apart than this (in ops) get a dequantized value of their own.
+// Uses further apart than this (in ops) get dequantized values of their own.
 static constexpr int64_t kRemakeDistance = 150;
 
 static RankedTensorType typeOf(Value value) {
@@ -62,12 +62,12 @@ LogicalResult PreparePlanPass::check(Operation *op) {
     return op->emitOpError("not in the ")
            << (isGPU ? "GPU" : "CPU") << " target: ";
   };
-  // What XLA runs already passes on what it cannot.
+  // For a host call, XLA or a callback already runs the op; only its operands
+  // and results are unsupported.
   StringRef wayOut =
       isa<plan::InvokeOp>(op)
-          ? "; what comes into the step and goes out, and what callbacks take "
-            "and give, can be no such: pass the parts of complex numbers, or "
-            "use scalify.transform"
+          ? "; arguments and results of the step and of callbacks cannot have "
+            "it: pass the parts of complex numbers, or use scalify.transform"
           : "; scalify.transform leaves it to XLA, and "
             "scalify.jit(fallback=\"xla\") has XLA run it within the step";
   for (Type type :
@@ -111,9 +111,9 @@ static Value convertTo(OpBuilder &b, Location loc, Value value, Type element) {
   return stablehlo::ConvertOp::create(b, loc, type, value);
 }
 
-// The operand in f32. Converting goes before the transposes and reshapes that
-// lead to it, so that those can become strides of the GEMM, and once for all
-// dots that read the same value.
+// Returns the operand in f32. The conversion goes before the transposes and
+// reshapes that lead to it, so that those can become strides of the GEMM, and
+// is shared by all dots that read the same value.
 Value PreparePlanPass::widened(Value value, stablehlo::DotGeneralOp dot) {
   Operation *def = value.getDefiningOp();
   OpBuilder b(dot);
@@ -133,7 +133,7 @@ Value PreparePlanPass::widened(Value value, stablehlo::DotGeneralOp dot) {
   return wide;
 }
 
-// Dots that a GPU's library has: two operands of one 16-bit format.
+// True for dots that a GPU's library has: two operands of one 16-bit format.
 static bool isGPUDot(stablehlo::DotGeneralOp op) {
   Type element = getElementTypeOrSelf(op.getLhs().getType());
   Type result = getElementTypeOrSelf(op.getType());
@@ -142,7 +142,7 @@ static bool isGPUDot(stablehlo::DotGeneralOp op) {
          (result == element || result.isF32());
 }
 
-// Narrow operands are widened, exactly; the f32 sum is rounded once.
+// Widens narrow operands to f32, exactly; the f32 sum is rounded once.
 void PreparePlanPass::widenDot(stablehlo::DotGeneralOp op) {
   OpBuilder b(op);
   Type f32 = b.getF32Type();
@@ -151,7 +151,7 @@ void PreparePlanPass::widenDot(stablehlo::DotGeneralOp op) {
       operand.set(widened(operand.get(), op));
   Type narrow = typeOf(op.getResult()).getElementType();
   if (narrow != f32) {
-    // Behind the transposes, so that those can become strides of the GEMM.
+    // After the transposes, so that those can become strides of the GEMM.
     Value wide = op.getResult();
     wide.setType(typeOf(wide).clone(f32));
     while (
@@ -167,7 +167,7 @@ void PreparePlanPass::widenDot(stablehlo::DotGeneralOp op) {
   ++numWidenedDots;
 }
 
-// A sum of no products is zero, and no command of a plan.
+// Replaces a dot of empty operands by zeros: a plan has no command for it.
 static void clearDot(stablehlo::DotGeneralOp op) {
   ImplicitLocOpBuilder b(op.getLoc(), op);
   RankedTensorType type = typeOf(op.getResult());
@@ -175,7 +175,7 @@ static void clearDot(stablehlo::DotGeneralOp op) {
   op.erase();
 }
 
-// Integer and f64 dots are rare and small: a sum of products.
+// Expands integer and f64 dots, which are rare and small, to a sum of products.
 void PreparePlanPass::expandDot(stablehlo::DotGeneralOp op) {
   OpBuilder b(op);
   Location loc = op.getLoc();
@@ -247,8 +247,9 @@ static stablehlo::ReduceOp reduceOver(OpBuilder &b, stablehlo::ReduceOp like,
   return clone;
 }
 
-/// The rows, of whole dimensions, that a kernel which makes the value walks, if
-/// they are many: of those up to kStageColumns the largest.
+/// Returns the row length with which a kernel that computes the value iterates:
+/// the largest product of trailing dimensions up to kStageColumns; none if
+/// there are few rows.
 static std::optional<int64_t> getRowLength(RankedTensorType type) {
   int64_t length = 1;
   for (int64_t extent : llvm::reverse(type.getShape())) {
@@ -260,10 +261,10 @@ static std::optional<int64_t> getRowLength(RankedTensorType type) {
                                               : std::nullopt;
 }
 
-/// How many elements one task joins, of as many as a result has. Where the
-/// order is free these are rows, so that the kernel which makes the values can
-/// join them, and nobody reads them again: where it changes no bit, and on a
-/// GPU, whose sums go by threads anyhow.
+/// Returns how many of the `total` elements of a result one task reduces. If
+/// the order is free, because it changes no bit or because a GPU sums by
+/// threads anyway, these are rows, so that the kernel that computes the values
+/// can also reduce them, and no other kernel reads them.
 static int64_t getStageColumns(stablehlo::ReduceOp op, int64_t total,
                                bool isOnGPU) {
   RankedTensorType type = typeOf(op.getInputs()[0]);
@@ -277,7 +278,7 @@ static int64_t getStageColumns(stablehlo::ReduceOp op, int64_t total,
   return columns;
 }
 
-/// The sum of F32 values in place of one of narrow ones, which is rounded once.
+/// Replaces a sum of narrow values by a sum in F32 that is rounded once.
 static stablehlo::ReduceOp widenSum(stablehlo::ReduceOp op) {
   ImplicitLocOpBuilder b(op.getLoc(), op);
   Type f32 = b.getF32Type();
@@ -295,8 +296,9 @@ static stablehlo::ReduceOp widenSum(stablehlo::ReduceOp op) {
   return wide;
 }
 
-/// Where the results are too few for a GPU's threads, parts of what is summed
-/// across memory are results of a first kernel. `dims` are reduced, ascending.
+/// If there are too few results for a GPU's threads, splits a sum across rows
+/// into partial sums, the results of a first kernel, and their sum. `dims` are
+/// the reduced dimensions, ascending.
 void PreparePlanPass::splitAcross(stablehlo::ReduceOp op,
                                   ArrayRef<int64_t> dims) {
   RankedTensorType type = typeOf(op.getInputs()[0]);
@@ -306,7 +308,7 @@ void PreparePlanPass::splitAcross(stablehlo::ReduceOp op,
   const int64_t summands = type.getNumElements() / results;
   const int64_t wanted =
       std::min(kGridResults / results, summands / kFewestSummands);
-  // Leading dimensions stay whole for as long as they fit, then one's divisor.
+  // Take whole leading dimensions as long as they fit, then a divisor of one.
   int64_t parts = 1;
   size_t whole = 0;
   while (whole + 1 < dims.size() &&
@@ -344,7 +346,7 @@ void PreparePlanPass::splitAcross(stablehlo::ReduceOp op,
 }
 
 void PreparePlanPass::splitReduce(stablehlo::ReduceOp op) {
-  // It is added in both stages.
+  // Both stages add the initial value.
   if (!stablehlo::hasNeutralInit(op))
     return;
   OpBuilder b(op);
@@ -399,15 +401,16 @@ void PreparePlanPass::splitReduce(stablehlo::ReduceOp op) {
 // Lifetimes
 //===----------------------------------------------------------------------===//
 
-// Once: what is remade later takes the place of its use.
+// Numbers the ops once; values rematerialised later get the number of their
+// use.
 void PreparePlanPass::numberOps() {
   position.clear();
   for (Operation &op : getOperation().getBody().front())
     position[&op] = static_cast<int64_t>(position.size());
 }
 
-// Uses far from the op, or in another phase of the step, get a copy of it next
-// to them: until then only the narrow value is kept.
+// Rematerialises the op next to uses that are far from it, or in another phase
+// of the step: until then only the narrow value is live.
 void PreparePlanPass::remakeNearUses(Operation *op) {
   SmallVector<std::pair<int64_t, OpOperand *>> uses;
   for (OpOperand &use : op->getResult(0).getUses())

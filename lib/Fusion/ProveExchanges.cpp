@@ -1,8 +1,8 @@
 //===- ProveExchanges.cpp - All ranks issue the same collectives ----------===//
 //
-// Ranks of one program issue the same list. That they meet in it is another
-// matter: each must be in a group of every collective, and wait for no one who
-// waits for it.
+// Ranks that run one program issue the same list of collectives. To complete
+// it, each rank must also be in a group of every collective, and no ranks may
+// wait for each other.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,7 +26,8 @@ public:
 
   void runOnOperation() override {
     for (auto program : getOperation().getOps<plan::ProgramOp>()) {
-      // A stage's meet those of other programs: scalify-take-stage.
+      // scalify-take-stage proves the exchanges of stages, which involve other
+      // programs.
       if (!program.getBody().getOps<plan::MessageOp>().empty())
         continue;
       SmallVector<SmallVector<Operation *>> exchanges = {

@@ -1,4 +1,4 @@
-//===- RankWalk.cpp - Whether ranks meet in all that they exchange --------===//
+//===- RankWalk.cpp - Proof that ranks do not deadlock --------------------===//
 
 #include "RankWalk.h"
 
@@ -8,7 +8,7 @@
 using namespace mlir;
 using namespace scalify;
 
-/// Whether a message of one stage is the other end of that of its peer.
+/// True if the messages of two stages are the two ends of one.
 static bool doMeet(plan::MessageOp a, int64_t stageOfA, plan::MessageOp b,
                    int64_t stageOfB) {
   return a.isSend() != b.isSend() && a.getPeer() == stageOfB &&
@@ -42,7 +42,8 @@ static void noteHead(InFlightDiagnostic &error, StringRef who,
 }
 
 namespace {
-/// Ranks that go through their exchanges, those of a stage by one program.
+/// Simulates ranks that go through their exchanges; the ranks of a stage run
+/// one program.
 class Walk {
 public:
   Walk(ArrayRef<SmallVector<Operation *>> programs, int64_t ranks)
@@ -51,7 +52,7 @@ public:
   LogicalResult run();
 
 private:
-  /// Where a rank stands; null when it is through.
+  /// Returns the next exchange of a rank; null when it has done all.
   Operation *head(size_t rank) const {
     ArrayRef<Operation *> program = programs[rank / ranks];
     return next[rank] < program.size() ? program[next[rank]] : nullptr;
@@ -67,7 +68,7 @@ private:
 };
 } // namespace
 
-/// The other end is the rank of that stage which has the same place in it.
+/// The peer is the rank of the peer stage with the same number in its stage.
 FailureOr<bool> Walk::meet(size_t rank, plan::MessageOp message) {
   size_t stage = rank / ranks;
   auto peer = static_cast<size_t>(message.getPeer());
@@ -85,8 +86,8 @@ FailureOr<bool> Walk::meet(size_t rank, plan::MessageOp message) {
   return true;
 }
 
-/// Groups are of a stage's ranks, counted from its first one. In a permute all
-/// of them are held to wait for each other, which some would not have to.
+/// Groups number the ranks within a stage. Conservatively, all ranks of a
+/// permute wait for each other.
 FailureOr<bool> Walk::meet(size_t rank, plan::CollectiveOp collective) {
   DenseIntElementsAttr groups = collective.getGroups();
   auto all = llvm::to_vector(groups.getValues<int64_t>());

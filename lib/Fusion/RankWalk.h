@@ -1,8 +1,8 @@
-//===- RankWalk.h - Whether ranks meet in all they exchange -----*- C++ -*-===//
+//===- RankWalk.h - Proof that ranks do not deadlock ------------*- C++ -*-===//
 //
-// What ranks exchange is walked through as ranks would meet that keep nothing
-// under way. Who comes to an exchange first waits there, so who meets whom, and
-// whether all do, does not depend on who is fast: one walk is a proof.
+// Simulates the exchanges of ranks without buffering: the first rank to arrive
+// at an exchange waits there. So which ranks meet, and whether all do, does not
+// depend on their speed, and one simulation is a proof.
 //
 //===----------------------------------------------------------------------===//
 
@@ -13,11 +13,12 @@
 
 namespace scalify {
 
-/// The messages and collectives of a program, in the order of issue.
+/// Returns the messages and collectives of a program in the order of issue.
 llvm::SmallVector<mlir::Operation *> listExchanges(plan::ProgramOp program);
 
-/// Walks through the exchanges of several programs, each of `ranks` ranks. An
-/// error names an exchange that is never met, and where the other ranks stand.
+/// Simulates the exchanges of several programs, each run by `ranks` ranks. On a
+/// deadlock, emits an error that names an exchange that never completes, and
+/// where the other ranks stand.
 mlir::LogicalResult
 walkExchanges(llvm::ArrayRef<llvm::SmallVector<mlir::Operation *>> programs,
               int64_t ranks);

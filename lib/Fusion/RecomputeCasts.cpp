@@ -1,8 +1,8 @@
-//===- RecomputeCasts.cpp - Casts that the backward makes again -----------===//
+//===- RecomputeCasts.cpp - Rematerialisation of casts --------------------===//
 //
 // Precision casts a value once, and forward and backward read the same data.
-// In memory until the backward that is a third copy where what the data are
-// made of stays there too: a result that a gradient reads, a weight.
+// Saving the data until the backward is redundant if their source is saved too:
+// a result that a gradient reads, or a weight.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,7 +26,7 @@ struct RecomputeCastsPass
   using RecomputeCastsBase::RecomputeCastsBase;
 
   void runOnOperation() override {
-    // Without casts Precision has made the same cut.
+    // Without casts, Precision has already made the same cut.
     Block &block = getOperation().getBody().front();
     if (block.getOps<QuantizeOp>().empty())
       return;

@@ -1,4 +1,4 @@
-//===- RepeatedOps.cpp - Ops that compute what another has ----------------===//
+//===- RepeatedOps.cpp - Ops that repeat another one ----------------------===//
 
 #include "RepeatedOps.h"
 
@@ -11,7 +11,7 @@
 using namespace mlir;
 using namespace scalify;
 
-/// Only what `scalify-quantize` repeats: no dot and no reduction.
+/// True for ops that `scalify-quantize` repeats: no dot and no reduction.
 static bool isRepeatable(Operation *op) {
   using namespace stablehlo;
   return op->getNumResults() == 1 && op->getNumRegions() == 0 &&
@@ -20,7 +20,7 @@ static bool isRepeatable(Operation *op) {
               TransposeOp>(op));
 }
 
-/// What a recipe has kept for the backward, before it was rounded for that.
+/// Looks through a cast by which a recipe saved a value for the backward.
 static Value skipKept(Value value) {
   auto wide = value.getDefiningOp<DequantizeOp>();
   auto kept =
@@ -29,7 +29,7 @@ static Value skipKept(Value value) {
 }
 
 namespace {
-/// Compares two trees of ops; what was found equal is not walked again.
+/// Compares two trees of ops; memoises pairs that are equal.
 class Comparison {
 public:
   bool areEqual(Value a, Value b) {

@@ -1,4 +1,4 @@
-//===- RepeatedOps.h - Ops that compute what another has --------*- C++ -*-===//
+//===- RepeatedOps.h - Ops that repeat another one --------------*- C++ -*-===//
 
 #ifndef SCALIFY_LIB_FUSION_REPEATEDOPS_H
 #define SCALIFY_LIB_FUSION_REPEATEDOPS_H
@@ -12,17 +12,16 @@
 
 namespace scalify {
 
-/// Lets what reads a value that is computed again read the first one, for as
-/// long as a pattern is looked for. The backward repeats ops to hold less in
-/// memory, also on operands that were rounded to be kept: an attention of a
-/// library does neither.
+/// Redirects uses of repeated ops to the first one while a pattern is matched.
+/// The backward repeats ops to save memory, also on operands that were rounded
+/// to be saved; a library attention needs neither.
 class RepeatedOps {
 public:
   explicit RepeatedOps(mlir::Block &block) : block(block) {}
 
-  /// What reads a repetition of `value` in the block reads `value`.
+  /// Makes the users of repetitions of `value` in the block read `value`.
   void merge(mlir::Value value);
-  /// What read a repetition reads it again.
+  /// Restores the original operands.
   void undo();
   bool empty() const { return moved.empty(); }
 

@@ -20,7 +20,8 @@ int64_t scalify::findScalesArgument(func::FuncOp function) {
   return -1;
 }
 
-/// The entry that a rank-0 scale is: an element sliced from the argument.
+/// Returns the entry that a rank-0 scale reads, if it is an element sliced from
+/// the argument of scales.
 static std::optional<int64_t> getEntry(Value scale, Value scales) {
   auto reshape = scale.getDefiningOp<stablehlo::ReshapeOp>();
   if (!reshape || !scales)
@@ -66,7 +67,7 @@ void scalify::shareScales(func::FuncOp function) {
       scale = stablehlo::ConstantOp::create(builder, function.getLoc(), value);
     op.setOperand(1, scale);
   }
-  // What the scales were read from must not count in any distance.
+  // Dead ops must not count in distances between ops.
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
     if (isa<stablehlo::ConstantOp, stablehlo::SliceOp, stablehlo::ReshapeOp>(
             op) &&

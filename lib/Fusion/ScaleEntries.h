@@ -7,18 +7,18 @@
 
 namespace scalify {
 
-/// On a cast or its inverse: which entry of the scales its scale is, an i64.
+/// On a cast or its inverse: the index of its scale among the scales, an i64.
 inline constexpr llvm::StringLiteral kScaleEntryAttr = "plan.scale_entry";
 /// On the multiply of a dot's result by the scale of an operand.
 inline constexpr llvm::StringLiteral kOperandScaleAttr = "plan.operand_scale";
 
-/// Gives the casts that read an entry of the scales the constant that it
-/// starts from, marked with the entry, and makes equal constant scales one. So
-/// a step is planned alike whether its scales are constants or an argument,
-/// and computes the same bits.
+/// Replaces scales that are entries of the argument of scales by their initial
+/// values as constants, marks the casts with the entries, and merges equal
+/// constant scales. So a step has the same plan, and computes the same bits,
+/// whether its scales are constants or an argument.
 void shareScales(mlir::func::FuncOp function);
 
-/// The index of the argument that holds the scales of casts, or -1.
+/// Returns the index of the argument that holds the scales of casts, or -1.
 int64_t findScalesArgument(mlir::func::FuncOp function);
 
 } // namespace scalify

@@ -1,9 +1,9 @@
 //===- ScaleGrids.cpp - Operands of dots with many scales -----------------===//
 //
-// cuBLASLt on Hopper takes one scale a row, one for each 128 elements along
-// the sum, or one for each 128 x 128, in orders of its own. What a recipe's
-// blocks are of the matrix that a GEMM sees, which of these they can be, and
-// the copies that bring them into order.
+// cuBLASLt on Hopper takes one scale per row, per 128 elements along the
+// contracting dimension, or per 128 x 128 block, in its own layouts. This file
+// maps a recipe's blocks to the matrix of a GEMM, chooses one of these
+// granularities, and copies scales to its layout.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,12 +24,13 @@ using plan::Scaling;
 // From blocks to grids
 //===----------------------------------------------------------------------===//
 
-/// Elements of the dimensions, seen as one, that share a scale.
+/// Returns the number of elements that share a scale along `dims`, collapsed
+/// into one dimension; none if blocks are not contiguous there.
 static std::optional<int64_t> getGrain(ArrayRef<int64_t> shape,
                                        ArrayRef<int64_t> block,
                                        ArrayRef<int64_t> dims) {
   int64_t grain = 1;
-  bool isCut = false; // by a dimension further in
+  bool isCut = false; // by an inner dimension
   for (size_t i = dims.size(); i-- > 0;) {
     int64_t extent = shape[dims[i]], size = block[dims[i]];
     if (extent == 1)
@@ -38,7 +39,7 @@ static std::optional<int64_t> getGrain(ArrayRef<int64_t> shape,
       size = extent;
     if (isCut && size != 1)
       return std::nullopt;
-    // A last block that is a part would have the next row's first beside it.
+    // A partial last block would be followed by the next row's first one.
     bool isOutermost = llvm::all_of(dims.take_front(i),
                                     [&](int64_t d) { return shape[d] == 1; });
     if (extent % size && !isOutermost)
@@ -95,7 +96,8 @@ SmallVector<int64_t> scalify::getBlock(Scaling scaling) {
   llvm_unreachable("unknown scaling");
 }
 
-/// Blocks along one side; 0 where scales would be for more than theirs.
+/// Returns the number of blocks of `size` along one side; 0 if a block would
+/// span several scales.
 static int64_t countBlocks(int64_t extent, int64_t grain, int64_t size) {
   if (size == 0)
     size = extent;
@@ -103,10 +105,11 @@ static int64_t countBlocks(int64_t extent, int64_t grain, int64_t size) {
   return isWhole || grain % size == 0 ? llvm::divideCeil(extent, size) : 0;
 }
 
-/// Rows of an operand that is scaled by blocks are a multiple of this.
+/// The alignment of the number of rows of an operand scaled by blocks.
 static constexpr int64_t kRowMultiple = 4;
 
-/// How many scales the operand is given; 0 where this scaling cannot be its.
+/// Returns the number of scales of the operand under `scaling`; 0 if it does
+/// not fit.
 static int64_t countScales(const ScaleGrid &grid, Scaling scaling) {
   SmallVector<int64_t> block = getBlock(scaling);
   bool isByBlocks = scaling == Scaling::Vectors || scaling == Scaling::Blocks;
@@ -118,7 +121,7 @@ static int64_t countScales(const ScaleGrid &grid, Scaling scaling) {
 
 std::optional<std::pair<Scaling, Scaling>>
 scalify::chooseScalings(const ScaleGrid &a, const ScaleGrid &b) {
-  // Scales of rows are multiplied into the sums once they are there.
+  // Scales by rows multiply the finished sums.
   if (countScales(a, Scaling::Rows) && countScales(b, Scaling::Rows))
     return std::pair(Scaling::Rows, Scaling::Rows);
   static constexpr std::pair<Scaling, Scaling> kPairs[] = {
@@ -160,8 +163,8 @@ static Value transpose(OpBuilder &b, Value value, ArrayRef<int64_t> order) {
       b, value.getLoc(), typeOf(value).clone(shape), value, order);
 }
 
-/// Of the matrix, one for each of these blocks: a scale of more is written
-/// several times.
+/// Returns the scales as a matrix with one for each block; repeats a scale that
+/// covers several blocks.
 static Value spread(const ScaleGrid &grid, ArrayRef<int64_t> block,
                     OpBuilder &b) {
   int64_t extents[] = {grid.rows, grid.columns};
@@ -180,7 +183,7 @@ static Value spread(const ScaleGrid &grid, ArrayRef<int64_t> block,
                       : spreadBlockScales(b, scale.getLoc(), scale, want, each);
 }
 
-/// Whether memory holds [rows, columns] with these strides, and nothing else.
+/// True if memory holds exactly [rows, columns] with these strides.
 static bool liesAs(const StridedView &view, int64_t rowStride,
                    int64_t columnStride, int64_t count) {
   auto isStride = [](Dim dim, int64_t stride) {
@@ -197,8 +200,8 @@ Value scalify::layOut(const ScaleGrid &grid, Scaling scaling, OpBuilder &b) {
   int64_t columns = typeOf(scales).getDimSize(1);
   int64_t count = plan::countScales(scaling, grid.rows, grid.columns);
   bool isTurned = scaling == Scaling::Vectors;
-  int64_t width = count / rows; // of a row in memory, with what fills it
-  // A broadcast is no memory.
+  int64_t width = count / rows; // of a row in memory, padding included
+  // A broadcast has no memory of its own.
   bool isSpread = isa_and_nonnull<stablehlo::BroadcastInDimOp>(
       StridedView::of(scales).base.getDefiningOp());
   if (!isSpread && liesAs(StridedView::of(scales), isTurned ? 1 : width,

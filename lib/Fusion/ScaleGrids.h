@@ -11,40 +11,39 @@
 
 namespace scalify {
 
-/// On a `scalify.dequantize` whose scales a GEMM reads: how they lie.
+/// On a `scalify.dequantize` whose scales a GEMM reads: their layout.
 inline constexpr llvm::StringLiteral kScalingAttr = "plan.scaling";
 
-/// The scales of a dot's operand over its matrix: rows are its free
-/// dimensions, in order, columns those of the sum.
+/// The scales of a dot's operand over its matrix: rows are its free dimensions,
+/// in order, columns its contracting dimensions.
 struct ScaleGrid {
   mlir::Value scale; // rank 0, or as many dimensions as the operand
-  llvm::SmallVector<int64_t> order; // of them: free, then the sum's
+  llvm::SmallVector<int64_t> order; // of these: free, then contracting
   int64_t rows = 1, columns = 1;
-  /// How many elements share a scale, either way.
+  /// How many elements share a scale along rows and along columns.
   int64_t rowGrain = 1, columnGrain = 1;
 };
 
-/// The grid of an operand with blocks of these sizes, 0 for a whole dimension.
-/// None where they are no blocks of the matrix: of several dimensions that are
-/// one of its sides, the last may be cut only where it holds whole blocks.
+/// Returns the grid of an operand with blocks of these sizes, 0 for a whole
+/// dimension. None if they are no blocks of the matrix: if several dimensions
+/// form one of its sides, the last may be split only into whole blocks.
 std::optional<ScaleGrid> getScaleGrid(mlir::Value scale,
                                       llvm::ArrayRef<int64_t> shape,
                                       llvm::ArrayRef<int64_t> block,
                                       llvm::ArrayRef<int64_t> free,
                                       llvm::ArrayRef<int64_t> sum);
 
-/// How a GEMM is given the scales of both operands: as they are, or each
-/// written for all the parts that it is of. None where the library has no such
-/// product.
+/// Chooses the granularity of both operands' scales in a GEMM, for which scales
+/// may be repeated. None if the library has no such product.
 std::optional<std::pair<plan::Scaling, plan::Scaling>>
 chooseScalings(const ScaleGrid &a, const ScaleGrid &b);
 
-/// The blocks of a matrix that have a scale of their own, as sizes of
-/// `scalify.dequantize`.
+/// Returns the sizes of the blocks with a scale each, as `scalify.dequantize`
+/// has them.
 llvm::SmallVector<int64_t> getBlock(plan::Scaling scaling);
 
-/// The grid as that of a `scalify.dequantize` on the matrix, and in memory as
-/// a GEMM reads it: there is a copy beneath where it does not lie so.
+/// Returns the scales for a `scalify.dequantize` on the matrix, in the memory
+/// layout that a GEMM reads; copies them if they have another layout.
 mlir::Value layOut(const ScaleGrid &grid, plan::Scaling scaling,
                    mlir::OpBuilder &b);
 

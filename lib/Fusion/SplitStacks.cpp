@@ -1,8 +1,9 @@
-//===- SplitStacks.cpp - What collectives need of stacks, early -----------===//
+//===- SplitStacks.cpp - Ops on stacks, split by slices -------------------===//
 //
-// Once loops are unrolled, a collective of one layer needs one slice of a
-// stack. What is computed between the two is computed of that slice alone, and
-// both stand where the slice is there: not behind the last layer's.
+// Once loops are unrolled, the collective of one layer needs one slice of a
+// stack. The ops between the stack and the collective are computed on that
+// slice alone, and both are hoisted to the producer of the slice, instead of
+// following that of the last layer.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,7 +31,7 @@ static RankedTensorType typeOf(Value value) {
   return cast<RankedTensorType>(value.getType());
 }
 
-/// The slice along the first dimension that an op reads, if it is one.
+/// If `user` slices one element of the first dimension, returns its index.
 static std::optional<int64_t> getSlice(Operation *user) {
   auto op = dyn_cast<SliceOp>(user);
   if (!op)
@@ -42,8 +43,8 @@ static std::optional<int64_t> getSlice(Operation *user) {
   return op.getStartIndices().front();
 }
 
-/// Whether a reduction over the slices of a stack joins, with the same bits,
-/// what it makes of each.
+/// True if a reduction of a stack equals, bit for bit, the combination of the
+/// reductions of its slices.
 static bool joinsSlices(ReduceOp reduce) {
   return isOrderFree(reduce) && isSliced(reduce->getOperand(0)) &&
          llvm::is_contained(reduce.getDimensions(), 0);
@@ -70,8 +71,8 @@ private:
   Block &block;
   IndexFolder folder;
   llvm::DenseSet<Value> stacks;
-  SmallVector<Operation *> ops; // that compute stacks of stacks, in order
-  SmallVector<Operation *> reductions; // of a slice each, since they were split
+  SmallVector<Operation *> ops; // that compute stacks from stacks, in order
+  SmallVector<Operation *> reductions; // of single slices, from split ones
 };
 } // namespace
 
@@ -79,7 +80,7 @@ private:
 // Slices
 //===----------------------------------------------------------------------===//
 
-/// What an op makes of one slice of its operands.
+/// Builds the op on one slice of its operands.
 Value StackSplitter::compute(Operation *op, int64_t slice) {
   OpBuilder builder(op);
   IRMapping map;
@@ -158,10 +159,10 @@ void StackSplitter::split(ReduceOp reduce) {
   reduce.erase();
 }
 
-/// A reduction of a stack of which something else reads slices, as a
-/// collective does, would keep it whole.
+/// Splits reductions of stacks of which other ops, such as collectives, read
+/// slices: such a reduction would keep the stack whole.
 unsigned StackSplitter::splitReductions() {
-  // Stacks of which slices are read, by themselves or by what is computed.
+  // Stacks of which slices are read, directly or through other stacks.
   llvm::DenseSet<Value> sliced;
   for (Value stack : stacks)
     if (llvm::any_of(stack.getUsers(), getSlice))
@@ -171,7 +172,7 @@ unsigned StackSplitter::splitReductions() {
       for (Value operand : op->getOperands())
         if (stacks.contains(operand))
           sliced.insert(operand);
-  // And what is computed of such stacks.
+  // And stacks computed from these.
   for (Operation *op : ops)
     if (llvm::any_of(op->getOperands(),
                      [&](Value operand) { return sliced.contains(operand); }))
@@ -188,7 +189,7 @@ unsigned StackSplitter::splitReductions() {
 unsigned StackSplitter::split() {
   findStacks();
   unsigned count = splitReductions();
-  // Readers first: what only they read is read by slices then.
+  // Users first: afterwards, their operands are read by slices, too.
   for (Operation *op : llvm::reverse(ops)) {
     if (op->use_empty() || !llvm::all_of(op->getUsers(), getSlice))
       continue;
@@ -202,16 +203,16 @@ unsigned StackSplitter::split() {
 // Places
 //===----------------------------------------------------------------------===//
 
-/// What is done to what a collective sends.
+/// True for ops that cast, move or pack the source of a collective.
 static bool isPacking(Operation *op) {
   return isa<SliceOp, ConcatenateOp, ReshapeOp, TransposeOp, PadOp,
              BroadcastInDimOp, ConstantOp>(op) ||
          keepsSlices(op);
 }
 
-/// The last op of those that a collective needs and that are computed where
-/// they are; null where it needs what another collective brings, or nothing.
-/// The others are moved behind it, in order.
+/// Returns the last op that a collective depends on and that is not packing;
+/// null if there is none, or if it depends on another collective. Sets `moved`
+/// to the packing ops after it, in order, which move with the collective.
 Operation *StackSplitter::findAnchor(Operation *op,
                                      SmallVectorImpl<Operation *> &moved) {
   Operation *anchor = nullptr;
@@ -255,7 +256,8 @@ void StackSplitter::hoist(Operation *op, unsigned &count) {
 
 unsigned StackSplitter::hoist() {
   unsigned count = 0, numReductions = 0;
-  // One kernel may cast a slice and reduce it, and would stand behind both.
+  // Also hoist reductions: a kernel that casts a slice and reduces it comes
+  // after both ops, and would delay the cast that the collective reads.
   for (Operation *op : reductions)
     hoist(op, numReductions);
   for (auto op :

@@ -1,11 +1,12 @@
 //===- SplitStages.cpp - The program of each stage of a pipeline ----------===//
 //
-// All stages' programs are cut from one plan, so that their kernels and
-// products are those of one process. A stage has the commands of its tasks, in
-// the order of the schedule, and a copy of what belongs to no task, where it
-// first wants it. Messages are in one order, by the time at which what they
-// bring is made: each stage sends and gets its own in that order, between
-// commands that are in it too, so that no two stages can wait for each other.
+// All stages' programs are cut from one plan, so their kernels and GEMMs are
+// those of one process. A stage has the commands of its tasks, in the order of
+// the schedule, and clones of the commands without a task, before their first
+// use. All messages have one order, by the time at which their values are
+// computed. Each stage sends and receives its own in that order, between
+// commands that follow the same order, so no two stages can wait for each
+// other.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,7 +28,8 @@ using namespace mlir;
 using namespace scalify;
 
 namespace {
-/// A buffer as a command left it, or as the caller gave it (no command).
+/// The contents of a buffer after a command, or (no command) as the caller
+/// passed it.
 struct Version {
   Value first;
   std::optional<size_t> second;
@@ -43,10 +45,10 @@ struct Message {
   int64_t from = 0, to = 0;
   Moment moment;
   std::string name;
-  size_t number = 0; // among those found
+  size_t number = 0; // in the order of discovery
 };
 
-/// What is alike for all stages.
+/// The state shared by all stages.
 class StageSplit {
 public:
   StageSplit(plan::ProgramOp program, const PipelineShape &shape)
@@ -78,11 +80,11 @@ public:
   std::vector<Message> messages;
   SmallVector<int64_t> resultOwners;
   llvm::DenseMap<Value, SmallVector<size_t>> writers; // of a buffer, in order
-  /// What a command reads that another stage made, by operand.
+  /// Values of other stages that commands read, by command and operand.
   std::map<std::pair<size_t, unsigned>, Version> received;
 
 private:
-  std::set<std::pair<Version, int64_t>> sent; // and to whom
+  std::set<std::pair<Version, int64_t>> sent; // with the receiving stage
   FailureOr<std::optional<size_t>> findWriter(size_t reader,
                                               OpOperand &operand);
   LogicalResult findMessages();
@@ -96,7 +98,8 @@ private:
 // Messages
 //===----------------------------------------------------------------------===//
 
-/// The command that made what an operand reads; none where the caller did.
+/// Returns the command that wrote the memory that an operand reads; none if it
+/// is as the caller passed it.
 FailureOr<std::optional<size_t>> StageSplit::findWriter(size_t reader,
                                                         OpOperand &operand) {
   plan::Access read = *plan::accessOf(operand);
@@ -115,7 +118,7 @@ FailureOr<std::optional<size_t>> StageSplit::findWriter(size_t reader,
         commands[need].stage != commands[*writer].stage)
       return commands[reader].op->emitOpError("reads memory that stages ")
              << commands[need].stage << " and " << commands[*writer].stage
-             << " have made together, which a pipeline cannot send";
+             << " have both written, which a pipeline cannot send";
     if (!writer)
       writer = need;
     if (covers)
@@ -151,11 +154,11 @@ LogicalResult StageSplit::send(Version what, int64_t from, int64_t to,
     message.name = "argument " + std::to_string(argument.getIndex());
   }
   if (message.moment > until)
-    return reader->emitOpError("is done by stage ")
-           << to << " before stage " << from << " has made what it reads ('"
+    return reader->emitOpError("runs on stage ")
+           << to << " before stage " << from << " has computed its operand ('"
            << message.name
-           << "'): mark a border behind which a gradient comes back the way "
-              "that its value went";
+           << "'): place borders so that gradients return over the borders "
+              "that their values crossed";
   message.number = messages.size();
   messages.push_back(std::move(message));
   return success();
@@ -188,8 +191,9 @@ LogicalResult StageSplit::findMessages() {
   return success();
 }
 
-/// A result stays where it is made; a number, as the loss, goes to all, and so
-/// does what takes the place of an argument that all have.
+/// Assigns results to stages: a result stays on the stage that computes it; a
+/// result of one element, such as the loss, goes to all, and so does one that
+/// replaces an argument that all have.
 LogicalResult StageSplit::findResults() {
   for (auto result : program.getBody().getOps<plan::ResultOp>()) {
     std::optional<size_t> writer;
@@ -199,10 +203,10 @@ LogicalResult StageSplit::findResults() {
     int64_t owner = kEveryone;
     if (writer)
       owner = commands[*writer].stage;
-    else if (argument) // state that the step leaves as it is
+    else if (argument) // state that the step does not change
       owner = ownerOf(*argument);
     auto type = cast<MemRefType>(result.getMemory().getType());
-    // State of one element, as a gate, is a stage's like any other.
+    // State of one element, such as a gate, has one owner like other state.
     bool isForAll =
         argument ? ownerOf(*argument) == kEveryone : type.getNumElements() == 1;
     if (owner != kEveryone && isForAll) {
@@ -214,9 +218,9 @@ LogicalResult StageSplit::findResults() {
       owner = kEveryone;
     }
     if (argument && ownerOf(*argument) != owner)
-      return result.emitOpError("is made by stage ")
-             << owner << ", and the argument whose memory it takes is stage "
-             << ownerOf(*argument) << "'s";
+      return result.emitOpError("is computed by stage ")
+             << owner << ", but takes the memory of an argument that stage "
+             << ownerOf(*argument) << " owns";
     resultOwners.push_back(owner);
   }
   return success();
@@ -267,8 +271,8 @@ private:
 };
 } // namespace
 
-/// Those of this stage's own, and those of everyone's that it reads or, in the
-/// memory of a result, writes.
+/// Selects the arguments that this stage owns, and of those that all stages
+/// have the ones that it reads or, as the memory of a result, writes.
 void StageWriter::chooseArguments() {
   size_t count = split.commands.size();
   isWanted.assign(count, false);
@@ -313,7 +317,8 @@ void StageWriter::chooseArguments() {
   }
 }
 
-/// What the program says of its arguments and results, in their new numbers.
+/// Writes the attributes of the program's arguments and results, with their new
+/// numbers.
 void StageWriter::writeInterface() {
   for (auto [to, from] : llvm::enumerate(arguments))
     argumentOf[from] = to;
@@ -380,8 +385,9 @@ Value StageWriter::bufferOf(Value buffer) {
   return buffers[buffer] = copy->getResult(0);
 }
 
-/// Memory for what another stage sends. That of a result that takes the place
-/// of an argument may be read until the step ends.
+/// Returns the buffer for a value that another stage sends. A result that
+/// aliases an argument is received in a temporary, since the argument may be
+/// read until the step ends.
 Value StageWriter::versionOf(const Version &version) {
   auto result = version.first.getDefiningOp<plan::ResultOp>();
   if (result && resultOf.contains(result.getIndex()) && !result.getAliasArg())
@@ -406,9 +412,9 @@ LogicalResult StageWriter::emit(size_t number) {
     if (before.stage == kEveryone && isWanted[need] && failed(emit(need)))
       return failure();
     if (before.stage == stage && !isEmitted[need])
-      return command.op->emitOpError("is done by stage ")
+      return command.op->emitOpError("runs on stage ")
              << stage << " in task " << command.task->toString()
-             << " before it has made what that needs, in task "
+             << " before its operand is computed in task "
              << before.task->toString();
   }
   for (OpOperand &operand : command.op->getOpOperands()) {
@@ -416,7 +422,7 @@ LogicalResult StageWriter::emit(size_t number) {
     if (came == split.received.end())
       continue;
     Value copy = versionOf(came->second);
-    // What is written in place is the copy from now on.
+    // If the command updates the buffer in place, later commands use the copy.
     for (OpOperand &other : command.op->getOpOperands())
       if (std::optional<plan::Access> access = plan::accessOf(other);
           access && access->isWrite && other.get() == operand.get())
@@ -433,8 +439,8 @@ LogicalResult StageWriter::emit(size_t number) {
   return success();
 }
 
-/// What is sent must not be overwritten by then, as in place by what comes
-/// later in the plan.
+/// Checks that no command emitted so far has overwritten the value to send,
+/// such as in place, though it comes later in the plan.
 LogicalResult StageWriter::checkIsSent(const Message &message) {
   const Version &what = message.what;
   for (size_t number : split.writers[what.first])
@@ -460,7 +466,7 @@ LogicalResult StageWriter::emit(const Message &message) {
   return success();
 }
 
-/// What came in the place of an argument is put there.
+/// Copies a received value that replaces an argument to the argument's memory.
 void StageWriter::replaceArgument(const Message &message) {
   auto result = message.what.first.getDefiningOp<plan::ResultOp>();
   if (message.to != stage || !result || !result.getAliasArg() ||
@@ -518,8 +524,7 @@ FailureOr<plan::ProgramOp> StageWriter::write() {
   buffersEnd.setInsertionPoint(mark);
   chooseArguments();
   writeInterface();
-  // All results have memory, also those of arguments that come back as they
-  // were.
+  // All results have buffers, including arguments returned unchanged.
   for (auto result : split.program.getBody().getOps<plan::ResultOp>())
     if (resultOf.contains(result.getIndex()))
       bufferOf(result.getMemory());

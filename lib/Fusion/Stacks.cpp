@@ -1,4 +1,4 @@
-//===- Stacks.cpp - How pieces of a stack lie in memory -------------------===//
+//===- Stacks.cpp - Memory layout of stacks -------------------------------===//
 
 #include "Stacks.h"
 
@@ -7,10 +7,10 @@
 using namespace mlir;
 using namespace scalify;
 
-/// Every buffer of the runtime starts at a multiple of it, pieces too.
+/// The alignment of the runtime's buffers, in bytes; pieces need it too.
 static constexpr int64_t kAlignment = 64;
-/// Pieces that cannot be written in place are joined by so many: a kernel reads
-/// each of them for every element.
+/// The number of pieces that one kernel concatenates if they cannot be written
+/// in place: it reads each of them for every element.
 static constexpr size_t kJoined = 8;
 
 static bool liesInOrder(RankedTensorType whole, ArrayRef<Value> pieces,

@@ -1,4 +1,4 @@
-//===- Stacks.h - How pieces of a stack lie in memory -----------*- C++ -*-===//
+//===- Stacks.h - Memory layout of stacks -----------------------*- C++ -*-===//
 
 #ifndef SCALIFY_LIB_FUSION_STACKS_H
 #define SCALIFY_LIB_FUSION_STACKS_H
@@ -9,12 +9,12 @@
 
 namespace scalify {
 
-/// On a concatenation: its pieces lie one behind the other in memory, and what
-/// computes a piece writes it there.
+/// On a concatenation: its pieces are contiguous in memory, and their producers
+/// write them there.
 inline constexpr llvm::StringLiteral kStackAttr = "plan.stack";
 
-/// Concatenates pieces as memory wants it: marked, where they can be computed
-/// in place, and else a few at a time.
+/// Concatenates pieces: in one op, marked, if they can be computed in place;
+/// else a few at a time.
 mlir::Value stackPieces(mlir::OpBuilder &b, mlir::Location loc,
                         mlir::RankedTensorType whole,
                         mlir::ArrayRef<mlir::Value> pieces, int64_t dim);

@@ -5,7 +5,7 @@
 using namespace mlir;
 using namespace scalify;
 
-/// Whether a command reads what an earlier one wrote.
+/// True if a command reads memory that an earlier one wrote.
 static bool reads(Operation *command, Operation *earlier) {
   return llvm::any_of(
       plan::accessesOf(command), [&](const plan::Access &access) {
@@ -17,8 +17,8 @@ static bool reads(Operation *command, Operation *earlier) {
       });
 }
 
-/// The stage of a command that no task has, as a copy to a result: that whose
-/// work it reads.
+/// Returns the stage of a command without a task, such as a copy to a result:
+/// the stage that computes its operands.
 static int64_t findStage(const StreamCommand &command,
                          ArrayRef<StagedCommand> earlier,
                          llvm::function_ref<int64_t(int64_t)> ownerOf) {
@@ -32,8 +32,8 @@ static int64_t findStage(const StreamCommand &command,
   return stage;
 }
 
-/// Which commands something waits for before the update: another task, another
-/// stage, or what of their own task such a one reads.
+/// Marks the commands that another task, other than the same stage's update, or
+/// another stage waits for, directly or through commands of their own task.
 static std::vector<bool> findUrgent(ArrayRef<StagedCommand> commands) {
   std::vector<bool> isUrgent(commands.size(), false);
   for (size_t number = commands.size(); number-- > 0;) {
@@ -49,10 +49,10 @@ static std::vector<bool> findUrgent(ArrayRef<StagedCommand> commands) {
   return isUrgent;
 }
 
-/// Sums of gradients that only the update reads go behind what their task
-/// sends: the stage before waits for its gradient, and need not for these. A
-/// backward that sends nothing, the first chunk's, sums beside what it
-/// computes.
+/// Defers sums of gradients that only the update reads until their task has
+/// sent its messages, so that the previous stage, which waits for its gradient,
+/// does not wait for these sums. The first chunk's backward sends nothing, and
+/// its sums overlap its compute.
 static void deferSums(MutableArrayRef<StagedCommand> commands,
                       const StageSchedule &schedule) {
   std::vector<bool> isUrgent = findUrgent(commands);

@@ -8,11 +8,12 @@
 
 namespace scalify {
 
-/// What everyone has: a constant, a batch, what is computed from these.
+/// The stage of values that all stages have: constants, the batch, and values
+/// computed from these.
 inline constexpr int64_t kEveryone = -1;
 
 /// A place in the order of all stages: a time, then the command's number in the
-/// plan; what a task made goes before what starts when it ends.
+/// plan. The results of a task go before tasks that start when it ends.
 using Moment = std::pair<double, double>;
 
 struct StagedCommand {
@@ -21,11 +22,11 @@ struct StagedCommand {
   std::optional<StageTask> task;
   int64_t stage = kEveryone;
   Moment moment;
-  bool isLate = false; // at the end of its task, behind what that sends
+  bool isLate = false; // at the end of its task, after its messages
 };
 
-/// Who does each of `commands`, which must outlive what is returned, and when.
-/// `ownerOf` says which stage has an argument.
+/// Assigns each of `commands`, which must outlive the result, a stage and a
+/// moment. `ownerOf` returns the stage that owns an argument.
 llvm::SmallVector<StagedCommand>
 readStagedCommands(llvm::ArrayRef<StreamCommand> commands,
                    const StageSchedule &schedule,

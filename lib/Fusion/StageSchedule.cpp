@@ -1,4 +1,4 @@
-//===- StageSchedule.cpp - What each stage of a pipeline does when --------===//
+//===- StageSchedule.cpp - Schedule of a pipeline's stages ----------------===//
 
 #include "StageSchedule.h"
 
@@ -64,7 +64,7 @@ StageSchedule::StageSchedule(PipelineShape shape) : shape(shape) {
 void StageSchedule::listTasks(int64_t stage) {
   int64_t p = shape.stages, v = shape.virtualChunks;
   int64_t all = shape.microbatches * v;
-  // The n-th forward, or backward, that the stage does.
+  // The n-th forward, or backward, of the stage.
   auto taskAt = [&](StageTask::Kind kind, int64_t n) {
     if (v == 1)
       return StageTask{kind, stage, n};
@@ -88,7 +88,8 @@ void StageSchedule::listTasks(int64_t stage) {
 // Times
 //===----------------------------------------------------------------------===//
 
-/// When what a task reads is there; nothing while that is not known.
+/// Returns the time at which a task's inputs are ready; none while that is not
+/// known.
 std::optional<double> StageSchedule::readyAt(const StageTask &task) const {
   StageTask need = task;
   bool isLast = task.place == shape.chunks() - 1;

@@ -1,4 +1,4 @@
-//===- StageSchedule.h - What each stage of a pipeline does when *- C++ -*-===//
+//===- StageSchedule.h - Schedule of a pipeline's stages --------*- C++ -*-===//
 
 #ifndef SCALIFY_LIB_FUSION_STAGESCHEDULE_H
 #define SCALIFY_LIB_FUSION_STAGESCHEDULE_H
@@ -15,7 +15,7 @@
 namespace scalify {
 
 /// The forward or the backward of one chunk of the model for one micro-batch,
-/// or what a stage does behind all of them, as its share of the optimizer.
+/// or the work of a stage after all of them, such as its part of the optimizer.
 struct StageTask {
   enum Kind : uint8_t { Forward, Backward, Update };
   Kind kind = Update;
@@ -45,17 +45,17 @@ struct PipelineShape {
   }
 };
 
-/// One forward, one backward (1F1B): a stage does so many forwards ahead as
-/// there are stages behind it, then a forward and a backward by turns, and the
-/// backwards that are left. With more than one chunk a stage (interleaved) they
-/// go through the chunks in groups of as many micro-batches as there are
-/// stages. Times are those of a machine on which a forward of a chunk takes 1,
-/// a backward 2, and messages nothing.
+/// One forward, one backward (1F1B): a stage runs as many forwards ahead as
+/// there are stages after it, then alternates forwards and backwards, and then
+/// runs the remaining backwards. With more than one chunk per stage
+/// (interleaved), it goes through the chunks in groups of as many micro-batches
+/// as there are stages. In the time model a forward of a chunk takes 1, a
+/// backward 2, and a message 0.
 class StageSchedule {
 public:
   explicit StageSchedule(PipelineShape shape);
 
-  /// Why there is no such schedule; empty where there is one.
+  /// Returns why there is no such schedule, or "".
   static std::string getReasonAgainst(PipelineShape shape);
 
   const PipelineShape &getShape() const { return shape; }

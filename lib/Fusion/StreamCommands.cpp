@@ -1,7 +1,7 @@
-//===- StreamCommands.cpp - Commands that streams and events order --------===//
+//===- StreamCommands.cpp - Commands on streams, ordered by events --------===//
 //
-// What passes that put commands on streams have alike: which command needs
-// which, and the fewest events that say so.
+// The shared part of passes that put commands on streams: the dependences
+// between commands, and the fewest events that enforce them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -42,7 +42,7 @@ SmallVector<StreamCommand> scalify::readCommands(plan::ProgramOp program) {
 void scalify::takeEvents(plan::ProgramOp program,
                          MutableArrayRef<StreamCommand> commands) {
   llvm::DenseMap<int64_t, SmallVector<size_t>> before; // an event
-  // Of each stream: its last command, and what its next one waits for.
+  // By stream: its last command, and the commands that its next one waits for.
   llvm::DenseMap<int64_t, SmallVector<size_t>> last, awaited;
   auto *next = commands.begin();
   for (Operation &op : llvm::make_early_inc_range(program.getBody().front())) {
@@ -69,8 +69,8 @@ size_t scalify::placeEvents(ArrayRef<StreamCommand> commands) {
   int64_t count = 1;
   for (const StreamCommand &command : commands)
     count = std::max(count, command.stream + 1);
-  // How many commands each stream knows to be done of each other one, now and
-  // when a command was done.
+  // Vector clocks: how many commands of each other stream are known to be done,
+  // now on each stream, and after each command.
   SmallVector<SmallVector<size_t>> now(count, SmallVector<size_t>(count, 0));
   SmallVector<SmallVector<size_t>> done;
   llvm::DenseMap<size_t, int64_t> events; // by command

@@ -1,4 +1,4 @@
-//===- StreamCommands.h - Commands that streams and events order *- C++ -*-===//
+//===- StreamCommands.h - Commands on streams, by events --------*- C++ -*-===//
 
 #ifndef SCALIFY_LIB_FUSION_STREAMCOMMANDS_H
 #define SCALIFY_LIB_FUSION_STREAMCOMMANDS_H
@@ -7,8 +7,8 @@
 
 namespace scalify {
 
-/// A command with its stream, and the earlier ones, by number, that must be
-/// done before it starts; in order, each once.
+/// A command with its stream and the numbers of the earlier commands that must
+/// be done before it starts, sorted and unique.
 struct StreamCommand {
   mlir::Operation *op = nullptr;
   int64_t stream = 0;
@@ -21,17 +21,19 @@ struct StreamCommand {
   }
 };
 
-/// The commands of a program whose temporaries have no offsets yet, in order.
-/// They need what touches the same bytes, if one of the two writes.
+/// Returns the commands, in order, of a program whose temporaries have no
+/// offsets yet. A command needs each earlier one that accesses the same bytes
+/// if one of the two writes them.
 llvm::SmallVector<StreamCommand> readCommands(plan::ProgramOp program);
 
-/// Erases events, and lets `commands` need what they ordered.
+/// Erases events, and adds the order that they enforced to the needs of
+/// `commands`.
 void takeEvents(plan::ProgramOp program,
                 llvm::MutableArrayRef<StreamCommand> commands);
 
-/// Writes the streams of commands that stand in this order, with a wait before
-/// each that needs one of another stream which is not known to be done. Returns
-/// the number of events.
+/// Sets the streams of commands, which are in this order in the program, and
+/// inserts a wait before each command that needs one of another stream which is
+/// not known to be done. Returns the number of events.
 size_t placeEvents(llvm::ArrayRef<StreamCommand> commands);
 
 } // namespace scalify

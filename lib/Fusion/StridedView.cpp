@@ -1,4 +1,4 @@
-//===- StridedView.cpp - Values as strided windows on others --------------===//
+//===- StridedView.cpp - Values as strided views of others ----------------===//
 
 #include "StridedView.h"
 
@@ -84,7 +84,7 @@ std::optional<SmallVector<Dim>> scalify::reshapeDims(ArrayRef<Dim> dims,
 
 StridedView StridedView::of(Value value) {
   Operation *op = value.getDefiningOp();
-  // A copy that was asked for has a layout of its own.
+  // A materialised copy has a layout of its own.
   if (op && op->hasAttr("plan.materialise"))
     return identity(value);
   if (auto transpose = dyn_cast_or_null<stablehlo::TransposeOp>(op)) {

@@ -1,4 +1,4 @@
-//===- StridedView.h - Values as strided windows on others ------*- C++ -*-===//
+//===- StridedView.h - Values as strided views of others --------*- C++ -*-===//
 
 #ifndef SCALIFY_LIB_FUSION_STRIDEDVIEW_H
 #define SCALIFY_LIB_FUSION_STRIDEDVIEW_H
@@ -21,16 +21,17 @@ struct StridedView {
   int64_t offset = 0;
   llvm::SmallVector<Dim> dims;
 
-  /// The value as a window on itself.
+  /// Returns the row-major view of the value itself.
   static StridedView identity(mlir::Value value);
-  /// The value through the transposes, slices and reshapes that make it.
+  /// Returns the view of the source of the transposes, slices and reshapes that
+  /// produce the value.
   static StridedView of(mlir::Value value);
 };
 
-/// The dimensions in order as one, if memory allows.
+/// Collapses the dimensions into one, if one stride can describe it.
 std::optional<Dim> collapse(llvm::ArrayRef<Dim> dims);
 
-/// The same elements in another shape, if strides can say it.
+/// Reshapes the dimensions, if strides can describe the result.
 std::optional<llvm::SmallVector<Dim>>
 reshapeDims(llvm::ArrayRef<Dim> dims, llvm::ArrayRef<int64_t> shape);
 

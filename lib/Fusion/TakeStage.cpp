@@ -1,8 +1,7 @@
 //===- TakeStage.cpp - The program of one stage, proved to fit the others -===//
 //
-// Stages run different programs, so that what ranks do in the same order is
-// not the same by construction. Here all programs are at hand, and walked
-// through.
+// Stages run different programs, so the order of their exchanges does not match
+// by construction. This pass has all programs and simulates them.
 //
 //===----------------------------------------------------------------------===//
 

@@ -1,4 +1,4 @@
-//===- TargetOps.cpp - What the CPU target has no lowering for ------------===//
+//===- TargetOps.cpp - Types and ops that the CPU target supports ---------===//
 
 #include "TargetOps.h"
 

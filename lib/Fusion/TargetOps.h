@@ -1,4 +1,4 @@
-//===- TargetOps.h - What the CPU target has no lowering for ----*- C++ -*-===//
+//===- TargetOps.h - Types and ops that the CPU target supports -*- C++ -*-===//
 
 #ifndef SCALIFY_LIB_FUSION_TARGETOPS_H
 #define SCALIFY_LIB_FUSION_TARGETOPS_H
@@ -7,18 +7,18 @@
 
 namespace scalify {
 
-/// Whether buffers of a plan can have the type: tensors of static shape whose
+/// True if a buffer of a plan can hold the type: a tensor of static shape whose
 /// elements kernels compute.
 bool isInMemory(mlir::Type type);
 
-/// Whether kernels compute with the type, which is no integer.
+/// True if kernels compute with the floating-point type.
 bool isComputed(mlir::Type element);
 
-/// Whether a custom call is one of JAX's callbacks.
+/// True if the op is a custom call of one of JAX's callbacks.
 bool isCallback(mlir::Operation *op);
 
-/// Whether the stages up to the plan have a form for the op, loops and what is
-/// expanded on the way included.
+/// True if the CPU target lowers the op, including loops and ops that are
+/// expanded on the way to the plan.
 bool isInCPUTarget(mlir::Operation *op);
 
 } // namespace scalify

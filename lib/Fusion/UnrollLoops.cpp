@@ -1,10 +1,9 @@
-//===- UnrollLoops.cpp - Loops of a known number of iterations ------------===//
+//===- UnrollLoops.cpp - Unrolling of loops of known trip count -----------===//
 //
 // A plan is a list of commands: it has no loops. Equal iterations cost mostly
-// commands, since equal kernels are compiled once, and each gets what a loop
-// cannot have: GEMMs that read a layer's weights where they lie in the
-// stack, and activations that go from the forward's iteration to the
-// backward's without a stack between them.
+// commands, since equal kernels are compiled once. Unrolling lets GEMMs read a
+// layer's weights in place in the stack, and passes activations from an
+// iteration of the forward to that of the backward without a stack in between.
 //
 //===----------------------------------------------------------------------===//
 

@@ -1,4 +1,4 @@
-//===- Windows.cpp - Windows of tensors, as an index ----------------------===//
+//===- Windows.cpp - Windows of tensors as index maps ---------------------===//
 
 #include "Windows.h"
 

@@ -1,4 +1,4 @@
-//===- Windows.h - Windows of tensors, as an index --------------*- C++ -*-===//
+//===- Windows.h - Windows of tensors as index maps -------------*- C++ -*-===//
 
 #ifndef SCALIFY_LIB_FUSION_WINDOWS_H
 #define SCALIFY_LIB_FUSION_WINDOWS_H
@@ -9,15 +9,15 @@
 
 namespace scalify {
 
-/// `value` with `padding`, of rank 0, as far as the windows reach beyond its
-/// edges and between its elements. One window a dimension.
+/// Pads `value` with `padding`, of rank 0, at its edges as far as the windows
+/// reach and between its elements. There is one window per dimension.
 mlir::Value padForWindows(mlir::ImplicitLocOpBuilder &builder,
                           mlir::Value value, mlir::Value padding,
                           llvm::ArrayRef<stablehlo::WindowDim> windows);
 
-/// The windows of what is padded already: `value` with the places of each
-/// window, and behind them the places inside, of dimensions that have windows
-/// of more than one element or that move by more than one.
+/// Builds the windows of a padded `value`: dimensions of the window positions,
+/// followed by the positions inside a window for each dimension with windows of
+/// more than one element or a stride of more than one.
 mlir::Value windowsOf(mlir::ImplicitLocOpBuilder &builder, mlir::Value value,
                       llvm::ArrayRef<stablehlo::WindowDim> windows);
 

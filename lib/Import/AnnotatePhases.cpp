@@ -1,10 +1,8 @@
-//===- AnnotatePhases.cpp - Marks each op with its phase ------------------===//
+//===- AnnotatePhases.cpp - Annotate each op with its phase ---------------===//
 //
-// A recipe treats gradients and activations apart, and a flat step does not
-// say which operand is which. The phase is found once, here, while locations
-// are at hand; Phases/ has the two ways.
-//
-//===----------------------------------------------------------------------===//
+// Recipes treat gradients and activations differently, but a flat step does not
+// mark which is which. Phases are computed once, here, while locations are
+// available; Phases/ has the two methods.
 
 #include "ArgumentInfo.h"
 #include "Phases/Phases.h"
@@ -48,15 +46,15 @@ private:
     });
   }
 
-  /// A program that updates float state has gradients that were not found; but
-  /// a cache, of which slices are overwritten, is no trained state.
+  /// Warns if the program updates float state: its gradients were not found. A
+  /// cache, of which slices are overwritten, is not trained.
   void warnIfTrained(func::FuncOp main) {
     for (int64_t owner : getAliasedArguments(main))
       if (owner >= 0 &&
           isa<FloatType>(
               getElementTypeOrSelf(main.getArgumentTypes()[owner])) &&
           !isWrittenInSlices(main, owner)) {
-        // Names that tell of no derivative are those of an evaluation.
+        // Names without a derivative belong to an evaluation.
         if (hasNames(main))
           main.emitRemark("no scalar float result that could be the loss, and "
                           "no derivative in JAX's names: every op counts as "

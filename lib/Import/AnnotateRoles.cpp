@@ -1,10 +1,8 @@
-//===- AnnotateRoles.cpp - Marks what each argument of main is for --------===//
+//===- AnnotateRoles.cpp - Annotate arguments of main with roles ----------===//
 //
 // Names decide first: optax calls its moments `.mu`, `.nu`, `.trace` and its
 // counters `.count`, and JAX writes those paths in locations and result_info.
-// What names leave open is decided by donation, type and phase of use, in the
-// order of `decide`.
-//
+// Otherwise donation, type and phase of use decide, in the order of `decide`.
 //===----------------------------------------------------------------------===//
 
 #include "ArgumentInfo.h"
@@ -25,7 +23,7 @@ using namespace mlir;
 using namespace scalify;
 using namespace scalify::import;
 
-/// The parts of a path: "opt_state[1][0].mu['w']" gives opt_state 1 0 mu w.
+/// Splits a path: "opt_state[1][0].mu['w']" gives opt_state 1 0 mu w.
 static SmallVector<StringRef> splitPath(StringRef name) {
   SmallVector<StringRef> parts;
   while (!name.empty()) {
@@ -37,8 +35,8 @@ static SmallVector<StringRef> splitPath(StringRef name) {
   return parts;
 }
 
-/// A role that the fields of a path tell, if any. Keys of the user's own
-/// dictionaries are read too, but only words that mean nothing else.
+/// Returns the role that the fields of a path imply, if any. This includes keys
+/// of the user's own dictionaries, so only unambiguous words count.
 static std::optional<Role> getRoleFromPath(StringRef name) {
   static const llvm::StringSet<> moments = {
       "mu",  "nu",  "trace",    "sum_of_squares", "v_row",   "v_col",
@@ -55,7 +53,7 @@ static std::optional<Role> getRoleFromPath(StringRef name) {
   return {};
 }
 
-/// Whether the first word of a path says that it holds the model.
+/// True if the first word of a path denotes the model.
 static bool isModelPath(StringRef name) {
   SmallVector<StringRef> parts = splitPath(name);
   static const llvm::StringSet<> roots = {"params", "param", "weights", "model",
@@ -102,16 +100,17 @@ private:
   func::FuncOp main;
   SmallVector<bool> state;
   bool anyDonated = false;
-  // For programs that donate nothing, by use.
+  // Used if nothing is donated.
   llvm::DenseSet<Value> weights, data;
 };
 
 } // namespace
 
-/// Right-hand sides of products, gathered tables, and vectors that are spread
-/// over a batch. In the backward the input of a layer is such a side, too, and
-/// the forward may have it there as well: beside an argument that a result may
-/// be the gradient of, one that none can be of is no weight.
+/// Finds right-hand sides of dots, gathered tables, and vectors that are
+/// broadcast over a batch. The backward, where a layer's input is a right-hand
+/// side too, is skipped. The forward may also have the input on the right: if
+/// no result can be its gradient but one can be that of the left-hand side, the
+/// left-hand side is the weight.
 void Roles::findWeights() {
   auto isArgument = [&](Value value, bool isTrained) {
     auto argument = dyn_cast<BlockArgument>(value);
@@ -136,8 +135,8 @@ void Roles::findWeights() {
   });
 }
 
-/// A loop over micro-batches or over steps has the forward within it, whatever
-/// phase it has as a whole: carries are followed into its body.
+/// Follows carries into loop bodies: a loop over micro-batches or steps
+/// contains the forward, whatever its own phase is.
 static bool isReadInForward(Value value, Block &block) {
   return llvm::any_of(value.getUses(), [&](OpOperand &use) {
     Operation *user = use.getOwner();
@@ -156,7 +155,7 @@ bool Roles::isReadByForward(unsigned index) {
   return isReadInForward(main.getArgument(index), main.getBody().front());
 }
 
-/// The products that read a value, if only moved.
+/// Returns the uses of a value by dots, also through moves and conversions.
 static SmallVector<OpOperand *> findProducts(Value value) {
   SmallVector<OpOperand *> products;
   SmallVector<Value> worklist{value};
@@ -176,8 +175,9 @@ static int64_t countElements(Value value) {
   return cast<ShapedType>(value.getType()).getNumElements();
 }
 
-/// Whether the backward multiplies what the forward multiplies the argument by,
-/// and has a product of the argument's size of it: its gradient.
+/// True if a dot of the backward computes the argument's gradient: it has the
+/// argument's size, and shares the other operand of a forward dot that reads
+/// the argument.
 bool Roles::hasGradient(unsigned index) {
   Value argument = main.getArgument(index);
   return llvm::any_of(findProducts(argument), [&](OpOperand *use) {
@@ -197,9 +197,9 @@ bool Roles::hasGradient(unsigned index) {
   });
 }
 
-/// Of more arguments than results of one type, as many as those may have a
-/// gradient or a new value among the results. Where that many have a gradient,
-/// the rest is data.
+/// Among arguments of one type, only as many as there are results of that type
+/// can have a gradient or a new value among the results. If that many have a
+/// gradient, the others are data.
 void Roles::findData() {
   SmallVector<Value> others;
   llvm::DenseMap<Type, int64_t> numGradients;
@@ -216,8 +216,7 @@ void Roles::findData() {
   }
 }
 
-/// Whether a donated result of a narrower type is this argument's new value
-/// converted.
+/// True if a donated result is the conversion of this argument's new value.
 bool Roles::isMaster(unsigned index) {
   std::optional<unsigned> own = getAliasedResult(main, index);
   if (!own || isReadByForward(index))
@@ -274,14 +273,14 @@ Role Roles::decide(unsigned index) {
     return Role::Batch;
   if (anyDonated)
     return state[index] ? decideState(index) : decideInput(index);
-  // Gradients and new state have the types of what they belong to; data whose
-  // type a result happens to have is told apart by its use.
+  // Gradients and new state have the types of their arguments. Data of the type
+  // of a result are told apart by use.
   if (state[index] && getType(index).getRank() > 0 && isFloat(index)) {
     if (!isReadByForward(index))
       return decideState(index);
     return Role::Param;
   }
-  // A counter: batches have more than one element.
+  // A counter; batches have more than one element.
   if (state[index] && getType(index).getRank() == 0 && !isFloat(index))
     return Role::State;
   return decideInput(index);

@@ -1,4 +1,4 @@
-//===- ArgumentInfo.cpp - What main's signature says ----------------------===//
+//===- ArgumentInfo.cpp - Attributes of main's signature ------------------===//
 
 #include "ArgumentInfo.h"
 
@@ -48,8 +48,8 @@ OperandRange scalify::import::getResults(func::FuncOp main) {
   return main.getBody().front().getTerminator()->getOperands();
 }
 
-/// Whether `value` is `origin` (1), `origin` after writes of slices (2), or
-/// neither (0).
+/// Returns 1 if `value` is `origin`, 2 if it is `origin` after writes of
+/// slices, and 0 otherwise.
 static unsigned countWrites(Value value, Value origin) {
   unsigned found = 1;
   while (value != origin) {

@@ -1,4 +1,4 @@
-//===- ArgumentInfo.h - What main's signature says --------------*- C++ -*-===//
+//===- ArgumentInfo.h - Attributes of main's signature ----------*- C++ -*-===//
 
 #ifndef SCALIFY_LIB_IMPORT_ARGUMENTINFO_H
 #define SCALIFY_LIB_IMPORT_ARGUMENTINFO_H
@@ -11,25 +11,25 @@ inline constexpr llvm::StringLiteral kAliasAttr = "tf.aliasing_output";
 inline constexpr llvm::StringLiteral kDonorAttr = "jax.buffer_donor";
 inline constexpr llvm::StringLiteral kResultInfoAttr = "jax.result_info";
 
-/// The public function `@main`; an error on the module if there is none, or one
-/// without a body of one block.
+/// Returns the public function `@main`. Emits an error on the module if there
+/// is none, or if its body is not one block.
 mlir::FailureOr<mlir::func::FuncOp> getMain(mlir::ModuleOp module);
 
-/// The result that argument `index` shares its memory with.
+/// Returns the result that argument `index` is aliased with.
 std::optional<unsigned> getAliasedResult(mlir::func::FuncOp main,
                                          unsigned index);
 
-/// For each result the argument that it shares memory with, or -1.
+/// Returns for each result the aliased argument, or -1.
 llvm::SmallVector<int64_t> getAliasedArguments(mlir::func::FuncOp main);
 
-/// `jax.result_info` of a result, or the empty string.
+/// Returns `jax.result_info` of a result, or the empty string.
 llvm::StringRef getResultInfo(mlir::func::FuncOp main, unsigned index);
 
-/// The values that main returns.
+/// Returns the values that main returns.
 mlir::OperandRange getResults(mlir::func::FuncOp main);
 
-/// Whether a result is argument `index` with slices of it overwritten, as a
-/// cache of keys and values is; loops around the writes count.
+/// True if a result is argument `index` with slices overwritten, as a cache of
+/// keys and values is, also by loops.
 bool isWrittenInSlices(mlir::func::FuncOp main, unsigned index);
 
 } // namespace scalify::import

@@ -1,8 +1,8 @@
-//===- BitFunctions.cpp - Functions of a number's bits --------------------===//
+//===- BitFunctions.cpp - Functions on the bits of floats -----------------===//
 //
-// Without their sign the bits of IEEE 754 numbers are integers in the order of
-// magnitudes: the next number is one more or one less. Every test is of bits,
-// so that a machine that reads subnormal numbers as zeros takes no other way.
+// Without the sign, the bits of IEEE 754 numbers are integers in the order of
+// magnitudes: the next number is one more or one less. All comparisons are on
+// bits, so that flushing subnormal numbers to zero does not affect the result.
 //
 //===----------------------------------------------------------------------===//
 
@@ -49,7 +49,7 @@ Value import::buildNextAfter(ImplicitLocOpBuilder &b, Value from, Value to) {
       b, isTowardsZero, stablehlo::SubtractOp::create(b, x, one),
       stablehlo::AddOp::create(b, x, one));
 
-  // From a zero the next number has the other's sign.
+  // The number next to a zero has the sign of `to`.
   Value least =
       stablehlo::OrOp::create(b, stablehlo::AndOp::create(b, y, signMask), one);
   next = stablehlo::SelectOp::create(
@@ -78,7 +78,7 @@ Value import::buildMulhi(ImplicitLocOpBuilder &b, Value lhs, Value rhs) {
   Value product =
       stablehlo::MulOp::create(b, stablehlo::ConvertOp::create(b, lhs, wide),
                                stablehlo::ConvertOp::create(b, rhs, wide));
-  // Which bits are shifted in does not count: the conversion cuts them off.
+  // The conversion truncates, so that any shift will do.
   Value upper = stablehlo::ShiftRightLogicalOp::create(
       b, product, splat(b, product, APInt(2 * width, width)));
   return stablehlo::ConvertOp::create(b, upper, element);

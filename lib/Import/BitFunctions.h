@@ -1,4 +1,4 @@
-//===- BitFunctions.h - Functions of a number's bits ------------*- C++ -*-===//
+//===- BitFunctions.h - Functions on the bits of floats ---------*- C++ -*-===//
 
 #ifndef SCALIFY_LIB_IMPORT_BITFUNCTIONS_H
 #define SCALIFY_LIB_IMPORT_BITFUNCTIONS_H
@@ -7,12 +7,12 @@
 
 namespace scalify::import {
 
-/// The number of `from`'s type that is next to it in the direction of `to`.
-/// Their type has infinities.
+/// Builds the number next to `from` in the direction of `to`. The element type
+/// has infinities.
 mlir::Value buildNextAfter(mlir::ImplicitLocOpBuilder &builder,
                            mlir::Value from, mlir::Value to);
 
-/// The upper half of a product of integers of up to 32 bits.
+/// Builds the upper half of a product of integers of up to 32 bits.
 mlir::Value buildMulhi(mlir::ImplicitLocOpBuilder &builder, mlir::Value lhs,
                        mlir::Value rhs);
 

@@ -1,8 +1,8 @@
-//===- CanonicalizeStableHLO.cpp - Folds, simplifies, merges --------------===//
+//===- CanonicalizeStableHLO.cpp - Fold, simplify and merge ops -----------===//
 //
 // JAX puts a constant and its broadcast next to every use: 40 % of all ops.
-// Folds (in Folds/, by family) and common subexpressions alternate until
-// neither finds more, since merged operands make new folds.
+// Folds (in Folds/, by family) and CSE alternate until neither changes
+// anything, since merged operands enable new folds.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,7 +20,7 @@ namespace scalify {
 
 using namespace mlir;
 
-// Rounds of folding and merging; real programs settle in two or three.
+// Limit of rounds of folding and merging; real programs need two or three.
 static constexpr int kMaxRounds = 8;
 
 FrozenRewritePatternSet scalify::import::getFolds(MLIRContext *context,

@@ -1,7 +1,7 @@
-//===- ChunkSums.cpp - One tree for sums of all elements ------------------===//
+//===- ChunkSums.cpp - Full sums in an order that sharding keeps ----------===//
 //
-// Ranks that share a tensor each sum what they have of it, in chunks. A process
-// that has all of it must add in the same order, so that clipping by a norm has
+// Ranks that share a tensor each sum their share, in chunks. A process that has
+// the whole tensor must add in the same order, so that clipping by a norm has
 // the same bits on any number of ranks.
 //
 //===----------------------------------------------------------------------===//

@@ -1,7 +1,7 @@
-//===- Composites.cpp - Composite ops become calls or hints ---------------===//
+//===- Composites.cpp - Replace composites by calls or hints --------------===//
 //
 // `scalify.lax` marks values by composites whose decomposition is the identity,
-// so that any other compiler of StableHLO drops them. Here they are kept.
+// so that other compilers of StableHLO drop them. Here they become hint ops.
 //
 //===----------------------------------------------------------------------===//
 
@@ -33,7 +33,7 @@ static bool hasForm(CompositeOp op, unsigned operands, unsigned results) {
          op.getOperand(0).getType() == op.getResult(0).getType();
 }
 
-/// "0,2"; empty for all axes.
+/// Parses axes such as "0,2"; empty for all axes.
 static LogicalResult parseAxes(CompositeOp op, StringRef text,
                                OpBuilder &builder, DenseI64ArrayAttr &axes) {
   SmallVector<StringRef> parts;
@@ -87,7 +87,7 @@ static LogicalResult replaceGetDataScale(CompositeOp op, OpBuilder &builder) {
   return success();
 }
 
-/// The identity on all that crosses, at once: one border, however many arrays.
+/// Builds one barrier for all values that cross the border.
 static LogicalResult replaceStageBorder(CompositeOp op, OpBuilder &builder,
                                         StringRef direction) {
   if (op.getOperandTypes() != op.getResultTypes() || op.getNumOperands() == 0)

@@ -1,4 +1,4 @@
-//===- Composites.h - Composite ops become calls or hints -------*- C++ -*-===//
+//===- Composites.h - Replace composites by calls or hints ------*- C++ -*-===//
 
 #ifndef SCALIFY_LIB_IMPORT_COMPOSITES_H
 #define SCALIFY_LIB_IMPORT_COMPOSITES_H
@@ -7,8 +7,8 @@
 
 namespace scalify::import {
 
-/// Replaces every composite of a function: one of `scalify.lax` by its op of
-/// the scalify dialect, any other by a call of its decomposition.
+/// Replaces every composite of a function: those of `scalify.lax` by ops of the
+/// scalify dialect, others by calls of their decompositions.
 llvm::LogicalResult replaceComposites(mlir::func::FuncOp function);
 
 } // namespace scalify::import

@@ -1,13 +1,13 @@
-//===- DoubleErrorFunctions.cpp - erf and its kin in f64 ------------------===//
+//===- DoubleErrorFunctions.cpp - erf, erfc and erf_inv in f64 ------------===//
 //
-// The same parts as in f32 (ErrorFunctions.cpp), with more terms: erf near zero
-// is its power series, and Q is a polynomial in u, t from -0.6 to 1 put to -1
-// to 1, which interpolates exp(a^2) erfc(a) (a + 2) in Chebyshev points
+// The same method as in f32 (ErrorFunctions.cpp), with more terms: erf near
+// zero is its power series. Q is a polynomial in t, mapped from [-0.6, 1] to
+// [-1, 1], and interpolates exp(a^2) erfc(a) (a + 2) at Chebyshev points
 // (1e-16).
 //
 // erf_inv is Newton's iteration: on erf near zero, and further out on log erfc,
-// which is nearly a parabola. It starts from what f32 computes, and where that
-// ends, near 1, from the first terms of erfc's asymptotic series.
+// which is nearly a parabola. It starts from the f32 result or, near 1 where
+// f32 is exhausted, from the first terms of erfc's asymptotic series.
 //
 //===----------------------------------------------------------------------===//
 
@@ -33,7 +33,7 @@ static constexpr double kQ[] = {
     -1.1699844910976465e-9, 1.3602267128368201e-8,   3.6278427902222847e-9,
     -1.3496806469725464e-9, -6.017765731480542e-10};
 
-/// erf(x) for |x| up to 1/2.
+/// Computes erf(x) for |x| up to 1/2.
 static Real erfNearZero(Real x) {
   double factorial = 1;
   SmallVector<double> terms;
@@ -44,9 +44,9 @@ static Real erfNearZero(Real x) {
   return x * horner(terms, x * x);
 }
 
-/// exp(a^2) erfc(a) for a from 1/2 on.
+/// Computes exp(a^2) erfc(a) for a >= 1/2.
 static Real scaledErfc(Real a) {
-  // From here on erfc is zero; the bound keeps t finite at infinity.
+  // Beyond 28 erfc is zero; the bound keeps t finite at infinity.
   Real bounded = a.apply<stablehlo::MinOp>(a.like(28));
   Real t = (bounded + -2.0) / (bounded + 2.0);
   return horner(kQ, (t + -0.2) * 1.25) / (a + 2.0);
@@ -73,7 +73,7 @@ Value import::buildDoubleErfInv(ImplicitLocOpBuilder &b, Value operand,
   Real near = first;
   for (int i = 0; i < 2; ++i)
     near = near - (erfNearZero(near) - a) * exp(near * near) * (1 / kSlope);
-  // log erfc(y) is wanted to be that of what a leaves to 1.
+  // Solve log erfc(y) = log(1 - a).
   Real wanted = log(1.0 - a);
   Real far = sqrt((wanted + log(wanted * -kPi) * 0.5) * -1.0);
   far = select(a.isLess(1 - 0x1p-20), first, far);
@@ -82,7 +82,7 @@ Value import::buildDoubleErfInv(ImplicitLocOpBuilder &b, Value operand,
     Real error = log(scaled) - far * far - wanted;
     far = far + error * scaled * (1 / kSlope);
   }
-  // erf(0.4994) is 0.52: below, the power series holds.
+  // erf(0.4994) is 0.52: the power series holds below.
   Real found = withSign(select(a.isLess(0.52), near, far), x);
   Real infinite = x * std::numeric_limits<double>::infinity();
   return select(a.compare(ComparisonDirection::EQ, a.like(1)), infinite, found)

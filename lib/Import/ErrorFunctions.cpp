@@ -1,6 +1,6 @@
-//===- ErrorFunctions.cpp - erf and its kin in stablehlo ------------------===//
+//===- ErrorFunctions.cpp - erf, erfc and erf_inv in stablehlo ------------===//
 //
-// erf near zero is x P(x^2). Further out both erf and erfc come from
+// erf near zero is x P(x^2). Further out both erf and erfc use
 //   E(a) = exp(-a^2) Q(t) / (a + 2), t = (a - 2) / (a + 2), a = |x|,
 // since exp(a^2) erfc(a) (a + 2) is smooth in t up to where erfc leaves f32's
 // range. P and Q were fitted for least relative error (1.4e-9 and 7e-11). The
@@ -18,7 +18,7 @@
 using namespace mlir;
 using namespace scalify;
 
-// Where erf changes from P to E: 1 - E loses no bit that P has below it.
+// erf changes from P to E here: 1 - E loses no bit that P has below.
 static constexpr float kSmall = 0.5f;
 
 // Coefficients from the constant term upwards.
@@ -59,7 +59,7 @@ static Value isLess(ImplicitLocOpBuilder &b, Value x, float bound) {
 }
 
 namespace {
-/// What erf and erfc share.
+/// Values that erf and erfc share.
 struct Parts {
   Value magnitude; // |x|
   Value nearZero;  // erf(x) for |x| < kSmall
@@ -74,7 +74,7 @@ static Parts buildParts(ImplicitLocOpBuilder &b, Value x) {
 
   Value two = constantLike(b, x, 2.0f);
   Value sum = stablehlo::AddOp::create(b, a, two);
-  // From here on erfc is zero in f32; the bound keeps t finite at infinity.
+  // Beyond 16 erfc is zero in f32; the bound keeps t finite at infinity.
   Value bounded = stablehlo::MinOp::create(b, a, constantLike(b, x, 16.0f));
   Value t = stablehlo::DivOp::create(
       b, stablehlo::SubtractOp::create(b, bounded, two),
@@ -123,7 +123,7 @@ Value scalify::import::buildErfInv(ImplicitLocOpBuilder &b, Value x) {
         stablehlo::ConvertOp::create(b, buildErfInv(b, single), b.getF64Type());
     return buildDoubleErfInv(b, x, start);
   }
-  // Not 1 - x * x, whose rounding near +-1 is as large as its value.
+  // 1 - x * x would have a rounding error near +-1 as large as its value.
   Value one = constantLike(b, x, 1.0f);
   Value product =
       stablehlo::MulOp::create(b, stablehlo::SubtractOp::create(b, one, x),

@@ -1,9 +1,9 @@
-//===- ExpandCHLO.cpp - Writes chlo ops in terms of stablehlo -------------===//
+//===- ExpandCHLO.cpp - Expand chlo ops into stablehlo --------------------===//
 //
-// One table of elementwise ops. Functions that need a polynomial are built in
-// f32 and converted, as XLA does for the 16-bit types: their rounding then is
-// the only loss. What has no polynomial for f64 is refused there rather than
-// computed to f32's accuracy.
+// One table of elementwise ops. For 16-bit types, functions that need a
+// polynomial are built in f32 and converted, as in XLA: only that rounding is
+// lost. A function without a polynomial for f64 has no expansion there, rather
+// than one of f32's accuracy.
 //
 //===----------------------------------------------------------------------===//
 
@@ -36,7 +36,7 @@ static Value buildTan(ImplicitLocOpBuilder &b, Value x) {
   return stablehlo::TanOp::create(b, x);
 }
 
-/// Compares with an infinity; `sign` 0 stands for either.
+/// Builds a comparison with an infinity; `sign` 0 means either.
 template <int sign> static Value buildIsInf(ImplicitLocOpBuilder &b, Value x) {
   auto type = cast<RankedTensorType>(x.getType());
   auto element = cast<FloatType>(type.getElementType());
@@ -52,8 +52,7 @@ template <int sign> static Value buildIsInf(ImplicitLocOpBuilder &b, Value x) {
 
 namespace {
 
-/// The element types that a function is built for; floats narrower than F32
-/// are converted.
+/// The element types of an expansion; floats narrower than F32 are converted.
 enum class Types {
   F32,
   Real,   // F32 and F64
@@ -162,7 +161,7 @@ public:
   }
 
   void runOnOperation() override {
-    // Only expand: folding is another pass.
+    // Expand only; canonicalization folds.
     GreedyRewriteConfig config;
     config.enableFolding(false).enableConstantCSE(false);
     config.setRegionSimplificationLevel(GreedySimplifyRegionLevel::Disabled);

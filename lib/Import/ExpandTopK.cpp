@@ -1,9 +1,9 @@
-//===- ExpandTopK.cpp - The largest elements by a sort --------------------===//
+//===- ExpandTopK.cpp - Expand top-k into a sort --------------------------===//
 //
-// The k largest of the last dimension are the first k of a stable descending
-// sort, which carries the positions along. Floats are compared by total order:
-// a NaN counts as larger than any number, as XLA has it. jax.lax.approx_max_k
-// may miss some of them, and its comparator is a function of the program.
+// The k largest elements of the last dimension are the first k of a stable
+// descending sort, which also sorts their indices. Floats are compared by total
+// order: a NaN is larger than any number, as in XLA. jax.lax.approx_max_k may
+// miss some elements, and its comparator is a function of the program.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,7 +28,7 @@ static stablehlo::ComparisonType getOrder(Type element) {
              : stablehlo::ComparisonType::SIGNED;
 }
 
-/// The comparator's block: whether the first value goes before the second.
+/// Builds the comparator: true if the first value precedes the second.
 static void buildDescending(ImplicitLocOpBuilder &b, Region &region,
                             TypeRange elements) {
   OpBuilder::InsertionGuard guard(b);
@@ -43,7 +43,7 @@ static void buildDescending(ImplicitLocOpBuilder &b, Region &region,
   stablehlo::ReturnOp::create(b, before);
 }
 
-/// The first elements of what is sorted, as many as the types have.
+/// Slices the first elements of the sorted values to the given types.
 static SmallVector<Value> takeFirst(ImplicitLocOpBuilder &b,
                                     stablehlo::SortOp sort, TypeRange types) {
   SmallVector<Value> results;

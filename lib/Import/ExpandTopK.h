@@ -1,4 +1,4 @@
-//===- ExpandTopK.h - The largest elements by a sort ------------*- C++ -*-===//
+//===- ExpandTopK.h - Expand top-k into a sort ------------------*- C++ -*-===//
 
 #ifndef SCALIFY_LIB_IMPORT_EXPANDTOPK_H
 #define SCALIFY_LIB_IMPORT_EXPANDTOPK_H
@@ -8,11 +8,11 @@
 
 namespace scalify::import {
 
-/// Writes chlo.top_k as a stable sort and two slices.
+/// Adds the expansion of chlo.top_k into a stable sort and two slices.
 void populateTopKExpansion(mlir::RewritePatternSet &patterns);
 
-/// Writes every call of `ApproxTopK` (jax.lax.approx_max_k) in a function as a
-/// sort, which is exact. The comparators become private functions.
+/// Replaces each call of `ApproxTopK` (jax.lax.approx_max_k) in a function by
+/// an exact sort. Makes the comparators private functions.
 llvm::LogicalResult expandApproxTopK(mlir::func::FuncOp function,
                                      mlir::SymbolTable &symbols);
 

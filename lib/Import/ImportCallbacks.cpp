@@ -1,9 +1,9 @@
-//===- ImportCallbacks.cpp - Calls into Python, without tokens ------------===//
+//===- ImportCallbacks.cpp - Replace tokens of callbacks ------------------===//
 //
-// JAX orders callbacks by tokens, which enter and leave `@main` and go through
-// its loops. No later stage knows a type that is no tensor, so a token becomes
-// a scalar: callbacks return the first of their operands as it is, and the
-// order stays in the flow of values.
+// JAX orders callbacks by tokens, which enter and leave `@main` and pass
+// through its loops. Later stages accept tensors only, so a token becomes a
+// scalar. Callbacks return their first operand unchanged, so that SSA values
+// keep the order.
 //
 //===----------------------------------------------------------------------===//
 
@@ -33,8 +33,8 @@ static Value makeScalar(OpBuilder &b, Location loc) {
       b, loc, type, DenseElementsAttr::get(type, b.getI32IntegerAttr(0)));
 }
 
-/// Tokens that JAX gives to a step and takes back order it among other steps,
-/// which is the caller's matter.
+/// Removes tokens from the signature. They order steps among each other, which
+/// is left to the caller.
 static void dropFromSignature(func::FuncOp main) {
   Operation *ret = main.getBody().front().getTerminator();
   llvm::BitVector arguments(main.getNumArguments());
@@ -74,7 +74,7 @@ public:
 
 } // namespace
 
-/// What makes a token of others: they are scalars by now.
+/// Replaces create_token by a constant, and after_all by a sum of scalars.
 static void replaceMaker(Operation *op) {
   OpBuilder b(op);
   Value scalar;

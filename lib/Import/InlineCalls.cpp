@@ -1,11 +1,11 @@
-//===- InlineCalls.cpp - Inlines every call -------------------------------===//
+//===- InlineCalls.cpp - Inline all calls ---------------------------------===//
 //
-// JAX makes a private function of every inner jit. All of them are inlined,
-// callees first, so that each body is copied in its final form. MLIR's inliner
-// is not used: it asks each dialect for permission, works on a call graph with
-// a cost budget, and leaves calls inside regions whose op it does not know. Its
-// inlining of one call splits the caller's block and joins it again, which
-// makes a step of n calls cost n^2.
+// JAX makes a private function of every inner jit. All calls are inlined,
+// callees first, so that each body is cloned in its final form. MLIR's inliner
+// is not used: it needs an interface of each dialect, works on a call graph
+// with a cost budget, and leaves calls inside regions of unknown ops. Its
+// inlining of one call splits the caller's block and merges it again, so that a
+// step of n calls costs n^2.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,7 +27,7 @@ using namespace mlir;
 namespace {
 class InlineCalls : public scalify::impl::InlineCallsPassBase<InlineCalls> {
 public:
-  /// What the user said by `scalify.lax` becomes ops of that dialect.
+  /// Composites of `scalify.lax` become ops of the scalify dialect.
   void getDependentDialects(DialectRegistry &registry) const override {
     registry.insert<scalify::ScalifyDialect>();
   }
@@ -54,7 +54,7 @@ private:
 } // namespace
 
 namespace {
-/// Appends a call to the path of calls in locations, outermost last.
+/// Adds a call site as the outermost one of locations.
 class CallSites {
 public:
   explicit CallSites(Location call) : call(call) {}
@@ -76,7 +76,7 @@ private:
 };
 } // namespace
 
-/// Puts the body of `callee`, one block, in the place of `call`.
+/// Replaces `call` by the body of `callee`, which is one block.
 static void inlineBody(func::CallOp call, func::FuncOp callee) {
   OpBuilder builder(call);
   IRMapping mapping;

@@ -1,8 +1,8 @@
 //===- Locations.cpp - Names in JAX's locations ---------------------------===//
 //
 // JAX writes NameLoc(stack of names, child = the Python frames as a chain of
-// callsites). Names below the first one are those of Python functions and are
-// not read. Inlining adds callsites on the outside, whose caller is the call.
+// callsites). The child's names are Python functions and are ignored. Inlining
+// adds callsites on the outside, whose caller is the call.
 //
 //===----------------------------------------------------------------------===//
 

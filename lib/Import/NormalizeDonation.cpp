@@ -1,9 +1,9 @@
-//===- NormalizeDonation.cpp - Pairs donated arguments with results -------===//
+//===- NormalizeDonation.cpp - Pair donated arguments with results --------===//
 //
-// JAX writes `tf.aliasing_output` where it can pair a donated argument with a
-// result itself, and `jax.buffer_donor` where it leaves the choice to XLA.
-// Every later stage reads the first form only. Names are settled here too,
-// since a result's name may be all that tells an argument's.
+// JAX writes `tf.aliasing_output` if it can pair a donated argument with a
+// result itself, and `jax.buffer_donor` if it leaves the choice to XLA. Later
+// stages only read the first form. Names are set here too, since an argument
+// may have no name but that of its aliased result.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,7 +20,7 @@ namespace scalify {
 using namespace mlir;
 using namespace scalify::import;
 
-/// Checks the pairs that the text gives.
+/// Checks the pairs of the input.
 static LogicalResult checkAliases(func::FuncOp main) {
   SmallVector<int64_t> owner(main.getNumResults(), -1);
   for (unsigned index = 0; index < main.getNumArguments(); ++index) {
@@ -46,7 +46,7 @@ static LogicalResult checkAliases(func::FuncOp main) {
   return success();
 }
 
-/// Pairs each donor with the first free result of its type.
+/// Pairs each donor with the first unpaired result of its type.
 static void pairDonors(func::FuncOp main) {
   SmallVector<int64_t> owner = getAliasedArguments(main);
   Builder builder(main.getContext());

@@ -1,9 +1,8 @@
-//===- NormalizeSharding.cpp - Drops shardings over one device ------------===//
+//===- NormalizeSharding.cpp - Drop shardings over one device -------------===//
 //
-// JAX writes a mesh without axes, and constraints that refer to it, into a
-// program for one device as soon as one of its values was placed there: a
-// typed random key is enough. They say nothing, and no later stage shall see
-// them. Shardings over several devices stay.
+// JAX adds a mesh without axes, and constraints that refer to it, to a program
+// for one device if one of its values was placed there, such as a typed random
+// key. They have no effect, and later stages do not expect them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,7 +27,7 @@ static bool isOneDevice(sdy::TensorShardingAttr sharding, Operation *op) {
   return mesh && mesh.getTotalSize() == 1;
 }
 
-/// Whether every sharding of an op's attribute is over one device.
+/// True if every sharding of an attribute is over one device.
 static bool isTrivial(Attribute attr, Operation *op) {
   if (auto each = dyn_cast_or_null<sdy::TensorShardingPerValueAttr>(attr))
     return llvm::all_of(each.getShardings(),

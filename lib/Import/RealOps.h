@@ -1,4 +1,4 @@
-//===- RealOps.h - Formulas written as ops of stablehlo ---------*- C++ -*-===//
+//===- RealOps.h - Arithmetic operators that build stablehlo ----*- C++ -*-===//
 
 #ifndef SCALIFY_LIB_IMPORT_REALOPS_H
 #define SCALIFY_LIB_IMPORT_REALOPS_H
@@ -10,7 +10,7 @@ namespace scalify::import {
 using namespace mlir;
 using stablehlo::ComparisonDirection;
 
-/// Arithmetic on f32 or f64 tensors of one type, at one place.
+/// An f32 or f64 tensor; operators build ops of its type at the builder.
 struct Real {
   ImplicitLocOpBuilder *b;
   Value value;
@@ -62,7 +62,7 @@ inline Real select(Value condition, Real yes, Real no) {
           stablehlo::SelectOp::create(*yes.b, condition, yes.value, no.value)};
 }
 
-/// A polynomial by its coefficients, from the constant term upwards.
+/// Builds a polynomial from its coefficients, from the constant term upwards.
 inline Real horner(ArrayRef<double> coefficients, Real x) {
   Real sum = x.like(coefficients.back());
   for (double coefficient : llvm::reverse(coefficients.drop_back()))

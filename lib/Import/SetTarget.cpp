@@ -1,4 +1,4 @@
-//===- SetTarget.cpp - Says what a module is compiled for -----------------===//
+//===- SetTarget.cpp - Set the target of a module -------------------------===//
 
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Import/Passes.h"

@@ -1,15 +1,15 @@
 //===- SpecialFunctions.cpp - Arcs, hyperbolics, gamma, zeta, Bessel ------===//
 //
-// Textbook identities, in the forms that keep the last bits: expm1 and log1p
-// near zero, a logarithm of the magnitude alone where a square would overflow.
+// Textbook identities, in forms that keep the last bits: expm1 and log1p near
+// zero, and log |x| where a square would overflow.
 //
 // lgamma and digamma are Lanczos' approximation ("A precision approximation of
-// the gamma function", 1964) with Godfrey's coefficients for g = 7, n = 9;
-// below 1/2 by reflection. Hurwitz' zeta function, of which polygamma is a
-// multiple, is a sum with the Euler-Maclaurin formula for its rest.
+// the gamma function", 1964) with Godfrey's coefficients for g = 7, n = 9; they
+// use reflection below 1/2. Hurwitz' zeta function, of which polygamma is a
+// multiple, is a sum whose remainder is the Euler-Maclaurin formula.
 //
 // exp(-x) I_1(x) is x P(x / 4 - 1) up to 8, and Q(16 / x - 1) / sqrt(x) beyond.
-// P and Q interpolate SciPy's i1e in Chebyshev points, both within 1e-7.
+// P and Q interpolate SciPy's i1e at Chebyshev points, both within 1e-7.
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,7 +32,7 @@ static bool isDouble(Real x) {
   return getElementTypeOrSelf(x.value.getType()).isF64();
 }
 
-/// From here on x^2 + 1 is x^2.
+/// Returns a bound from which x^2 + 1 rounds to x^2.
 static double getLarge(Real x) { return isDouble(x) ? 0x1p27 : 0x1p20; }
 
 // asin x = 2 atan(x / (1 + sqrt(1 - x^2))): no cancellation near 1.
@@ -45,7 +45,7 @@ Value import::buildAsin(ImplicitLocOpBuilder &b, Value operand) {
 Value import::buildAcos(ImplicitLocOpBuilder &b, Value operand) {
   Real x{&b, operand};
   Real angle = atan2(sqrt((1.0 - x) * (x + 1.0)), x + 1.0) * 2.0;
-  // There the angle is that of a vector of length zero.
+  // At -1 both arguments of atan2 are zero.
   Value isEnd = x.compare(ComparisonDirection::EQ, x.like(-1));
   return select(isEnd, x.like(kPi), angle).value;
 }
@@ -62,7 +62,7 @@ Value import::buildAsinh(ImplicitLocOpBuilder &b, Value operand) {
       .value;
 }
 
-// NaN below 1: the root of what is negative there.
+// NaN below 1, as sqrt(d) is.
 Value import::buildAcosh(ImplicitLocOpBuilder &b, Value operand) {
   Real x{&b, operand}, d = x + -1.0;
   Real small = log1p(d + sqrt(d) * sqrt(x + 1.0));
@@ -74,8 +74,8 @@ Value import::buildAtanh(ImplicitLocOpBuilder &b, Value operand) {
   return ((log1p(x) - log1p(x * -1.0)) * 0.5).value;
 }
 
-// Half of e^x and of e^-x by the root of e^x, which does not overflow before
-// the result and whose argument is exact.
+// Computes e^x / 2 and e^-x / 2 from the root of e^x, which does not overflow
+// before the result and whose argument is exact.
 static std::pair<Real, Real> halves(Real x) {
   Real root = exp(x * 0.5);
   return {root * 0.5 * root, root.like(0.5) / root / root};
@@ -107,7 +107,7 @@ static constexpr double kLanczos[] = {0.99999999999980993227684700473478,
                                       1.50563273514931155834e-7};
 
 namespace {
-/// What both functions share of z = x - 1, or -x below 1/2.
+/// Terms shared by both functions, with z = x - 1, or -x below 1/2.
 struct Lanczos {
   explicit Lanczos(Real x)
       : isReflected(x.isLess(0.5)), z(select(isReflected, x * -1.0, x + -1.0)),
@@ -124,24 +124,24 @@ struct Lanczos {
 };
 } // namespace
 
-// (z + 1/2) log t - t as one product: the difference of both would lose bits.
+// (z + 1/2) log t - t is one product: the difference would lose bits.
 Value import::buildLgamma(ImplicitLocOpBuilder &b, Value operand) {
   Real x{&b, operand};
   Lanczos it(x);
   Real direct = (it.z + 0.5 - it.t / it.logT) * it.logT + log(it.series) +
                 0.5 * std::log(2 * kPi);
-  // |sin(pi x)| by the distance to the nearest integer.
+  // |sin(pi x)| from the distance to the nearest integer.
   Real a = abs(x);
   Real part = a - a.apply<stablehlo::FloorOp>();
   Real near = select(part.isLess(0.5), part, 1.0 - part);
   Real sine = (near * kPi).apply<stablehlo::SineOp>();
   Real reflected = std::log(kPi) - log(sine) - direct;
-  // Near a pole pi x has no more bits than x, and of a large x nothing is left
-  // of the rest.
+  // Near 0 it is -log|x|; the sine of a subnormal x has too few bits.
   reflected = select(a.isLess(isDouble(x) ? 0x1p-60 : 0x1p-30),
                      x.like(0.0) - log(a), reflected);
   Real found = select(it.isReflected, reflected, direct);
   Real infinity = x.like(std::numeric_limits<double>::infinity());
+  // Large negative x have no fraction and count as poles.
   Value isPole = stablehlo::AndOp::create(
       b, x.isLess(0.5), sine.compare(ComparisonDirection::EQ, sine.like(0.0)));
   found = select(isPole, infinity, found);
@@ -149,7 +149,7 @@ Value import::buildLgamma(ImplicitLocOpBuilder &b, Value operand) {
       .value;
 }
 
-// NaN at zero and at the negative integers, as SciPy has it but at zero.
+// NaN at zero and the negative integers, as in SciPy except at zero.
 Value import::buildDigamma(ImplicitLocOpBuilder &b, Value operand) {
   Real x{&b, operand};
   Lanczos it(x);
@@ -165,7 +165,7 @@ Value import::buildDigamma(ImplicitLocOpBuilder &b, Value operand) {
   return select(isPole, nan, select(it.isReflected, reflected, direct)).value;
 }
 
-// Terms that are summed one by one, before the integral of the rest.
+// Terms summed one by one, before the integral of the remainder.
 static constexpr int kDirectTerms = 12;
 // B_2j / (2j)!, for the derivatives that correct the integral.
 static constexpr double kBernoulli[] = {1.0 / 12,       -1.0 / 720,
@@ -176,10 +176,10 @@ static Real nan(Real x) {
   return x.like(std::numeric_limits<double>::quiet_NaN());
 }
 
-/// NaN below s = 1 as SciPy has it, and below q = -6, from where on the formula
-/// does not hold: XLA gives any number there.
+/// NaN below s = 1, as in SciPy, and below q = -6, where the formula does not
+/// hold and XLA returns arbitrary numbers.
 static Real zeta(Real s, Real q) {
-  // Of an infinite one the rest below would be 0 times infinity.
+  // For infinite s the remainder would be 0 times infinity.
   s = s.apply<stablehlo::MinOp>(s.like(1e30));
   Real sum = power(q, s * -1.0);
   for (int k = 1; k < kDirectTerms; ++k)

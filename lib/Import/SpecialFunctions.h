@@ -7,7 +7,7 @@
 
 namespace scalify::import {
 
-/// Each builds its function of f32 tensors, in f32.
+/// Build functions of f32 or f64 tensors, in their type; Bessel's in f32 only.
 mlir::Value buildAcos(mlir::ImplicitLocOpBuilder &builder, mlir::Value x);
 mlir::Value buildAcosh(mlir::ImplicitLocOpBuilder &builder, mlir::Value x);
 mlir::Value buildAsin(mlir::ImplicitLocOpBuilder &builder, mlir::Value x);

@@ -1,4 +1,4 @@
-//===- ValidateImport.cpp - Checks the contract of the Import stage -------===//
+//===- ValidateImport.cpp - Validate the contract of the Import stage -----===//
 
 #include "ArgumentInfo.h"
 #include "Phases/Phases.h"
@@ -47,11 +47,11 @@ static LogicalResult checkDialect(Operation *op) {
   StringRef dialect = op->getName().getDialectNamespace();
   if (dialect == "stablehlo" || dialect == "sdy" || isa<func::ReturnOp>(op))
     return success();
-  // A product whose groups XLA:GPU knows; any form in stablehlo multiplies by
-  // every group.
+  // XLA:GPU supports its groups; a form in stablehlo would multiply by every
+  // group.
   if (isa<scalify::chlo::RaggedDotOp>(op))
     return success();
-  // What the user said by `scalify.lax`, on true values.
+  // Hints of `scalify.lax`.
   if (isa<scalify::OverrideScaleOp, scalify::RescalePointOp,
           scalify::DataScaleOp>(op))
     return success();

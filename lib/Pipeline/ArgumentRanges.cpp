@@ -18,7 +18,7 @@ static llvm::Error makeError(const llvm::Twine &message) {
   return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
 }
 
-/// A number that may be left out.
+/// Reads a number that may be absent.
 static llvm::Error readNumber(const json::Object &object, llvm::StringRef key,
                               std::optional<double> &number) {
   const json::Value *value = object.get(key);
@@ -30,7 +30,7 @@ static llvm::Error readNumber(const json::Object &object, llvm::StringRef key,
   return makeError("'" + key + "' of a range must be a finite number");
 }
 
-/// A number an axis; null where nothing is known along it.
+/// Reads one number per axis; null for an axis without a bound.
 static llvm::Error readNorms(const json::Value &value,
                              std::vector<double> &norms) {
   const json::Array *list = value.getAsArray();
@@ -74,7 +74,7 @@ static llvm::Error addRange(std::vector<ArgumentRange> &ranges,
   if (const json::Value *norms = object->get("norms"))
     if (llvm::Error error = readNorms(*norms, range.norms))
       return error;
-  // No value is in an empty range, and of none anything could be proved.
+  // An empty range contains no value, so anything could be proved of it.
   double least = range.min.value_or(-range.max.value_or(0));
   if (least > range.max.value_or(RangeState::infinity()) ||
       range.frobenius.value_or(0) < 0)
@@ -143,7 +143,7 @@ LogicalResult scalify::applyArgumentRanges(ModuleOp module,
              << main.getNumArguments() << " arguments)";
     ArgumentRange given = range;
     if (main.getArgAttr(index, kFlatAttr)) {
-      // Elements in a row have no rows of their own, and zeros behind them.
+      // A flat share has no rows of its own, and zeros as padding.
       given.norms.clear();
       if (given.min)
         given.min = std::min(*given.min, 0.0);

@@ -9,9 +9,9 @@
 
 namespace scalify {
 
-/// Sets `scalify.role` on main's arguments whose names match, in place of what
-/// Import has found; of several roles the first counts. A role that there is
-/// not, and a pattern that meets no argument, is an error.
+/// Sets `scalify.role` on main's arguments whose names match, overriding what
+/// Import found. If several patterns match, the first applies. An unknown role
+/// and a pattern that matches no argument are errors.
 mlir::LogicalResult applyArgumentRoles(mlir::ModuleOp module,
                                        llvm::ArrayRef<ArgumentRole> roles);
 

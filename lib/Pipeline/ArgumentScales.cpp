@@ -30,7 +30,7 @@ LogicalResult scalify::applyArgumentScales(ModuleOp module,
     indices.try_emplace(getArgumentName(argument), argument.getArgNumber());
   Builder builder(module.getContext());
   for (const ArgumentScale &scale : scales) {
-    // By name, by index, or by what an argument without a name is called.
+    // By name, by index, or by the default name of an unnamed argument.
     StringRef number = scale.argument;
     number.consume_front("arg");
     unsigned index;

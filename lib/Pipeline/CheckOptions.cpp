@@ -1,4 +1,4 @@
-//===- CheckOptions.cpp - Options that do not go together -----------------===//
+//===- CheckOptions.cpp - Check options and their combinations ------------===//
 
 #include "CheckOptions.h"
 
@@ -57,13 +57,13 @@ static LogicalResult checkBytes(const CompileOptions &options,
                                << options.memoryLimit;
   if (options.memoryLimit > 0 && (toStableHLO || options.simulateRanks))
     return emitError(location)
-           << "a memory limit is that of a rank's plan, and "
+           << "a memory limit applies to a rank's plan, and "
            << (toStableHLO ? "StableHLO has none"
                            : "one process has the memory of all ranks")
            << ": leave out the limit of " << options.memoryLimit << " bytes";
   if (options.memoryLimit > 0 && options.pipelineStages > 0)
     return emitError(location)
-           << "a pipeline's stages keep what they gather: leave out the memory "
+           << "pipeline stages keep what they gather: leave out the memory "
               "limit of "
            << options.memoryLimit << " bytes";
   if (options.bucketBytes && *options.bucketBytes < 0)
@@ -72,7 +72,7 @@ static LogicalResult checkBytes(const CompileOptions &options,
   return success();
 }
 
-/// LLVM ends the process at a name that it does not know.
+/// LLVM ends the process if it does not know the CPU's name.
 static LogicalResult checkProcessor(StringRef name, Location location) {
   if (llvm::X86::parseArchX86(name, /*Only64Bit=*/true) == llvm::X86::CK_None)
     return emitError(location)

@@ -1,4 +1,4 @@
-//===- CheckOptions.h - Options that do not go together --------*- C++ -*-===//
+//===- CheckOptions.h - Check options and their combinations ----*- C++ -*-===//
 
 #ifndef SCALIFY_LIB_PIPELINE_CHECKOPTIONS_H
 #define SCALIFY_LIB_PIPELINE_CHECKOPTIONS_H
@@ -9,12 +9,12 @@
 
 namespace scalify {
 
-/// The target that a name stands for: a GPU has several.
+/// Returns the target that a name denotes; a GPU has several names.
 llvm::StringRef resolveTarget(llvm::StringRef name);
 
-/// Looks at options before anything is compiled: an error at `location` names
-/// the first that is unknown, out of range, or goes with no other one that is
-/// given, and what to do about it.
+/// Checks options before compilation. An error at `location` names the first
+/// option that is unknown, out of range, or incompatible with another one, and
+/// the way out.
 mlir::LogicalResult checkOptions(const CompileOptions &options,
                                  mlir::Location location);
 

@@ -1,9 +1,9 @@
-//===- CheckShardings.cpp - A step is one device's program ----------------===//
+//===- CheckShardings.cpp - Reject programs for several devices -----------===//
 //
-// What Import leaves of shardings is over several devices. Shardy's are
-// constraints within the program, which partitioning replaces by collectives;
-// those of arguments stay behind it and say which part a device has. GSPMD's
-// are calls and attributes that only its own partitioner reads.
+// Import leaves shardings over several devices in the program. Shardy's are
+// constraints within it, which partitioning replaces by collectives; those of
+// arguments remain afterwards and specify a device's shard. GSPMD's are calls
+// and attributes that only its own partitioner reads.
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,7 +31,7 @@ static bool isGSPMDCall(Operation *op) {
                                     call.getCallTargetName());
 }
 
-/// Whether the attribute cuts a value: "{replicated}" and one device do not.
+/// True if the attribute shards a value: "{replicated}" and one device do not.
 static bool cuts(Attribute sharding) {
   auto text = dyn_cast_or_null<StringAttr>(sharding);
   return text && text.getValue().contains("devices=[");

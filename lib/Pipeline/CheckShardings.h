@@ -1,4 +1,4 @@
-//===- CheckShardings.h - A step is one device's program --------*- C++ -*-===//
+//===- CheckShardings.h - Reject programs for several devices ---*- C++ -*-===//
 
 #ifndef SCALIFY_LIB_PIPELINE_CHECKSHARDINGS_H
 #define SCALIFY_LIB_PIPELINE_CHECKSHARDINGS_H
@@ -7,8 +7,8 @@
 
 namespace scalify {
 
-/// Fails, with the way to a program for one device, where the module says how
-/// values lie on several: an artefact is for one.
+/// Fails if the module shards values over several devices: an artefact is for
+/// one. The error names the way to a program for one device.
 llvm::LogicalResult checkIsLocal(mlir::ModuleOp module);
 
 } // namespace scalify

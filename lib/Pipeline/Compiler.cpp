@@ -39,17 +39,18 @@
 using namespace mlir;
 using namespace scalify;
 
-/// What a rank gives to a bucket: about nine times a message's latency times
-/// the rate, for nine tenths of that rate: on GPUs by the planner's NVLink, on
-/// CPUs as benchmarks/messages.py measures shared memory (0.55 to 1.25 MiB).
+/// The bytes that a rank contributes to a bucket: about nine times a message's
+/// latency times the link rate, which reaches nine tenths of that rate. The
+/// rate is the planner's NVLink on GPUs, and on CPUs that of shared memory as
+/// benchmarks/messages.py measures it (0.55 to 1.25 MiB).
 static constexpr int64_t kBucketOfGPUs = 25 << 20, kBucketOfCPUs = 1 << 20;
 
-/// Plans that are made to find one that fits in memory, but for the first and
-/// for that which gathers all again.
+/// The most plans made to find one that fits in memory, not counting the first
+/// and the one that rematerialises all gathers.
 static constexpr int kMostTurns = 5;
 
-/// Collectives on their way where memory is short: one that is moved, and one
-/// that follows it at once.
+/// The most collectives in flight when memory is short: one that transfers, and
+/// one that follows it at once.
 static constexpr int64_t kMostInFlight = 2;
 
 static const DialectRegistry &getRegistry() {
@@ -63,7 +64,7 @@ static const DialectRegistry &getRegistry() {
   return registry;
 }
 
-/// A portable artefact is MLIR bytecode of a dialect that only jaxlib reads.
+/// Rejects portable artefacts: bytecode of a dialect that only jaxlib reads.
 static LogicalResult checkIsText(StringRef text, Location location) {
   bool isBytecode = text.starts_with("ML\xefR");
   if (!isBytecode && !text.contains("vhlo."))
@@ -102,7 +103,7 @@ static std::string print(ModuleOp module, bool debugInfo) {
 }
 
 namespace {
-/// One compilation: a context, its diagnostics, and the module on its way.
+/// One compilation: the context, its diagnostics, and the module.
 class Compilation {
 public:
   Compilation(StringRef text, const CompileOptions &options,
@@ -213,7 +214,7 @@ LogicalResult Compilation::reportExcess(const plan::PlanMemory &memory,
 }
 
 namespace {
-/// A plan, and what was said and counted when it was made.
+/// A plan, and the diagnostics and counts of its making.
 struct Fused {
   OwningOpRef<ModuleOp> module;
   plan::PlanMemory memory;
@@ -222,17 +223,17 @@ struct Fused {
 };
 } // namespace
 
-/// What is gathered is kept, which moves the fewest bytes. Where the plan then
-/// needs too many, what is computed first waits for all but two collectives,
-/// which moves no more; then so many fewer bytes of gathers are kept: some of
-/// them lie where the plan needs less, and it may take several turns. Where
-/// none fits, the plan that needs the fewest bytes stays.
+/// The first plan keeps all gathered values, which moves the fewest bytes. If
+/// it exceeds the limit, the next plan limits the collectives in flight, which
+/// moves no more bytes. Each further plan keeps fewer bytes of gathered values,
+/// by the excess; it may take several turns, since some of these bytes are not
+/// live at the peak. If no plan fits, the plan with the smallest peak stays.
 LogicalResult Compilation::fuseWithin(int64_t bytes,
                                       StageOptions stageOptions) {
   OwningOpRef<ModuleOp> before = module->clone();
   const size_t numSaid = diagnostics.size(), numCounted = counts.size();
   std::optional<Fused> least;
-  // Without overlap there is nothing that could wait.
+  // Without overlap, a limit on collectives in flight changes nothing.
   for (int turn = stageOptions.overlap ? 0 : 1;; ++turn) {
     if (failed(runPasses(Stage::Fusion, stageOptions)))
       return failure();
@@ -266,11 +267,11 @@ LogicalResult Compilation::fuseWithin(int64_t bytes,
   return reportExcess(least->memory, bytes);
 }
 
-/// What comes with the options and not with the module.
+/// Applies the inputs that come from the options, not from the module.
 LogicalResult Compilation::prepare(Stage stage) {
   if (stage == Stage::Scaling && !toStableHLO && failed(checkIsLocal(*module)))
     return failure();
-  // The names of arguments are known after Import.
+  // Arguments have names only after Import.
   if (stage == Stage::Scaling &&
       (failed(applyArgumentRoles(*module, options.roles)) ||
        failed(applyArgumentScales(*module, options.scales)) ||
@@ -308,9 +309,9 @@ StageOptions Compilation::getStageOptions() {
   stages.roundingKey = options.roundingKey;
   stages.measureUnproved = options.measureCasts;
   stages.tellMeasured = options.tellMeasured;
-  // XLA, with the same text, would merge the equal ops again.
+  // XLA runs the same text and would merge the recomputed ops again.
   stages.recompute = !toStableHLO;
-  // XLA runs these loops then, and returns results without counts.
+  // With the fallback XLA runs these loops, and returns results without counts.
   stages.countsLoops = toStableHLO || options.fallback != "xla";
   stages.explain = isFull();
   stages.isGPU = isGPU;
@@ -329,7 +330,7 @@ StageOptions Compilation::getStageOptions() {
   return stages;
 }
 
-/// What changes the scales of casts that the stage has made.
+/// Applies the options that change the scales of the stage's casts.
 LogicalResult Compilation::finishPrecision() {
   if (RecipeAttr::of(*module).getScales() == ScaleSource::Delayed &&
       (options.adaptScales || !options.castScales.empty()))
@@ -346,7 +347,7 @@ LogicalResult Compilation::finishPrecision() {
     markCarriedCasts(*module);
   if (!options.adaptScales)
     remarkOnStaticCasts(*module);
-  // The report has the scales that the casts start from.
+  // Report here, so that the report has the casts' initial scales.
   report(Stage::Precision);
   if (std::string text = describeWideWork(*module); !text.empty())
     emitWarning(here()) << text;
@@ -378,7 +379,7 @@ void Compilation::report(Stage stage) {
     if (!toStableHLO)
       attachReport(*module, rows);
   }
-  // Later stages shall compile what they do without a report.
+  // Later stages must compile the same IR with and without a report.
   if (isFull() && values.rows.empty() &&
       (stage == Stage::Precision || stage == options.compileTo)) {
     values = buildScaleReport(*module);
@@ -387,7 +388,7 @@ void Compilation::report(Stage stage) {
   }
 }
 
-/// What the compiler remarked goes with the artefact.
+/// Sets the compiler's remarks on the module, for the artefact.
 static void attachRemarks(ModuleOp module,
                           ArrayRef<DiagnosticRecord> diagnostics) {
   Builder builder(module.getContext());
@@ -408,7 +409,7 @@ static std::string toString(const llvm::json::Value &value) {
   return text;
 }
 
-/// By zlib; as it is where LLVM was built without.
+/// Compresses by zlib. Returns the text itself if LLVM was built without zlib.
 static std::string compress(StringRef text) {
   if (!llvm::compression::zlib::isAvailable())
     return text.str();

@@ -12,7 +12,7 @@
 using namespace mlir;
 using namespace scalify;
 
-/// Long lines, such as constants, say little as a whole.
+/// Longer lines, such as constants, are cut.
 static constexpr size_t kLongestQuote = 160;
 
 StringRef scalify::stringifySeverity(DiagnosticSeverity severity) {
@@ -57,7 +57,7 @@ std::string DiagnosticCollector::quoteLine(Location location) const {
   return line.take_front(kLongestQuote).str() + "...";
 }
 
-/// MLIR's parser advises on a flag of mlir-opt that users do not have.
+/// Replaces MLIR's advice on an mlir-opt flag that users do not have.
 static std::string getMessage(mlir::Diagnostic &diagnostic) {
   std::string message = diagnostic.str();
   if (StringRef(message).starts_with(

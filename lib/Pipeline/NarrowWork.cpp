@@ -1,4 +1,4 @@
-//===- NarrowWork.cpp - How much of a step's work is narrow ---------------===//
+//===- NarrowWork.cpp - The narrow share of a step's work -----------------===//
 
 #include "scalify/Pipeline/NarrowWork.h"
 
@@ -23,7 +23,7 @@ static double countElements(Value value) {
   return static_cast<double>(type.getNumElements());
 }
 
-/// Of one run of the op, multiplications and additions.
+/// Returns the multiplications and additions of one execution of the op.
 static double countOwnWork(Operation *op) {
   double lhs = countElements(op->getOperand(0));
   double rhs = countElements(op->getOperand(1));
@@ -51,7 +51,7 @@ double scalify::countWork(Operation *dot) {
   return work;
 }
 
-/// What decided. Attention's three roles are one part.
+/// Returns the reason's part. Attention's three roles are one part.
 static StringRef getPart(DecisionAttr decision) {
   switch (symbolizeDotRole(decision.getPart()).value_or(DotRole::Linear)) {
   case DotRole::AttentionQK:
@@ -83,8 +83,8 @@ struct Work {
 } // namespace
 
 namespace {
-/// Which products a recipe is taken to be for: all but those that its author,
-/// or the program, has asked to be wide.
+/// The products that a recipe is meant to cast: all but those that its author,
+/// or the program, keeps wide.
 class Wanted {
 public:
   Wanted(RecipeAttr recipe, func::FuncOp main) : recipe(recipe) {
@@ -97,7 +97,7 @@ public:
         [&](Operation *op) { trains |= getPhase(op) == Phase::Backward; });
   }
 
-  /// `part` is why the product is wide.
+  /// `part` is the reason why the product is wide.
   bool contains(StringRef part) const {
     if (part == "name" || part == "recipe" || part == "given" ||
         symbolizeDotKind(part))
@@ -105,9 +105,9 @@ public:
     std::optional<DotRole> role = getRole(part);
     if (!role)
       return true;
-    // A preset keeps parts wide that are a small share of a model's work: who
-    // trains a model of other shares is told. Update rules iterate, and are no
-    // such part.
+    // Presets keep parts wide that are a small share of a model's work; users
+    // whose model has other shares are warned. Update rules iterate and are
+    // never such a part.
     return castsLinear && *role != DotRole::Optimizer &&
            (trains || *role == DotRole::Convolution) &&
            recipe.getFormats(*role) == preset.getFormats(*role);

@@ -14,7 +14,7 @@ static llvm::Error makeError(const llvm::Twine &message) {
   return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
 }
 
-/// The members of an entry other than a number; none if it is malformed.
+/// Reads the moments of an entry; none if they are malformed.
 static std::optional<ArgumentMoments>
 readMoments(const llvm::json::Object &entry) {
   std::optional<double> mean = entry.getNumber("mean");
@@ -56,7 +56,7 @@ readScales(const llvm::json::Value &value) {
     for (const auto &[name, exponent] : *object)
       if (llvm::Error error = addScale(scales, name, exponent))
         return std::move(error);
-    // The order of a JSON object is not defined; diagnostics shall be.
+    // The key order of a JSON object is undefined; diagnostics must not be.
     llvm::sort(scales, [](const ArgumentScale &a, const ArgumentScale &b) {
       return a.argument < b.argument;
     });
@@ -72,7 +72,7 @@ readScales(const llvm::json::Value &value) {
                    "main's order");
 }
 
-/// The list in main's order that `scalify.Scales.save` wrote as two.
+/// Merges the two lists that `scalify.Scales.save` wrote, in main's order.
 static llvm::json::Array joinMoments(const llvm::json::Array &exponents,
                                      const llvm::json::Array *moments) {
   llvm::json::Array list;
@@ -213,7 +213,7 @@ static llvm::Error readPlaces(std::vector<std::string> &places,
 using ReadCastFn = llvm::function_ref<llvm::Error(
     const llvm::json::Object &object, CastPlace place)>;
 
-/// Reads a list of objects that each name a cast; `read` takes the rest.
+/// Reads a list of objects that each name a cast; `read` reads the rest.
 static llvm::Error readCasts(llvm::StringRef key, llvm::StringRef needs,
                              const llvm::json::Value &value, ReadCastFn read) {
   const llvm::json::Array *array = value.getAsArray();
@@ -265,7 +265,7 @@ static llvm::Error readWideCasts(std::vector<WideCast> &casts,
       });
 }
 
-/// A list of [pattern, role]: their order counts.
+/// Reads a list of [pattern, role]. Its order matters.
 static llvm::Error readRoles(std::vector<ArgumentRole> &roles,
                              const llvm::json::Value &value) {
   auto fail = [] {

@@ -1,9 +1,9 @@
 //===- Pipelines.cpp - All passes, in their order -------------------------===//
 //
-// A pass runs in the stage whose folder it is in, but for one that says why.
-// Import, Scaling and Precision validate what they promise to the next stage;
-// what Distribution leaves has the form of what it got. The passes that carry
-// scales between steps (Compiler.cpp) run behind Precision where asked for.
+// A pass runs in the stage of its folder, with one exception that states its
+// reason. Import, Scaling and Precision end in a pass that validates their
+// contract; Distribution preserves the form of its input. The passes that carry
+// scales between steps run after Precision on request (Compiler.cpp).
 //
 //===----------------------------------------------------------------------===//
 
@@ -111,11 +111,11 @@ static QuantizeDotsOptions getQuantizeDots(const StageOptions &options) {
 }
 
 static void buildScaling(const StageOptions &options, OpPassManager &module) {
-  // The scales would only be computed to be thrown away.
+  // Without casts no pass would read the scales.
   if (!options.casts)
     return;
-  // Of Precision: it scales a clone, for which it needs what Import left, with
-  // the user's marks of scales.
+  // A pass of Precision, but it scales a clone, for which it needs Import's
+  // output with the user's marks of scales.
   module.addPass(createJudgePlainForm());
   module.addPass(createWidenValues());
   if (!options.declaredScales)
@@ -140,7 +140,8 @@ static void buildPrecision(const StageOptions &options, OpPassManager &module) {
 
 static void buildDistribution(const StageOptions &options,
                               OpPassManager &module) {
-  // One process sends no messages. Slices of a pipeline are of several stages.
+  // One process sends no messages. The slices of a pipeline belong to several
+  // stages.
   bool isOneProcess = options.simulateRanks.has_value();
   bool slices = options.pipelineStages == 0 && !isOneProcess;
   if (slices)
@@ -149,7 +150,7 @@ static void buildDistribution(const StageOptions &options,
     module.addPass(createNarrowCollectivesPass());
   if (isOneProcess)
     module.addPass(createSimulateRanksPass({*options.simulateRanks}));
-  // Narrow first: all that read a gather are to cast it alike.
+  // Narrow first, so that all readers of a gather cast it identically.
   if (slices)
     module.addPass(createSliceCollectivesPass({/*gathers=*/true}));
   if (!isOneProcess)
@@ -157,7 +158,8 @@ static void buildDistribution(const StageOptions &options,
         {options.bucketBytes, /*byChunk=*/options.pipelineStages > 0}));
   if (!isOneProcess && options.orderSums)
     module.addPass(createOrderSumsPass());
-  // Which elements a cast counts is known once ranks exchange what they do.
+  // The passes above may move casts, and so change the elements that they
+  // count.
   module.addPass(createLimitRescale());
 }
 
@@ -176,7 +178,7 @@ static void buildFusion(const StageOptions &options, OpPassManager &module) {
   loops.addPass(createFormCollectives());
   loops.addPass(createUnrollLoops());
   loops.addPass(createOrderHostCalls());
-  // A stage of a pipeline knows its own arguments alone.
+  // A pipeline stage knows only its own arguments.
   if (options.pipelineStages == 0)
     module.addPass(createKeepAmaxes());
   module.nest<func::FuncOp>().addPass(createSplitStacks());
@@ -197,7 +199,7 @@ static void buildFusion(const StageOptions &options, OpPassManager &module) {
   if (isGPU && options.libraryAttention != "none")
     ops.addPass(createFormAttention({options.libraryAttention}));
   ops.addPass(createFormGemms());
-  // What no product reads with its scales.
+  // Expands block scales that no product reads.
   if (isGPU)
     module.addPass(createExpandBlocks());
   module.addPass(
@@ -223,7 +225,7 @@ void scalify::buildStage(Stage stage, bool toStableHLO,
                          const StageOptions &options, OpPassManager &module) {
   switch (stage) {
   case Stage::Import:
-    // XLA sums as it likes.
+    // XLA chooses its own order of sums.
     return buildImport(/*chunkSums=*/!toStableHLO, module);
   case Stage::Scaling:
     return buildScaling(options, module);

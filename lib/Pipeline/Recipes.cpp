@@ -13,7 +13,7 @@ FailureOr<RecipeAttr> scalify::readRecipe(StringRef text,
   Attribute attr;
   if (text.starts_with("#")) {
     attr = parseAttribute(text, context);
-    // What is wrong in a recipe, its parser has said.
+    // The recipe's parser has reported the error.
     if (!attr && text.starts_with("#scalify.recipe"))
       return failure();
   } else {
@@ -28,7 +28,7 @@ FailureOr<RecipeAttr> scalify::readRecipe(StringRef text,
 }
 
 namespace {
-/// A context that knows recipes, and no more.
+/// A context with only the Scalify dialect, for recipes.
 struct RecipeContext {
   RecipeContext(StringRef text, std::vector<DiagnosticRecord> &diagnostics)
       : context(MLIRContext::Threading::DISABLED),
@@ -36,7 +36,7 @@ struct RecipeContext {
         diagnostics(diagnostics) {
     context.loadDialect<ScalifyDialect>();
   }
-  /// The parser of attributes calls a text by itself.
+  /// The attribute parser uses the text itself as file name; call it "recipe".
   ~RecipeContext() {
     for (DiagnosticRecord &record : diagnostics)
       if (StringRef(record.location).starts_with(text))
@@ -62,7 +62,7 @@ scalify::readRecipeAsJSON(StringRef text,
   return json;
 }
 
-/// Null unless it is a list of [name, value].
+/// Returns null unless `json` is a list of [name, value].
 static const llvm::json::Array *getParts(const llvm::json::Value &json) {
   const llvm::json::Array *parts = json.getAsArray();
   bool isList =

@@ -1,4 +1,4 @@
-//===- Report.cpp - What got which scale and format, and why --------------===//
+//===- Report.cpp - The scale and format of each value, and why -----------===//
 
 #include "scalify/Pipeline/Report.h"
 
@@ -211,7 +211,7 @@ std::string scalify::summarize(const std::vector<ReportRow> &rows) {
   std::string text;
   llvm::raw_string_ostream os(text);
   llvm::MapVector<StringRef, unsigned> casts, dots;
-  // In this order, so that summaries compare.
+  // A fixed order, so that summaries are comparable.
   llvm::MapVector<StringRef, unsigned> scaling;
   for (StringRef kind : {"proved", "static", "carried", "measured"})
     scaling[kind] = 0;

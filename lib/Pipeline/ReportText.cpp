@@ -76,7 +76,7 @@ template <typename Map> static json::Object toObject(const Map &counts) {
 }
 
 namespace {
-/// How often rules, scales, formats and reasons occur.
+/// The frequencies of rules, scales, formats and reasons.
 struct Summary {
   explicit Summary(const ScaleReport &report);
   std::map<std::string, unsigned> rules, casts, scaling, dots, wide;

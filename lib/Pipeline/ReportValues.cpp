@@ -1,4 +1,4 @@
-//===- ReportValues.cpp - What reports say of one value -------------------===//
+//===- ReportValues.cpp - Descriptions of one value for reports -----------===//
 
 #include "ReportValues.h"
 
@@ -25,14 +25,14 @@ std::string scalify::getElement(Value value) {
 std::string scalify::explainArgument(func::FuncOp main, unsigned index) {
   if (auto scale = main.getArgAttrOfType<IntegerAttr>(index, kScaleAttr))
     return scale.getInt() == kZeroScale
-               ? "starts at zero: the scale of what is written into it"
+               ? "starts at zero: takes the scale of the values written into it"
                : "declared scale of the argument";
   if (main.getArgAttr(index, kMeasuredAttr))
     return kMeasuredReason.str();
   RoleAttr role = getRoleAttr(main, index);
   bool isState = !role || isOneOf(role, {Role::Moment, Role::State});
   if (isState && main.getArgAttr(index, "tf.aliasing_output"))
-    return "state: the scale of what is written into it";
+    return "state: takes the scale of the values written into it";
   return "undeclared argument: 2^0";
 }
 
@@ -47,7 +47,7 @@ bool scalify::isByPrior(QuantizeOp quantize) {
          quantize->hasAttr(kByPriorAttr) && !isCalibrated(quantize);
 }
 
-/// What is narrow behind an operand of a dot.
+/// Returns the element type of a dot's operand, narrow if it is dequantized.
 static std::string getOperandFormat(Value operand) {
   if (auto dequantize = operand.getDefiningOp<DequantizeOp>())
     return getElement(dequantize.getData());

@@ -1,4 +1,4 @@
-//===- ReportValues.h - What reports say of one value -----------*- C++ -*-===//
+//===- ReportValues.h - Descriptions of one value for reports ---*- C++ -*-===//
 
 #ifndef SCALIFY_LIB_PIPELINE_REPORTVALUES_H
 #define SCALIFY_LIB_PIPELINE_REPORTVALUES_H
@@ -10,21 +10,21 @@
 
 namespace scalify {
 
-/// The element type as text.
+/// Returns the element type as text.
 std::string getElement(mlir::Value value);
-/// Why an argument has its scale, which is not written on any op.
+/// Returns why an argument has its scale, which no op's attribute records.
 std::string explainArgument(mlir::func::FuncOp main, unsigned index);
 /// True if each step measures the scale of the argument.
 bool isMeasuredArgument(mlir::func::FuncOp main, unsigned index);
 /// True if priors decided the scale that the cast starts from.
 bool isByPrior(QuantizeOp quantize);
-/// `f8E4M3FN x f8E5M2 -> f32`, of a dot or a convolution.
+/// Returns `f8E4M3FN x f8E5M2 -> f32` of a dot or a convolution.
 std::string describeDotFormats(mlir::Operation *dot);
-/// `stays wide: ...`; empty for a dot on narrow operands.
+/// Returns `stays wide: ...` or `not in FP8: ...`, or an empty string.
 std::string getWideReason(mlir::Operation *dot);
 /// True if the recipe or a pass kept the dot from narrow operands.
 bool staysWide(mlir::Operation *dot);
-/// The rule behind a cast's scale.
+/// Returns the rule that set a cast's scale.
 std::string describeCastRule(mlir::func::FuncOp main, QuantizeOp quantize);
 
 } // namespace scalify

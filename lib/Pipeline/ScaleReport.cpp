@@ -1,4 +1,4 @@
-//===- ScaleReport.cpp - Every value, its scale, and where from -----------===//
+//===- ScaleReport.cpp - Every value, its scale and its sources -----------===//
 
 #include "scalify/Pipeline/ScaleReport.h"
 
@@ -61,14 +61,14 @@ private:
   func::FuncOp main;
   AsmState names;
   std::vector<ProvenanceEntry> entries;
-  /// Per entry the value that is left of it, and the casts of that value.
+  /// By entry: the value that remains of it, and the casts of that value.
   std::vector<Value> left;
   std::vector<SmallVector<QuantizeOp, 1>> casts;
 };
 } // namespace
 
-/// An entry's value may have been cloned on narrow data: the one of its own
-/// type stands for it, or else the first.
+/// An entry's value may have been cloned on narrow data. The clone of the
+/// entry's type represents it, or else the first clone.
 void ScaleReportBuilder::remember(Value value) {
   std::optional<int32_t> id = getProvenanceId(value);
   if (!id || *id < 0 || *id >= static_cast<int64_t>(entries.size()))
@@ -78,14 +78,14 @@ void ScaleReportBuilder::remember(Value value) {
     left[*id] = value;
 }
 
-/// The value that a cast casts, and whether it is that value itself: a state
-/// may be stored as its root, which Precision adds.
+/// Returns the entry of the value that a cast casts, and whether the cast is of
+/// the value itself. Precision may store state as its root, which it adds.
 static std::pair<std::optional<int32_t>, bool> findRoot(QuantizeOp quantize) {
   Value value = lookThrough(quantize.getValue(), Move::Cast);
   std::optional<int32_t> id = getProvenanceId(value);
   if (id)
     return {id, true};
-  // What a pass added before a cast is a few ops.
+  // A pass adds only a few ops before a cast.
   for (int steps = 0; steps < 4 && !id; ++steps) {
     Operation *op = value.getDefiningOp();
     if (!op || op->getNumOperands() == 0)
@@ -104,7 +104,7 @@ void ScaleReportBuilder::find(Block &block) {
       remember(result);
     if (auto quantize = dyn_cast<QuantizeOp>(op)) {
       std::optional<int32_t> id = findRoot(quantize).first;
-      // A cast of what no value led to comes last.
+      // Casts that no entry leads to come last.
       casts[id && *id < static_cast<int64_t>(entries.size())
                 ? static_cast<size_t>(*id)
                 : entries.size()]
@@ -194,7 +194,7 @@ ScaleRow ScaleReportBuilder::describeCast(QuantizeOp quantize) {
     predicted = entry.scale;
   }
   row.cast = quantize.getCast().value_or("").str();
-  // Numbers of the narrowed module would mix with names of the text.
+  // Value numbers of the narrowed module would mix with names of the text.
   row.value = StringRef(row.cast).split(':').first.str();
   if (row.value.empty()) {
     llvm::raw_string_ostream os(row.value);
@@ -224,7 +224,7 @@ std::vector<ScaleRow> ScaleReportBuilder::run() {
   left.resize(entries.size());
   casts.resize(entries.size() + 1);
   find(main.getBody().front());
-  // Casts come behind the value that they cast, so places move.
+  // Casts follow the value that they cast, so row indices shift.
   std::vector<ScaleRow> rows;
   std::vector<int64_t> places(entries.size());
   auto addCasts = [&](size_t id) {
@@ -249,7 +249,7 @@ std::vector<ScaleRow> ScaleReportBuilder::run() {
   return rows;
 }
 
-/// The function that is the step.
+/// Returns main, or else the first function with a body.
 static func::FuncOp findMain(ModuleOp module) {
   if (auto main = module.lookupSymbol<func::FuncOp>("main"))
     return main;

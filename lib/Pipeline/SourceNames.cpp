@@ -1,4 +1,4 @@
-//===- SourceNames.cpp - The names of values in the text ------------------===//
+//===- SourceNames.cpp - The names of values in the input text ------------===//
 
 #include "scalify/Pipeline/SourceNames.h"
 
@@ -15,7 +15,7 @@ using namespace scalify;
 
 static constexpr llvm::StringLiteral kNames = "scalify.source_names";
 
-/// The text of a definition, without the `:2` of a group.
+/// Returns the text of a definition, without the `:2` of a result group.
 static std::string getText(SMRange range) {
   if (!range.isValid())
     return "";

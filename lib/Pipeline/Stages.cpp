@@ -1,7 +1,7 @@
 //===- Stages.cpp - The order of the stages -------------------------------===//
 //
-// The only file that knows which stage follows which. Their passes are in
-// Pipelines.cpp.
+// The only file that knows the order of the stages. Pipelines.cpp has their
+// passes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -48,19 +48,18 @@ std::string scalify::getStageNames() {
 namespace {
 struct StagePipelineOptions : PassPipelineOptions<StagePipelineOptions> {
   Option<bool> strict{*this, "strict",
-                      llvm::cl::desc("make what falls back an error"),
+                      llvm::cl::desc("make a fallback an error"),
                       llvm::cl::init(false)};
   Option<bool> declaredScales{
       *this, "declared-scales",
       llvm::cl::desc("arguments without a declared scale count as 2^0, and the "
                      "step measures none"),
       llvm::cl::init(false)};
-  Option<bool> remarks{*this, "remarks",
-                       llvm::cl::desc("report what falls back"),
+  Option<bool> remarks{*this, "remarks", llvm::cl::desc("report fallbacks"),
                        llvm::cl::init(true)};
   Option<std::string> rangeUse{
       *this, "range-use",
-      llvm::cl::desc("what the range analysis is for: report or choose"),
+      llvm::cl::desc("use of the range analysis: report or choose"),
       llvm::cl::init("report")};
   Option<std::string> recipe{*this, "recipe",
                              llvm::cl::desc("a preset's name; the module's "
@@ -86,8 +85,8 @@ struct StagePipelineOptions : PassPipelineOptions<StagePipelineOptions> {
                                                 "the casts (with stablehlo)"),
                                  llvm::cl::init(false)};
   Option<bool> explain{*this, "explain",
-                       llvm::cl::desc("keep which facts each scale came from, "
-                                      "for --scalify-report"),
+                       llvm::cl::desc("record the sources of each scale, for "
+                                      "--scalify-report"),
                        llvm::cl::init(false)};
 };
 } // namespace
@@ -106,7 +105,7 @@ static StageOptions getStageOptions(const StagePipelineOptions &options) {
   return result;
 }
 
-/// The passes of some stages, in their order.
+/// Adds the passes of some stages, in their order.
 static void buildStages(ArrayRef<Stage> stages, OpPassManager &manager,
                         const StagePipelineOptions &options) {
   for (Stage stage : stages)

@@ -1,4 +1,4 @@
-//===- Why.cpp - The chain of rules behind one scale ----------------------===//
+//===- Why.cpp - The chain of rules that led to one scale -----------------===//
 
 #include "scalify/Pipeline/Why.h"
 
@@ -6,10 +6,10 @@
 
 using namespace scalify;
 
-/// More would not be read.
+/// The most matches that a message lists.
 static constexpr size_t kMostMatches = 6;
 
-/// The names by which a row is asked for.
+/// Returns the names that denote a row.
 static std::vector<std::string> getNames(const ScaleRow &row) {
   std::vector<std::string> names{row.value};
   for (const std::string &other : {row.source, row.cast})
@@ -35,7 +35,7 @@ static std::string listRows(const ScaleReport &report,
   return text;
 }
 
-/// The names nearest to `name` by edits.
+/// Returns the names with the smallest edit distance to `name`.
 static std::string listNear(const ScaleReport &report, llvm::StringRef name) {
   std::vector<std::pair<unsigned, std::string>> near;
   for (const ScaleRow &row : report.rows)
@@ -66,7 +66,7 @@ llvm::Expected<int64_t> scalify::findRow(const ScaleReport &report,
     else if (!name.empty() && llvm::StringRef(row.location).contains(name))
       partial.push_back(row.id);
   }
-  // What Import made of one op of the text ends in the last of them.
+  // If Import expanded one op of the text, the last of its ops has its result.
   bool isOnePlace = llvm::all_of(exact, [&](int64_t id) {
     return report.rows[id].location == report.rows[exact.front()].location;
   });
@@ -105,7 +105,7 @@ private:
 };
 } // namespace
 
-// A stack of its own: chains of a deep step are thousands long.
+// Uses an explicit stack: chains of a deep step are thousands of ops long.
 void Explainer::visit(int64_t root, unsigned start) {
   std::vector<std::pair<int64_t, unsigned>> stack{{root, start}};
   while (!stack.empty()) {

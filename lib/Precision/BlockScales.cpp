@@ -11,11 +11,11 @@ using namespace mlir;
 using namespace scalify;
 
 namespace {
-/// A shape cut into blocks: along each dimension `counts` blocks of `sizes`.
+/// A shape split into blocks: dimension i has `counts[i]` blocks of `sizes[i]`.
 struct Blocks {
   Blocks(ArrayRef<int64_t> shape, ArrayRef<int64_t> block);
-  /// The counts with each size that is not 1 behind its count; `axes` are the
-  /// places of these.
+  /// Returns the counts, each followed by its size unless that is 1. Appends
+  /// the positions of the sizes to `axes`.
   SmallVector<int64_t> split(SmallVectorImpl<int64_t> &axes) const;
   SmallVector<int64_t> padded() const {
     return llvm::map_to_vector(llvm::zip_equal(counts, sizes), [](auto pair) {
@@ -62,7 +62,7 @@ static Value reshape(OpBuilder &builder, Location loc, Value value,
   return stablehlo::ReshapeOp::create(builder, loc, type.clone(shape), value);
 }
 
-/// Magnitudes in F32; zero for what is not finite.
+/// Builds the magnitudes in F32; 0 for elements that are not finite.
 static Value buildMagnitudes(OpBuilder &builder, Location loc, Value value) {
   Value magnitude = stablehlo::AbsOp::create(builder, loc, value);
   auto type = cast<RankedTensorType>(value.getType());
@@ -74,7 +74,7 @@ static Value buildMagnitudes(OpBuilder &builder, Location loc, Value value) {
         builder, loc, type.clone(builder.getF32Type()),
         makeScalar(builder, loc, x), ArrayRef<int64_t>{});
   };
-  // A NaN is not below anything.
+  // LT is false for NaN.
   Value isFinite = stablehlo::CompareOp::create(
       builder, loc, magnitude, spread(std::numeric_limits<float>::infinity()),
       stablehlo::ComparisonDirection::LT);
@@ -98,7 +98,7 @@ Value scalify::buildBlockScales(OpBuilder &builder, Location loc, Value value,
                                          high, none);
   }
   SmallVector<int64_t> shape = blocks.split(axes);
-  // Without axes a scale would be that of all elements.
+  // Empty axes would reduce all elements to one scale.
   if (axes.empty()) {
     axes.push_back(static_cast<int64_t>(shape.size()));
     shape.push_back(1);

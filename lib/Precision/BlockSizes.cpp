@@ -1,4 +1,4 @@
-//===- BlockSizes.cpp - The blocks of a dot's operand ---------------------===//
+//===- BlockSizes.cpp - Block sizes of a dot's operand --------------------===//
 
 #include "BlockSizes.h"
 
@@ -8,7 +8,7 @@
 using namespace mlir;
 using namespace scalify;
 
-/// The size along the minor-most of the dimensions; 0 along all of them.
+/// Sets the size along the minor-most of `dims`; size 0 spans all of them.
 static void setSize(MutableArrayRef<int64_t> sizes, ArrayRef<int64_t> dims,
                     int64_t size) {
   if (dims.empty())

@@ -1,4 +1,4 @@
-//===- BlockSizes.h - The blocks of a dot's operand -------------*- C++ -*-===//
+//===- BlockSizes.h - Block sizes of a dot's operand ------------*- C++ -*-===//
 
 #ifndef SCALIFY_LIB_PRECISION_BLOCKSIZES_H
 #define SCALIFY_LIB_PRECISION_BLOCKSIZES_H
@@ -7,9 +7,9 @@
 
 namespace scalify {
 
-/// The size of the blocks of an operand of a dot, by its dimensions: the
-/// recipe's for weights where `value` is one. Null where the recipe has one
-/// scale per tensor, and for convolutions.
+/// Returns the block size of a dot's operand along each dimension: the recipe's
+/// `weight_block` if `value` is a weight, else its `block`. Null if the recipe
+/// has one scale per tensor, and for convolutions.
 mlir::DenseI64ArrayAttr getBlockSizes(mlir::Operation *dot, unsigned operand,
                                       mlir::Value value, RecipeAttr recipe);
 

@@ -1,4 +1,4 @@
-//===- Blocks.cpp - Casts by blocks as casts of scaled values -------------===//
+//===- Blocks.cpp - Expand block-scaled casts into arithmetic -------------===//
 
 #include "scalify/Precision/Blocks.h"
 
@@ -13,7 +13,7 @@ using namespace mlir;
 using namespace scalify;
 
 namespace {
-/// Writes the arithmetic of one cast, in its phase.
+/// Expands one cast into arithmetic in the same phase.
 class BlockExpander {
 public:
   explicit BlockExpander(Operation *op)
@@ -50,7 +50,7 @@ void BlockExpander::finish(Value result) {
 
 void BlockExpander::quantize(QuantizeOp cast) {
   Value scales = cast.getScale();
-  // Between 2^-100 and 2^100, so that inverses are exact.
+  // Scales are between 2^-100 and 2^100, so that their inverses are exact.
   Value inverses = stablehlo::DivOp::create(
       builder, loc,
       makeOnes(mlir::cast<ShapedType>(scales.getType()).getShape()), scales);

@@ -1,10 +1,10 @@
-//===- CarriedScales.cpp - Arithmetic on scales that steps carry ----------===//
+//===- CarriedScales.cpp - Arithmetic on carried scales -------------------===//
 //
-// A scale stays where it is, and with it the bits of the step, as long as the
-// format holds what is cast. It moves for two reasons: the largest value comes
-// to the end of the format, or the bulk of the values comes to the other end.
-// Both moves put the largest value near the top, so that one step later the
-// cast is as an amax would have it, and has room to grow.
+// A scale keeps its value, and the step its bits, as long as the format holds
+// the values of the cast. It moves for two reasons: the largest value nears the
+// top of the format, or the bulk of the values nears the bottom. Both moves put
+// the largest value near the top, with room to grow, so that the next step
+// casts by an amax that is one step old.
 //
 //===----------------------------------------------------------------------===//
 
@@ -33,30 +33,31 @@ using namespace scalify;
 using stablehlo::ComparisonDirection;
 
 namespace {
-/// Where a format holds an amax: from `low`, of its smallest normal number, to
-/// `high`, of its largest. A move leaves `room` binades above the amax.
+/// The range in which a format holds an amax: from `low` times its smallest
+/// normal number to `high` times its largest value. A move leaves `room`
+/// binades above the amax.
 struct Window {
   float low, high;
   int room;
 };
 } // namespace
 
-// What grows slowly moves before it clips, and what doubles in a step is not
-// clipped. Of normally distributed values, whose amax is some 4.5 deviations,
-// E4M3's subnormal numbers add a sixth to the rounding noise at `low`, and at
-// half of that more than half.
+// Values that grow slowly move their scale before they clip, and values that
+// double in a step do not clip. For normally distributed values, whose amax is
+// some 4.5 deviations, E4M3's subnormal numbers add a sixth to the rounding
+// noise at `low`, and more than half at half of `low`.
 static constexpr Window kNarrow = {0x1p4f, 0.25f, 2};
-// Five exponent bits hold values anywhere in some 30 binades alike. These keep
-// an amax near those of data of the predicted size: 1 in the forward, 2^3 of
-// gradients, which may also jump further from one step to the next.
+// Formats with five exponent bits are equally precise in some 30 binades. These
+// windows keep an amax near that of data of the predicted size: 1 in the
+// forward, 2^3 for gradients, which may also jump further between two steps.
 static constexpr Window kForward = {0x1p14f, 0x1p-11f, 12};
 static constexpr Window kGradient = {0x1p14f, 0x1p-6f, 8};
 
-// Of the format's largest value: a scale moves down for values that become zero
-// where nothing is in the four binades at the top.
+// A fraction of the format's largest value: flushed values move a scale down
+// only if no value is in the top four binades.
 static constexpr float kTop = 0x1p-4f;
-// One in 64 elements that are not zero may become zero: one that does counts as
-// much as 63 that do not.
+// The weights of flushed and of kept elements: one in 64 nonzero elements may
+// be flushed.
 static constexpr int32_t kFlushed = 63, kKept = -1;
 
 CarriedRow scalify::getCarriedRow(Value value, FloatType format,
@@ -77,8 +78,8 @@ CarriedRow scalify::getCarriedRow(Value value, FloatType format,
   return row;
 }
 
-/// The sum of weights of all elements, by what the cast does to each. It is of
-/// integers, as far as they hold it: such sums may be split.
+/// Builds the sum of the weights of all elements: above 0 if the cast flushes
+/// too many. The sum is of integers if they hold it: such sums may be split.
 static Value buildExcess(OpBuilder &builder, Location loc, Value x, Value scale,
                          FloatType format) {
   Type f32 = builder.getF32Type();
@@ -91,7 +92,7 @@ static Value buildExcess(OpBuilder &builder, Location loc, Value x, Value scale,
       APFloat::getSmallest(format.getFloatSemantics()).convertToDouble() / 2);
   Value least;
   {
-    // Known where the scale is, and not only where the cast is.
+    // Built at the scale, so that it is available before the cast.
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointAfterValue(scale);
     least = stablehlo::MulOp::create(builder, loc, scale, scalar.splat(half));
@@ -124,10 +125,10 @@ static Value buildExcess(OpBuilder &builder, Location loc, Value x, Value scale,
              : sum;
 }
 
-/// Of what ranks gather, each looks at its own share: all that they have seen
-/// meets in one message, and what is read wide would have to be gathered wide.
-/// A slice may leave out what fills up the last share, and that may be
-/// anything.
+/// Returns the rank's own share if `value` is all-gathered; else `value`. One
+/// all-reduce merges the statistics of all ranks anyway, and to read the
+/// gathered value would take a wide all-gather. Does not look through slices: a
+/// slice may drop the padding of the last share, whose content is arbitrary.
 static Value findShare(Value value) {
   Value source = lookThrough(value, Move::Invariant | Move::Transpose |
                                         Move::Reshape | Move::Reverse);
@@ -141,9 +142,8 @@ SmallVector<Value> scalify::buildCarriedStatistics(OpBuilder &builder,
   auto format = mlir::cast<FloatType>(getElementTypeOrSelf(cast.getType()));
   Value value = findShare(cast.getValue());
   SmallVector<Value> statistics{buildFiniteAmax(builder, cast.getLoc(), value)};
-  // Sums of many products are near a normal distribution, of which the amax
-  // says all; and a library's product that casts its results leaves no more
-  // than that.
+  // Results of dots are nearly normally distributed, so that the amax suffices;
+  // and a library's GEMM that casts its results returns the amax alone.
   Operation *maker = getDotOperandRoot(value).getDefiningOp();
   if (!maker || !isContraction(maker))
     statistics.push_back(
@@ -151,7 +151,7 @@ SmallVector<Value> scalify::buildCarriedStatistics(OpBuilder &builder,
   return statistics;
 }
 
-/// A vector of one number of each row.
+/// Builds a constant vector with one number per row.
 static Value
 buildRowConstant(RowBuilder &vectors, ArrayRef<CarriedRow> rows,
                  llvm::function_ref<float(const CarriedRow &)> get) {
@@ -163,8 +163,8 @@ static RowBuilder makeVectors(OpBuilder &builder, Location loc,
   return RowBuilder(builder, loc, {static_cast<int64_t>(rows.size())});
 }
 
-/// Turns factors, which the state holds below zero, into positive numbers, and
-/// back.
+/// Negates the rows of factors, which are negative in the state and positive in
+/// arithmetic.
 static Value buildSigned(OpBuilder &builder, Location loc, RowBuilder &vectors,
                          Value state, ArrayRef<CarriedRow> rows) {
   if (llvm::none_of(rows, [](const CarriedRow &row) { return row.isFactor; }))
@@ -184,7 +184,7 @@ Value scalify::buildCarriedScales(OpBuilder &builder, Location loc, Value state,
   return vectors.whereAbove(state, 0.0f, state, predicted);
 }
 
-/// The statistics of one kind, by rows, as all ranks have seen them.
+/// Builds a vector per kind of statistic, by rows: the maxima over ranks.
 static SmallVector<Value> gatherStatistics(OpBuilder &builder, Location loc,
                                            ArrayRef<Value> statistics) {
   auto numRows =
@@ -193,7 +193,7 @@ static SmallVector<Value> gatherStatistics(OpBuilder &builder, Location loc,
   for (unsigned kind = 0; kind != kNumCarriedStatistics; ++kind)
     for (int64_t row = 0; row != numRows; ++row)
       ordered.push_back(statistics[row * kNumCarriedStatistics + kind]);
-  // One message: of the shares, too, that of the rank which loses most counts.
+  // One all-reduce. Of shares, too, the one that loses most counts.
   Value all =
       buildMaxOverRanks(builder, loc, buildVector(builder, loc, ordered));
   SmallVector<Value> kinds;
@@ -204,8 +204,8 @@ static SmallVector<Value> gatherStatistics(OpBuilder &builder, Location loc,
   return kinds;
 }
 
-/// By an amax and the excess of what becomes zero at `scales`: what the scales
-/// become where they move, else `otherwise`.
+/// Builds the new scales, from the amax and from the excess of flushed elements
+/// at `scales`, for scales that move; `otherwise` for others.
 static Value buildMoved(OpBuilder &builder, Location loc, RowBuilder &vectors,
                         Value amax, Value excess, Value scales, Value otherwise,
                         ArrayRef<CarriedRow> rows) {
@@ -239,7 +239,8 @@ static Value buildMoved(OpBuilder &builder, Location loc, RowBuilder &vectors,
                                   compare(amax, ComparisonDirection::LT, low));
   moves = stablehlo::OrOp::create(builder, loc, moves,
                                   compare(amax, ComparisonDirection::GT, high));
-  // Of zeros, and of what is not finite, nothing is known.
+  // The amax is 0 for zeros and for values that are not finite: both move
+  // nothing.
   moves = stablehlo::AndOp::create(
       builder, loc, moves, compare(amax, ComparisonDirection::GT, zero));
   return stablehlo::SelectOp::create(builder, loc, moves, fitting, otherwise);

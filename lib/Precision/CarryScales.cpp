@@ -1,8 +1,8 @@
-//===- CarryScales.cpp - Scales that a step hands on to the next ----------===//
+//===- CarryScales.cpp - Carry scales of casts across steps ---------------===//
 //
-// A prediction is of the first step. What grows with training leaves it, so
-// the scale of each cast of which nothing is proved is one argument and one
-// result of main, and moves by what the step itself has seen.
+// Predicted scales are for the first step, and training moves values away from
+// them. So the scales of casts without a proof are one argument and one result
+// of main, and move by statistics that the step itself measures.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,13 +30,13 @@ namespace scalify {
 using namespace mlir;
 using namespace scalify;
 
-/// BF16 has the binades of F32.
+/// True unless the format is BF16, which has as many binades as F32.
 static bool hasNarrowRange(QuantizeOp cast) {
   return !getElementTypeOrSelf(cast.getType()).isBF16();
 }
 
-/// The casts that a constant may not fit, and whether steps can hand on their
-/// scales.
+/// Returns the casts that a constant may not fit, and for each whether its scale
+/// can be carried.
 static SmallVector<std::pair<QuantizeOp, bool>>
 findMovingCasts(func::FuncOp main) {
   llvm::StringSet<> moving = findMovingArguments(main);
@@ -75,8 +75,8 @@ void scalify::remarkOnStaticCasts(ModuleOp module) {
   if (numChosen > 0)
     main.emitRemark() << numChosen
                       << " casts keep the constant scales of the first step, "
-                         "though their values may grow: static scales; the "
-                         "health of steps says where they clip";
+                         "though their values may grow (static scales): "
+                         "health reports those that clip";
   if (numOthers > 0)
     main.emitRemark() << numOthers
                       << " casts keep constant scales, though their values may "
@@ -116,7 +116,7 @@ private:
   func::FuncOp main;
   DelayedRows rows;
   OpBuilder builder;
-  /// What the step measures for a cast, of which its row holds a factor.
+  /// The measured scales of casts whose rows hold factors of them.
   DenseMap<Operation *, Value> measuredOf;
 };
 } // namespace
@@ -160,13 +160,13 @@ void Carry::setScales(Value scales) {
     if (Value measured = measuredOf.lookup(op))
       scale = buildProduct(cast, measured, scale);
     setCastScale(cast, scale);
-    // A proof was of the constant.
+    // The proof was about the constant.
     op->removeAttr(kProvedAttr);
     op->removeAttr(kUnprovedAttr);
   }
 }
 
-/// In units of what the step measures, where it does.
+/// Builds the statistics of a cast, in units of its measured scale if any.
 SmallVector<Value> Carry::buildStatistics(OpBuilder &at,
                                           QuantizeOp cast) const {
   SmallVector<Value> statistics = buildCarriedStatistics(at, cast);

@@ -1,9 +1,9 @@
-//===- CastScales.cpp - Scales of casts from outside ----------------------===//
+//===- CastScales.cpp - Calibrated, adaptive and carried scales -----------===//
 //
-// A calibration makes measured numbers the constants of casts. Adaptive scales
-// are the same constants as an argument of main, one entry per cast, so that
-// they may move between two steps without a new compilation. With the numbers
-// that were constants the step computes the same bits: a division by a power
+// A calibration replaces the constant scales of casts by measured ones.
+// Adaptive scales turn the constants into an argument of main, one entry per
+// cast, so that they can move between two steps without recompilation. With the
+// constants as entries the step computes the same bits: a division by a power
 // of two is exact either way.
 //
 //===----------------------------------------------------------------------===//
@@ -102,7 +102,7 @@ bool scalify::isCalibrated(QuantizeOp cast) {
   return rule && rule.getValue() == kCalibratedRule;
 }
 
-/// The entries for the casts that are there, in the order of these.
+/// Returns the entries for the existing casts, in the order of the casts.
 static SmallVector<CastScale> orderByName(ArrayRef<QuantizeOp> casts,
                                           ArrayRef<CastScale> given) {
   llvm::StringMap<const CastScale *> byName;
@@ -140,7 +140,7 @@ LogicalResult scalify::applyCastScales(ModuleOp module,
              << "': calibrate this program, by this recipe";
     if (!hasFreeScale(cast))
       continue;
-    // Readers may be outside of the body that the cast is in.
+    // Readers may be outside of the body that contains the cast.
     OpBuilder builder = OpBuilder::atBlockBegin(
         &cast->getParentOfType<func::FuncOp>().getBody().front());
     auto type = RankedTensorType::get({}, builder.getF32Type());
@@ -188,7 +188,7 @@ struct AdaptScalesPass : scalify::impl::AdaptScalesBase<AdaptScalesPass> {
     builder.setInsertionPointToStart(&main.getBody().front());
     SmallVector<CountedCast> counted;
     for (auto [i, cast] : llvm::enumerate(casts)) {
-      // What a loop's body casts keeps its constant.
+      // Casts in bodies of loops keep their constants.
       bool moves = hasFreeScale(cast) && cast->getParentOp() == main;
       counted.push_back({countElements(cast), moves});
       if (!moves)

@@ -1,4 +1,4 @@
-//===- Caster.cpp - Casts of values, once each ----------------------------===//
+//===- Caster.cpp - Cast each value once per format -----------------------===//
 
 #include "Caster.h"
 
@@ -40,8 +40,8 @@ Value Caster::makeConstant(float value) {
       mlir::cast<ElementsAttr>(DenseElementsAttr::get(type, value)));
 }
 
-/// A scale of run time is for formats that hold fewer binades than F32. BF16
-/// holds as many, so that a power of two changes no digit of what it keeps.
+/// Run-time scales are for formats with fewer binades than F32. BF16 has as
+/// many, so that a power of two changes no digit of its values.
 bool Caster::needsNoScale(ScaleHint hint, FloatType format) const {
   if (!format.isBF16() || hint.isAgreed)
     return false;
@@ -59,9 +59,9 @@ bool Caster::needsNoScale(ScaleHint hint, FloatType format) const {
   return false;
 }
 
-/// A scale that is made before the value, as constants are, needs no move; one
-/// made after it, or in a body that reads the value, sets the place of the
-/// cast.
+/// Moves the insertion point after `scale` if that is defined after the value,
+/// or in a body that reads the value. A scale defined before the value, as
+/// constants are, needs no move.
 void Caster::insertBehind(Value scale) {
   Block *here = builder.getInsertionBlock();
   Operation *def = scale.getDefiningOp();
@@ -86,7 +86,7 @@ Value Caster::makeScale(Value root, ScaleHint hint, FloatType format) {
     Value scale = leaveRoom(root, hint.scale, format);
     if (!measures || hint.isProved || format.isBF16())
       return scale;
-    // The hint's own constant may stand behind the value.
+    // The hint's own constant may be defined after the value.
     if (std::optional<int64_t> exponent = getScaleExponent(scale))
       scale = makeConstant(std::ldexp(1.0f, static_cast<int>(*exponent)));
     OpBuilder::InsertionGuard guard(builder);
@@ -109,10 +109,10 @@ Value Caster::makeScale(Value root, ScaleHint hint, FloatType format) {
   return makeConstant(std::ldexp(1.0f, exponent));
 }
 
-/// Gradients fall as training goes on (the loss falls, the residual stream
-/// grows), so a predicted scale is put below them, where the format has as
-/// many binades above 1 as below it. E4M3 has 8.8 binades above 1, which the
-/// tails of a distribution need; a measured scale follows the fall by itself.
+/// Gradients fall during training (the loss falls, the residual stream grows),
+/// so their predicted scale is lowered if the format has as many binades above
+/// 1 as below it. E4M3 has 8.8 binades above 1, which the tails of a
+/// distribution need; a measured scale follows the fall by itself.
 Value Caster::leaveRoom(Value root, Value scale, FloatType format) {
   auto exponent = static_cast<int>(recipe.getGradientExponent());
   DenseFPElementsAttr known;
@@ -152,8 +152,8 @@ DecisionAttr Caster::getReasonToStayWide(Value operand, Type format,
   return DecisionAttr::get(operand.getContext(), "health", reason);
 }
 
-/// The stack of a slice that a loop's body takes of a value from outside; null
-/// for other values, and for what another loop stacks.
+/// Returns the stack if `root` is a loop's slice of a value from outside of the
+/// loop; null for other values, and for stacks that another loop writes.
 static Value getSlicedStack(Value root) {
   auto slice = root.getDefiningOp<stablehlo::DynamicSliceOp>();
   if (!slice)
@@ -173,7 +173,7 @@ static unsigned countLoops(Operation *op, Region *outside) {
 }
 
 void Caster::findStacks(ArrayRef<ScaleHintOp> hints) {
-  // Measured once, all slices would have the scale of the largest.
+  // Measured on the whole stack, all slices would have the largest scale.
   if (measures || recipe.getScales() == ScaleSource::Current ||
       recipe.getScales() == ScaleSource::Block)
     return;
@@ -211,10 +211,10 @@ Value Caster::getRoot(Value operand, Attribute block) {
   return def && stackSlices.contains(def) ? getSlicedStack(root) : root;
 }
 
-/// The phase of a cast is that of its value.
+/// Gives the cast the phase of its operand.
 static void markPhase(QuantizeOp quantize) {
   Value root = quantize.getValue();
-  // A slice in the backward of what the forward saved is of the forward.
+  // A slice, in the backward, of a saved forward value is a forward value.
   Operation *def = root.getDefiningOp();
   Phase phase = def ? getPhase(def) : Phase::Forward;
   if (isGradient(root))
@@ -270,8 +270,8 @@ Caster::Cast Caster::castRoot(Value root, ScaleHint hint, FloatType format) {
     return known;
   builder.setInsertionPointAfterValue(root);
   Value scale = makeScale(root, hint, format);
-  // A body may measure the scale of what it reads from outside: then the cast
-  // is its own.
+  // If a body measures the scale of a value from outside, no other body may
+  // share the cast.
   Cast own;
   bool isOwn =
       root.getParentRegion()->isProperAncestor(scale.getParentRegion());
@@ -346,16 +346,17 @@ Value Caster::move(Value operand, Value root, Value data) {
   result.setType(mlir::cast<RankedTensorType>(result.getType()).clone(element));
   clone->removeAttr(kScaleAttr);
   clone->removeAttr(kRuleAttr);
-  // The recursion may have moved the entry.
+  // The recursion may have invalidated `entry`.
   return moved[{operand, data}] = result;
 }
 
 Value Caster::cast(Value operand, ScaleHint hint, Type format, Block *user) {
-  // Random words go by places, and those of a share by the operand's own.
+  // Random words depend on the places of elements, which for a share are those
+  // in the operand itself.
   Value root = hint.stream ? operand : getRoot(operand, hint.block);
   Cast cast = castRoot(root, hint, mlir::cast<FloatType>(format));
   Value data = move(operand, root, cast.data);
-  // Beside its reader: a body should read narrow data from outside.
+  // In the reader's block, so that a body reads narrow data from outside.
   Value &entry = wide[{data, operand.getType()}][user];
   if (!entry) {
     if (data.getParentBlock() == user)

@@ -1,4 +1,4 @@
-//===- Caster.h - Casts of values, once each --------------------*- C++ -*-===//
+//===- Caster.h - Cast each value once per format ---------------*- C++ -*-===//
 
 #ifndef SCALIFY_LIB_PRECISION_CASTER_H
 #define SCALIFY_LIB_PRECISION_CASTER_H
@@ -15,25 +15,24 @@
 
 namespace scalify {
 
-/// A scale, and the rule that gave it.
+/// A scale, and the rule that determined it.
 struct ScaleHint {
   mlir::Value scale;
   mlir::StringAttr rule;
-  /// The size of the blocks by the operand's dimensions, under a recipe with
-  /// scales of blocks; null for one scale.
+  /// The block size along each of the operand's dimensions, under a recipe with
+  /// block scales; null for one scale.
   mlir::DenseI64ArrayAttr block = {};
-  /// Of the random words, for a cast that rounds stochastically; null for one
-  /// to nearest.
+  /// The stream of random words of a stochastic cast; null for one to nearest.
   mlir::IntegerAttr stream = {};
-  /// It holds the value, whatever sizes arguments take.
+  /// True if the scale holds the value whatever sizes arguments take.
   bool isProved = false;
-  /// Others go by it, too: the next step, for state, or all ranks, for what
-  /// they sum. A cast takes it as it is, whatever the recipe's scales are.
+  /// True if others use the same scale: the next step, for state, or all ranks,
+  /// for the terms of a sum. The cast uses it whatever the recipe's scales are.
   bool isAgreed = false;
   /// Priors decided the scale.
   bool isByPrior = false;
 
-  /// What tells apart casts of a value to one format.
+  /// Distinguishes casts of a value to one format.
   mlir::Attribute getKind() const {
     return stream ? mlir::Attribute(stream) : mlir::Attribute(block);
   }
@@ -49,32 +48,33 @@ public:
         measures(measures && recipe.getScales() == ScaleSource::Propagated),
         builder(recipe.getContext()) {}
 
-  /// Why the cast of the operand's root to `format` is left out; empty if it is
-  /// made. It has its number either way, so that names of casts stay what they
-  /// were in the run that found it.
+  /// Returns why the cast of the operand's root to `format` is left out; null
+  /// if it is made. Numbers the cast either way, so that casts keep the names
+  /// that they had in the run that found it.
   DecisionAttr getReasonToStayWide(mlir::Value operand, mlir::Type format,
                                    ScaleHint hint = {});
 
-  /// `operand` made wide again from its root's data in `format`, for a reader
-  /// in `user`.
+  /// Casts the operand's root to `format`, and returns `operand` dequantized
+  /// from these data, for a reader in `user`.
   mlir::Value cast(mlir::Value operand, ScaleHint hint, mlir::Type format,
                    mlir::Block *user);
-  /// The operand of a dot by its hint.
+  /// Casts the operand of a dot by its hint.
   mlir::Value castOperand(ScaleHintOp hint, mlir::Type format,
                           mlir::DenseI64ArrayAttr block);
-  /// A cast of the value itself by this scale, whatever the recipe's are.
+  /// Casts `value` itself by the hint's scale, whatever the recipe's scales
+  /// are; returns the narrow data.
   mlir::Value castData(mlir::Value value, ScaleHint hint, mlir::Type format);
-  /// Lets the slices that loops take of a stack, as of stacked weights, be
-  /// slices of its narrow data, where more than one reads them.
+  /// Lets loops slice the narrow data of a stack, as of stacked weights, if
+  /// several slices or a nested loop read it.
   void findStacks(mlir::ArrayRef<ScaleHintOp> hints);
-  /// Says that the recipe's format cannot be had, which is an error under
-  /// `strict`, with which it fails, and else a remark.
+  /// Reports that a format of the recipe cannot be used: a remark, or under
+  /// `strict` an error, after which `hasFailed` is true.
   void refuse(mlir::Operation *op, const llvm::Twine &what);
   bool hasFailed() const { return failed; }
   unsigned getNumCasts() const { return casts.size(); }
-  /// Must follow the erasure of ops that the moves are known by.
+  /// Must be called after ops are erased whose results are keys of `moved`.
   void forgetMoves() { moved.clear(); }
-  /// A rank-0 f32 constant at the start of the function.
+  /// Builds a rank-0 f32 constant at the start of the function.
   mlir::Value makeConstant(float value);
 
 private:
@@ -83,19 +83,18 @@ private:
     mlir::Value data;
     mlir::Value scale;
   };
-  /// The value that is cast. Blocks are those of the operand's own dimensions,
-  /// so that no moves can follow the cast.
+  /// Returns the value to cast. Blocks refer to the operand's own dimensions,
+  /// so that no moves can follow a block-scaled cast.
   mlir::Value getRoot(mlir::Value operand, mlir::Attribute block = {});
   Cast castRoot(mlir::Value root, ScaleHint hint, mlir::FloatType format);
-  /// The name of a cast, one for each root and format; `key` in place of the
-  /// root tells a cast of its own apart.
+  /// Returns the name of a cast, one for each root and format. `key` replaces
+  /// the root for a cast that belongs to one body.
   std::string getName(mlir::Value root, mlir::Type format, ScaleHint hint = {},
                       mlir::Value key = {});
   mlir::Value move(mlir::Value operand, mlir::Value root, mlir::Value data);
   void insertBehind(mlir::Value scale);
-  /// Casts of a block's arguments follow each other as their first readers do,
-  /// whatever the order in which they are made: so the rows of state that they
-  /// have are the same for any mesh.
+  /// Orders the casts of a block's arguments by their first readers, not by
+  /// creation, so that their rows of state are the same for any mesh.
   void insertAmongArguments(mlir::BlockArgument argument, mlir::Value scale);
   unsigned getReaderOrder(mlir::BlockArgument argument);
   mlir::Value makeScale(mlir::Value root, ScaleHint hint,
@@ -108,9 +107,9 @@ private:
   mlir::Block &block;
   WideCasts &wideCasts;
   bool strict, failed = false;
-  /// Casts that may outgrow the propagated scales measure theirs.
+  /// True if casts that may outgrow the propagated scales measure theirs.
   bool measures;
-  /// The arguments whose sizes change, once something asks.
+  /// The arguments whose sizes change, computed on demand.
   std::optional<llvm::StringSet<>> moving;
   mlir::OpBuilder builder;
   /// A value in a format, and the kind of its cast.

@@ -14,10 +14,9 @@ namespace scalify {
 using namespace mlir;
 using namespace scalify;
 
-/// The name of the argument.
 static constexpr StringLiteral kStepName = "scalify.step";
 
-/// The step is returned as one more, the seed as it is.
+/// Returns (seed, step + 1) from main.
 static void countOn(func::FuncOp main, Value step) {
   Operation *end = main.getBody().front().getTerminator();
   OpBuilder builder(end);

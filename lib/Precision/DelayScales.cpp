@@ -1,8 +1,8 @@
 //===- DelayScales.cpp - Scales from the amaxes of earlier steps ----------===//
 //
 // The history is one argument and one result of main. The casts' constants
-// become entries of a vector that the history gives at the step's begin, which
-// every body can read; amaxes go the other way, out of loops and branches, as
+// become entries of a vector that is computed from the history at the start of
+// main, where it dominates every body. Loops and branches return amaxes as
 // maxima.
 //
 //===----------------------------------------------------------------------===//
@@ -67,7 +67,7 @@ void Delay::setScales(Value history) {
   SmallVector<Value> entries = splitEntries(builder, loc, scales);
   for (auto [op, row] : rows.rowOf) {
     setCastScale(mlir::cast<QuantizeOp>(op), entries[row]);
-    // A proof was of the constant.
+    // The proof was about the constant.
     op->removeAttr(kProvedAttr);
     op->removeAttr(kUnprovedAttr);
   }

@@ -1,7 +1,7 @@
-//===- DelayedHistory.cpp - Arithmetic on a history of amaxes -------------===//
+//===- DelayedHistory.cpp - Arithmetic on the history of amaxes -----------===//
 //
-// A row per cast, its newest amax last. Elementwise ops on vectors of one entry
-// per row, as for the scales that move between steps.
+// The history has a row for each group of casts, the newest amax last. The
+// arithmetic is elementwise on vectors of one entry per row, as in @rescale.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,7 +28,7 @@ static Value buildMaximum(OpBuilder &builder, Location loc, Value value,
                                                   dims);
 }
 
-/// The largest magnitudes over `dims`; 0 where they are not finite.
+/// Builds the largest magnitudes over `dims`; 0 where they are not finite.
 static Value buildAmaxOver(OpBuilder &builder, Location loc, Value value,
                            ArrayRef<int64_t> dims) {
   Type f32 = builder.getF32Type();
@@ -38,7 +38,7 @@ static Value buildAmaxOver(OpBuilder &builder, Location loc, Value value,
   Value amax = buildMaximum(builder, loc, magnitude, dims);
   RowBuilder rows(builder, loc,
                   mlir::cast<ShapedType>(amax.getType()).getShape());
-  // Compared this way round, a NaN is not finite.
+  // LT is false for NaN.
   Value isFinite = stablehlo::CompareOp::create(
       builder, loc, amax, rows.splat(std::numeric_limits<float>::infinity()),
       ComparisonDirection::LT);
@@ -88,8 +88,8 @@ static Value takeColumns(OpBuilder &builder, Location loc, Value history,
                                     type.getShape(), ArrayRef<int64_t>{1, 1});
 }
 
-/// The smallest powers of two by which amaxes fit their formats, `room` binades
-/// up; `otherwise` where an amax is 0.
+/// Builds the smallest powers of two by which amaxes fit their formats, `room`
+/// binades up; `otherwise` where an amax is 0.
 static Value buildFittingScales(OpBuilder &builder, Location loc, Value amaxes,
                                 int64_t room, Value otherwise,
                                 ArrayRef<HistoryRow> rows) {

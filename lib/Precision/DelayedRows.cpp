@@ -1,9 +1,9 @@
-//===- DelayedRows.cpp - Which casts share a history of amaxes ------------===//
+//===- DelayedRows.cpp - Rows of the history of amaxes --------------------===//
 //
-// Casts have one row if they stand for one place: because what they cast is
-// made at one place, or because what reads them is at one. The gradient that
-// enters the last layer is made by the loss and that of any other layer by the
-// one after it, and the same products read both.
+// Casts share a row if they are at one place of the program: because their
+// operands are produced at one place, or because their readers are at one. The
+// gradient that enters the last layer is produced by the loss, that of any
+// other layer by the layer after it, but dots at one place read both.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,8 +30,8 @@ using namespace scalify;
 using stablehlo::DotGeneralOp;
 using stablehlo::WhileOp;
 
-/// What makes a value, behind moves, stacks and the carries of loops: several
-/// ops for a carry, which is what came in or what an iteration left.
+/// Returns the producers of a value, looking through moves, stacks and carries
+/// of loops. A carry has several: its start and the result of an iteration.
 static SmallVector<Value> findProducers(Value value) {
   SmallVector<Value> producers, worklist{value};
   DenseSet<Value> seen;
@@ -51,7 +51,7 @@ static SmallVector<Value> findProducers(Value value) {
       worklist.push_back(
           loop.getBody().front().getTerminator()->getOperand(index));
     } else if (isa<stablehlo::ConcatenateOp>(op) && origin != next) {
-      // A part of it, as of a stack.
+      // The value is a part of the concatenation, as of a stack.
       llvm::append_range(worklist, op->getOperands());
     } else {
       producers.push_back(origin);
@@ -60,7 +60,8 @@ static SmallVector<Value> findProducers(Value value) {
   return producers;
 }
 
-/// Of what is made at one place; empty where that is not known.
+/// Returns the key of casts whose operands are produced at one place; empty if
+/// the place is unknown.
 static std::string getProducerKey(QuantizeOp cast, OpResult value) {
   std::string key = getPlace(value.getOwner()->getLoc());
   if (key.empty())
@@ -79,7 +80,8 @@ static std::string getArgumentKey(QuantizeOp cast, BlockArgument argument) {
   return key;
 }
 
-/// Of what one operand of dots reads that are decided together.
+/// Returns the key of casts that dots of one class, or at one place, read as
+/// the same operand; empty if the place is unknown.
 static std::string getReaderKey(QuantizeOp cast, OpOperand &use) {
   std::string key;
   if (auto dots = use.getOwner()->getAttrOfType<IntegerAttr>(kPlainClassAttr))
@@ -94,7 +96,7 @@ static std::string getReaderKey(QuantizeOp cast, OpOperand &use) {
   return key;
 }
 
-/// The uses by dots of what `value` or, moved, its followers hold.
+/// Returns the uses by dots of `value` or of its moved and converted copies.
 static SmallVector<OpOperand *> getDotUses(Value value) {
   SmallVector<OpOperand *> uses;
   SmallVector<Value> worklist{value};
@@ -114,9 +116,9 @@ static SmallVector<OpOperand *> getDotUses(Value value) {
   return uses;
 }
 
-/// The keys of a cast: one in common, and casts have one row. Slices of an
-/// argument, as of stacked weights, have the row of the whole; a weight's are
-/// no others, though each layer reads one at the same place.
+/// Returns the keys of a cast; casts with a common key share a row. Slices of
+/// an argument, as of stacked weights, have the row of the whole. A weight has
+/// no other key, though each layer reads one at the same place.
 static SmallVector<std::string> getRowKeys(QuantizeOp cast,
                                            ArrayRef<Operation *> readers) {
   if (Value weight = getWeight(cast.getValue()))
@@ -139,7 +141,7 @@ static bool isInManualComputation(Operation *op) {
   return op->getParentOfType<sdy::ManualComputationOp>() != nullptr;
 }
 
-/// Whether an amax in this place can leave its loops and branches.
+/// True if an amax computed at the op can leave its loops and branches.
 static bool isCarriedOut(Operation *op) {
   if (isInManualComputation(op))
     return false;
@@ -150,8 +152,8 @@ static bool isCarriedOut(Operation *op) {
   return true;
 }
 
-/// A scale that the step measures may be of one iteration: then all who read
-/// the data must be in it, and know it.
+/// True if all readers of the data use the cast's own scale. A measured scale
+/// may belong to one iteration, which must then contain all readers.
 static bool isReadAtOwnScale(QuantizeOp cast) {
   Value scale = cast.getScale();
   return mlir::cast<ShapedType>(scale.getType()).getRank() == 0 &&
@@ -161,7 +163,7 @@ static bool isReadAtOwnScale(QuantizeOp cast) {
          });
 }
 
-/// What becomes state has a scale of its own: a second moment's floor is of it.
+/// State has scales of its own: the floor of a second moment depends on its.
 bool scalify::canCarryScale(QuantizeOp cast) {
   return !isStateCast(cast) && isCarriedOut(cast) &&
          (hasFreeScale(cast) || isReadAtOwnScale(cast)) &&
@@ -174,7 +176,8 @@ static bool isDelayed(QuantizeOp cast) {
          getScaleExponent(cast.getScale()) && canCarryScale(cast);
 }
 
-/// Joins casts that write data for one reader, and `byKeys` those of one key.
+/// Joins casts that write data for one reader and, with `byKeys`, casts with a
+/// common key.
 static llvm::IntEqClasses joinCasts(ArrayRef<QuantizeOp> casts, bool byKeys) {
   llvm::IntEqClasses classes(casts.size());
   llvm::StringMap<unsigned> firstOfKey;
@@ -205,7 +208,7 @@ static DelayedRows makeRows(SmallVector<QuantizeOp> casts,
       found.names.push_back(cast.getCast().value_or("").str());
     }
     found.rowOf[cast] = row;
-    // Where the step measures the scale, the row is of a factor.
+    // If the step measures the scale, the row holds a factor of it.
     auto exponent =
         static_cast<int>(getScaleExponent(cast.getScale()).value_or(0));
     float &predicted = found.entries[row].predicted;

@@ -1,4 +1,4 @@
-//===- DelayedRows.h - Which casts share a history of amaxes ----*- C++ -*-===//
+//===- DelayedRows.h - Rows of the history of amaxes ------------*- C++ -*-===//
 
 #ifndef SCALIFY_LIB_PRECISION_DELAYEDROWS_H
 #define SCALIFY_LIB_PRECISION_DELAYEDROWS_H
@@ -12,28 +12,27 @@
 
 namespace scalify {
 
-/// The rows of a step's history, and the delayed casts with the row of each.
+/// The rows of a step's state, and the row of each cast.
 struct DelayedRows {
   llvm::SmallVector<HistoryRow> entries;
-  /// Of the first cast of each row.
+  /// The name of the first cast of each row.
   llvm::SmallVector<std::string> names;
   llvm::MapVector<mlir::Operation *, unsigned> rowOf;
 };
 
-/// Finds the casts to FP8 whose scales may be delayed. Casts that stand for one
-/// place of the program have one row: the layers of a stack, whether a loop
-/// runs them or they are written out, micro-batches, and what a checkpoint
-/// makes again. So the same step, written in another of these ways, has the
-/// same scales.
+/// Finds the casts to FP8 whose scales may be delayed. Casts at one place of
+/// the program share a row: those of the layers of a stack, in a loop or
+/// unrolled, of micro-batches, and of values that a checkpoint rematerialises.
+/// So the scales do not depend on which of these forms the step has.
 DelayedRows findDelayedRows(mlir::func::FuncOp main);
 
-/// Rows of their own for casts that `canCarryScale` allows, but for those that
-/// write data for one reader.
+/// Gives each cast, for which `canCarryScale` must hold, a row of its own;
+/// casts that write data for one reader share one.
 DelayedRows findRows(llvm::ArrayRef<QuantizeOp> casts);
 
-/// Whether the scale of a cast, or a factor of the scale that the step
-/// measures, may be a value that steps hand on: only the step knows it, and the
-/// cast's amax can leave its loops and branches.
+/// True if steps may carry the scale of a cast, or a factor of its measured
+/// scale: only the step uses the scale, and the cast's amax can leave its loops
+/// and branches.
 bool canCarryScale(QuantizeOp cast);
 
 } // namespace scalify

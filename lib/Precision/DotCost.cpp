@@ -1,4 +1,4 @@
-//===- DotCost.cpp - What FP8 costs and saves a dot -----------------------===//
+//===- DotCost.cpp - A cost model of dots in FP8 and BF16 -----------------===//
 
 #include "DotCost.h"
 
@@ -8,8 +8,8 @@
 using namespace mlir;
 using namespace scalify;
 
-// FP8 is for GPUs, whatever the module is compiled for: the same step has the
-// same formats on a CPU.
+// The model is of a GPU, whatever the target: a step has the same formats on a
+// CPU.
 static const TargetInfo &getGPU() { return *findTarget(kHopper); }
 
 static int64_t getSize(RankedTensorType type, ArrayRef<int64_t> dims) {
@@ -19,7 +19,8 @@ static int64_t getSize(RankedTensorType type, ArrayRef<int64_t> dims) {
   return size;
 }
 
-/// In microseconds. `width`: bytes of an operand's element.
+/// Returns the microseconds of a dot whose operands have `width` bytes per
+/// element.
 static double getTime(const DotCost &dot, int64_t width) {
   const TargetInfo &gpu = getGPU();
   int64_t tiles = dot.batch * llvm::divideCeil(dot.m, gpu.tile) *

@@ -1,11 +1,12 @@
-//===- DotCost.h - What FP8 costs and saves a dot ---------------*- C++ -*-===//
+//===- DotCost.h - A cost model of dots in FP8 and BF16 ---------*- C++ -*-===//
 //
-// A model of one H100, by the constants of Targets.h. A dot is as fast as its
-// tiles, its bytes, or a call of the library. A cast writes a byte an element
-// for each dot that reads it (a copy with K minor-most, which is all that the
-// tensor cores take) and reads two once, twice to measure an amax, in a kernel
-// of its own; those that read share this. What the step computes, with a scale
-// that is known before, is cast where it is made: nothing is read again.
+// A model of one H100, with the constants of Targets.h. A dot takes the longest
+// of its tiles, its memory traffic, and a call of the library. A cast writes a
+// byte per element for each dot that reads it: a copy with K minor-most, the
+// only layout that the tensor cores take. A kernel of its own reads two bytes
+// per element, twice to measure an amax; the reading dots share its cost. If
+// the scale of a value of the step is known before, its producer casts it:
+// nothing is read again.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,22 +18,23 @@
 
 namespace scalify {
 
-/// One operand's cast.
+/// The cast of one operand.
 struct CastCost {
   int64_t elements;
-  /// Dots that read it in FP8.
+  /// The number of dots that read it in FP8.
   unsigned readers;
-  /// Its values come from outside of the step.
+  /// True if its values come from an argument of the step.
   bool isArgument;
 };
 
 struct DotCost {
   int64_t batch, m, n, k;
-  /// Microseconds, casts included.
+  /// Microseconds; `float8` includes the casts.
   double float8, bfloat16;
 
   bool isProfitable() const { return float8 < bfloat16; }
-  /// "8192 x 1024 x 4096 takes 88 us in FP8, casts included, 87 us in BF16"
+  /// Returns, e.g., "8192 x 1024 x 4096 takes 88.0 us in FP8, casts included,
+  /// and 87.0 us in BF16".
   std::string describe() const;
 };
 

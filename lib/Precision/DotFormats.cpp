@@ -1,9 +1,9 @@
-//===- DotFormats.cpp - The formats that a recipe gives a dot -------------===//
+//===- DotFormats.cpp - Choose the formats of dots ------------------------===//
 //
-// A dot takes the formats of its role, or of what it computes of its layer,
-// unless an exception matches the name of its weight or its location. Then, on
-// request, those that FP8 would make slower get other formats, and those whose
-// rounding moves gradients too far.
+// A dot takes the formats of its role or its kind, unless an exception matches
+// the name of its weight or its location. Then, if the recipe asks for it, dots
+// that FP8 would make slower get other formats, and so do dots whose rounding
+// moves gradients too far.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,7 +27,7 @@ static StringRef describeRole(DotRole role, bool hasLoss) {
   case DotRole::AttentionQK:
     return "two activations";
   case DotRole::AttentionPV:
-    return "two activations that mix values, or a gradient of it";
+    return "attention weights times values, or a gradient of this product";
   case DotRole::AttentionDS:
     return "the gradient of scores";
   case DotRole::Head:
@@ -49,14 +49,14 @@ static bool isWide(DotFormats formats) {
   return formats.forward.isF32() && formats.gradient.isF32();
 }
 
-/// That of the phase, which is what later stages take unless told otherwise.
+/// Returns the accumulation of the dot's phase, the default of later stages.
 static Accumulation getUsualAccumulation(Operation *dot) {
   return getPhase(dot) == Phase::Forward ? Accumulation::Fast
                                          : Accumulation::Precise;
 }
 
-/// What only repeats the forward in the backward, or is a dot of the update, is
-/// no gradient, but summed with as much care.
+/// Returns how a dot is summed: if it repeats the forward in the backward, like
+/// the gradient of an input; in the update, by its phase.
 static Accumulation chooseSums(Operation *dot, std::optional<DotKind> kind,
                                DotSums sums) {
   if (!kind)
@@ -127,7 +127,7 @@ void DotFormatChooser::replaceFormats(Operation *dot, DotFormats formats,
   choice.judgement = why;
 }
 
-/// Exceptions by name are the user's word; all others are judged.
+/// Does not judge exceptions by name, which are the user's choice.
 void DotFormatChooser::judgeCost(FunctionOpInterface func) {
   DotFormats others = recipe.getUnprofitable();
   if (others == DotFormats())
@@ -162,8 +162,8 @@ static RoundedDot::Turn getTurn(DotRole role, std::optional<DotKind> kind) {
                                              : RoundedDot::Second;
 }
 
-/// Every rounded dot makes noise, and may be left wide for it; what has a name
-/// in the recipe is the user's word.
+/// Every rounded dot adds noise, and may be left wide for it, unless the recipe
+/// names it: that is the user's choice.
 void DotFormatChooser::judgeNoise(FunctionOpInterface func) {
   DotFormats others = recipe.getSensitive();
   if (others == DotFormats() || !recipe.castsDots())
@@ -185,7 +185,7 @@ void DotFormatChooser::judgeNoise(FunctionOpInterface func) {
     replaceFormats(dot, others, "sensitive", why);
 }
 
-/// What was judged on the plain form of the step.
+/// Applies the decisions that were made on the step's plain form.
 void DotFormatChooser::takePlainForm(FunctionOpInterface func) {
   func.getFunctionBody().walk([&](Operation *dot) {
     auto decision = dot->getAttrOfType<DecisionAttr>(kPlainDecisionAttr);
@@ -231,9 +231,9 @@ static bool isOneNumber(Type type) {
   return mlir::cast<ShapedType>(type).getNumElements() == 1;
 }
 
-/// A factor or a squared norm: the work of an elementwise op or of a reduction,
-/// which a cast costs as much as. A factor may be smaller than any number of
-/// the format.
+/// True for factors and squared norms. They do the work of an elementwise op or
+/// a reduction, and a cast costs as much. A factor may be smaller than any
+/// number of the format.
 static bool hasScalar(Operation *dot) {
   return isa<stablehlo::DotGeneralOp>(dot) &&
          (llvm::any_of(dot->getOperandTypes(), isOneNumber) ||

@@ -1,4 +1,4 @@
-//===- DotFormats.h - The formats that a recipe gives a dot -----*- C++ -*-===//
+//===- DotFormats.h - Choose the formats of dots ----------------*- C++ -*-===//
 
 #ifndef SCALIFY_LIB_PRECISION_DOTFORMATS_H
 #define SCALIFY_LIB_PRECISION_DOTFORMATS_H
@@ -14,35 +14,36 @@ public:
   DotFormatChooser(RecipeAttr recipe, mlir::FunctionOpInterface func,
                    ExceptionPatterns &exceptions);
 
-  /// Null if the recipe wants the dot narrow.
+  /// Returns null if the recipe casts the dot.
   DecisionAttr getReasonToStayWide(mlir::Operation *dot) const;
-  /// The format of an operand of the dot, by the phase that made it.
+  /// Returns the format of an operand of the dot, which depends on the phase
+  /// that produced the operand.
   mlir::Type getOperandFormat(mlir::Operation *dot, mlir::Value operand) const;
 
-  /// Why a dot that could be FP8 gets other formats by a model, with its
-  /// figures; else null.
+  /// Returns why a model gives other formats to a dot that could be FP8, with
+  /// the model's figures; else null.
   DecisionAttr getJudgement(mlir::Operation *dot) const;
-  /// How a dot on FP8 data is summed where that is not what its phase has; else
-  /// null.
+  /// Returns the accumulation of a dot on FP8 data if it differs from that of
+  /// the dot's phase; else null.
   AccumulationAttr getAccumulation(mlir::Operation *dot) const;
   DotRole getRole(mlir::Operation *dot) const {
     return choices.find(dot)->second.role;
   }
   const DotLayers &getLayers() const { return layers; }
-  /// Whether the dot makes the gradient of a weight in a role that the recipe
-  /// casts.
+  /// True if the dot computes the gradient of a weight, in a role that the
+  /// recipe casts.
   bool makesCastGradient(mlir::Operation *dot) const;
 
 private:
   struct Choice {
     DotFormats formats;
-    /// What the choice is by: a role, a kind, "name", "unprofitable" or
+    /// The criterion of the choice: a role, a kind, "name", "unprofitable" or
     /// "sensitive".
     std::string reason;
     /// The part of the recipe that made the choice, as it is written there.
     std::string part;
     DotRole role;
-    /// What a model says of a dot that therefore gets other formats.
+    /// The model's figures, if a model gave the dot other formats.
     std::string judgement;
     Accumulation accumulation;
   };

@@ -1,9 +1,10 @@
-//===- DotLayers.cpp - Which layer a dot belongs to -----------------------===//
+//===- DotLayers.cpp - The kind and the layer of each dot -----------------===//
 //
-// A layer is known by its weight, an operand of its forward dot and of its
+// A weight identifies its layer: it is an operand of the forward dot and of the
 // input's gradient. The gradient of the weight has no such operand: it is the
-// dot of the layer's input with what multiplies the weight in the backward. The
-// first layer's input needs no gradient; there the input and the size tell.
+// dot of the layer's input and the value that multiplies the weight in the
+// backward. The first layer's input needs no gradient; there the input and the
+// size identify the layer.
 //
 //===----------------------------------------------------------------------===//
 

@@ -1,19 +1,24 @@
-//===- DotRoles.cpp - Which part of a model a dot belongs to --------------===//
+//===- DotRoles.cpp - The role of each dot in the model -------------------===//
 //
 // A linear layer multiplies by an argument of the step; attention multiplies
-// two activations under batch dimensions. The head is the linear layer from
-// whose result the loss is reached without another one, or, without a backward,
-// a result: what is served computes as what was trained. A product of two
-// activations behind it, as a contrastive loss has, belongs to it. A router is
-// a layer whose result is sorted, or searched for its largest, so that the
-// choice decides, on the way to other dots, of what that layer has not made:
-// rows of a table, activations. It is the last layer before the choice: an
-// encoder whose output is compared with codes by a product is none.
-// Their gradients are the dots on their weight, and the products of their input
-// and the gradient of their output (LayerTable). Among attention's dots, the
-// scores come first; what follows them without a dot between mixes the values;
-// and the gradient of the scores is what follows the gradient of that mix.
-// Values are told apart by their origin, so that loops do not hide them.
+// two activations under batch dimensions. The head is the linear layer whose
+// result reaches the loss without another linear layer, or, without a backward,
+// a result of the step: inference computes as training did. A product of two
+// activations after the head, as in a contrastive loss, has the same role.
+//
+// A router is a layer whose result is sorted, or searched for its maximum, if
+// the choice selects values that the layer did not compute (rows of a table,
+// activations) on the way to other dots. It is the last layer before the
+// choice: an encoder whose output a dot compares with codes is no router.
+//
+// The gradients of heads and routers are the dots on their weight, and the dots
+// of their input and the gradient of their output (LayerTable).
+//
+// Among attention's dots, the scores come first. The dot that follows them
+// without a dot between multiplies the values by them. The gradient of the
+// scores follows the gradient of that product.
+//
+// Values are identified by their origin, so that loops do not hide them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -43,7 +48,7 @@ Value scalify::getDotOperandRoot(Value operand) {
   }
 }
 
-/// Whether an argument of the step is behind the root.
+/// True if the origin of the root is an argument of the step.
 static bool isWeight(Value root) { return getStepArgument(root) != nullptr; }
 
 static bool isOptimizer(Operation *op) {
@@ -52,9 +57,9 @@ static bool isOptimizer(Operation *op) {
 
 static bool isForward(Operation *op) { return getPhase(op) == Phase::Forward; }
 
-/// Whether the op makes numbers of a choice, as an argmax does. What is
-/// gathered by them starts anew: a token drawn from the logits is no part of
-/// their layer.
+/// True if the op turns an operand into indices, as an argmax does. A gather by
+/// these starts a new chain: a token drawn from the logits is no part of their
+/// layer.
 static bool isIndexOf(Value result, Value operand) {
   auto isIndex = [](Value value) {
     Type type = getElementTypeOrSelf(value.getType());
@@ -64,8 +69,8 @@ static bool isIndexOf(Value result, Value operand) {
          !isa_and_present<stablehlo::BitcastConvertOp>(result.getDefiningOp());
 }
 
-/// The values that a use in the forward leads to. A barrier, as around what a
-/// checkpoint makes again, only moves data, whatever its phase.
+/// Returns the values that a use in the forward leads to. A barrier, as around
+/// a checkpoint's rematerialisation, only moves data, whatever its phase.
 static SmallVector<Value> getForwardFollowers(OpOperand &use) {
   Operation *user = use.getOwner();
   if (stablehlo::isPlainBarrier(user))
@@ -75,8 +80,8 @@ static SmallVector<Value> getForwardFollowers(OpOperand &use) {
   return stablehlo::getFollowers(use);
 }
 
-/// Whether forward ops lead from `value` to a use that is looked for, without
-/// a dot that ends the way, or an index, between.
+/// True if forward ops lead from `value` to a use for which `isFound` holds,
+/// without an index, or an op for which `isEnd` holds, between.
 static bool reaches(Value value, function_ref<bool(OpOperand &)> isFound,
                     function_ref<bool(Operation *)> isEnd) {
   SmallVector<Value> worklist{value};
@@ -101,8 +106,8 @@ static bool reaches(Value value, function_ref<bool(OpOperand &)> isFound,
   return false;
 }
 
-/// Whether the op orders by the used value, or looks for its largest: a key of
-/// a sort, or the numbers of a reduction that carries their positions along.
+/// True if the op sorts by the used value, or searches its maximum: a key of a
+/// sort, or the values of a reduction that also reduces their positions.
 static bool isChosenBy(OpOperand &use) {
   Operation *user = use.getOwner();
   if (!isa<FloatType>(getElementTypeOrSelf(use.get().getType())))
@@ -116,7 +121,8 @@ static bool isChosenBy(OpOperand &use) {
              getElementTypeOrSelf(reduce.getInputs()[1 - index].getType()));
 }
 
-/// The ops that choose by what is made of the value, without a dot between.
+/// Returns the sorts and maximum searches on values that are computed from
+/// `value` without a dot between.
 static DenseSet<Operation *> findChoices(Value value) {
   DenseSet<Operation *> found;
   auto add = [&](OpOperand &use) {
@@ -128,21 +134,21 @@ static DenseSet<Operation *> findChoices(Value value) {
   return found;
 }
 
-/// Two activations under batch dimensions.
+/// True if the dot multiplies two activations under batch dimensions.
 static bool isAttention(DotGeneralOp dot) {
   return !isWeight(dot.getLhs()) && !isWeight(dot.getRhs()) &&
          !dot.getDotDimensionNumbers().getLhsBatchingDimensions().empty();
 }
 
-/// A weight, or what is made of weights alone: gathered of its shards, or
-/// normalised.
+/// True for a weight, and for a value computed from weights alone: gathered
+/// from shards, or normalised.
 static bool isLikeWeight(Value value) {
   return isWeight(value) || isMadeOfWeights(value);
 }
 
-/// The operand that is a layer's weight, beside one that is none: of two
-/// arguments of the step the one that is not of its batch. Null where neither
-/// or both may be.
+/// Returns the operand that is a layer's weight if the other one is not. Of two
+/// arguments of the step, the weight is the one that is not batch. Null if
+/// neither or both may be weights.
 static Value getLayerWeight(DotGeneralOp dot) {
   Value lhs = dot.getLhs(), rhs = dot.getRhs();
   bool isLeft = isLikeWeight(lhs), isRight = isLikeWeight(rhs);
@@ -160,7 +166,8 @@ static bool isLayer(Operation *op) {
              : isContraction(op);
 }
 
-/// Whether a layer is behind the value, without another dot between.
+/// True if the value is computed from a layer's result without another dot
+/// between.
 static bool isMadeByLayer(Value value) {
   SmallVector<Value> worklist{value};
   DenseSet<Value> seen;
@@ -177,23 +184,23 @@ static bool isMadeByLayer(Value value) {
   return false;
 }
 
-/// Whether the op multiplies the results of two layers, as a contrastive loss
-/// does with two projections: without batch dimensions, as attention has.
+/// True if the op multiplies the results of two layers, as a contrastive loss
+/// multiplies two projections: without batch dimensions, unlike attention.
 static bool isProductOfLayers(Operation *op) {
   auto dot = dyn_cast<DotGeneralOp>(op);
   return dot && !isLayer(dot) && !isAttention(dot) &&
          isMadeByLayer(dot.getLhs()) && isMadeByLayer(dot.getRhs());
 }
 
-/// Whether what is used there goes on to another layer.
+/// True if the user is a dot of another layer.
 static bool endsAt(Operation *user) {
   return isContraction(user) && !isProductOfLayers(user);
 }
 
 static bool feedsDot(OpOperand &use) { return endsAt(use.getOwner()); }
 
-/// What a layer is known by, also where a checkpoint makes it and its weight
-/// again.
+/// Returns the values that identify a layer, also if a checkpoint
+/// rematerialises the layer and its weight.
 static SmallVector<Value> getWeightKeys(Value weight) {
   if (isWeight(weight))
     return {getStepArgument(weight)};
@@ -206,8 +213,8 @@ static Value getWeightKey(Value weight) {
   return keys.size() == 1 ? keys.front() : getOrigin(weight);
 }
 
-/// The operand that stands for the weight: of a product of two activations the
-/// second one.
+/// Returns the operand in the place of the weight; the second one for a product
+/// of two activations.
 static OpOperand &getWeightSide(DotGeneralOp dot) {
   return dot->getOpOperand(getLayerWeight(dot) == dot.getLhs() ? 0 : 1);
 }
@@ -227,8 +234,8 @@ void DotRoles::addLayer(DotGeneralOp dot, DotRole role) {
   layerRoles[weight] = role;
 }
 
-/// That of the layer of which the dot is a gradient, one for each example
-/// maybe, or, with its weight, the forward made again.
+/// Returns the role of the layer of which the dot computes a gradient, perhaps
+/// one per example, or of which, with its weight, it repeats the forward.
 std::optional<DotRole> DotRoles::findLayerRole(DotGeneralOp dot) const {
   auto getRole = [&](Value weight) {
     auto role = layerRoles.find(weight);
@@ -241,15 +248,16 @@ std::optional<DotRole> DotRoles::findLayerRole(DotGeneralOp dot) const {
         return getRole(weight);
     return std::nullopt;
   };
-  // A gradient may be made of a later layer's weight alone, as that of a sum
-  // is: what is a weight itself tells more, and so does what was multiplied.
+  // A gradient may be computed from a later layer's weight alone, as that of a
+  // sum is. So operands that are weights themselves have precedence, and then
+  // pairs of input and output gradient.
   if (std::optional<DotRole> role = findRole(isWeight))
     return role;
   std::optional<DotRole> found;
   if (!isForward(dot))
     for (Value weight : layers.findWeights(dot)) {
       DotRole role = getRole(weight);
-      // In doubt what the recipe may keep wide.
+      // If ambiguous, prefer a role that the recipe may keep wide.
       if (!found || *found == DotRole::Linear)
         found = role;
     }
@@ -258,7 +266,8 @@ std::optional<DotRole> DotRoles::findLayerRole(DotGeneralOp dot) const {
   return found;
 }
 
-/// Whether the root compares integers with a range: rows of an identity.
+/// True if the root tests integers for equality, as rows of an identity matrix
+/// are made.
 static bool isOneHot(Value root) {
   while (auto convert = root.getDefiningOp<stablehlo::ConvertOp>())
     root = getDotOperandRoot(convert.getOperand());
@@ -269,8 +278,8 @@ static bool isOneHot(Value root) {
          isa<IntegerType>(getElementTypeOrSelf(compare.getLhs().getType()));
 }
 
-/// Whether data of the batch or of a layer are behind the value: it is no
-/// weight, constant or random number.
+/// True if the value is computed from the batch or from a layer's result: it is
+/// no weight, constant or random number.
 static bool isActivation(Value value) {
   if (isLikeWeight(value))
     return false;
@@ -294,7 +303,8 @@ static bool isActivation(Value value) {
   return false;
 }
 
-/// What is made of the values in the forward, before the next dots.
+/// Returns the forward values that are computed from `values` before the next
+/// dots.
 static DenseSet<Value> findMadeOf(ValueRange values) {
   SmallVector<Value> worklist(values);
   DenseSet<Value> made;
@@ -309,9 +319,9 @@ static DenseSet<Value> findMadeOf(ValueRange values) {
   return made;
 }
 
-/// Whether a choice decides here, by what was made of it, of what the layer
-/// behind it has not made itself: of rows of a table, of what is sent where, or
-/// of what activations are multiplied by.
+/// True if the use of a choice selects among values that are not in `own`, the
+/// values of the layer before the choice: rows of a table, destinations of a
+/// scatter, or factors of activations.
 static bool decidesOfOthers(OpOperand &use, const DenseSet<Value> &own) {
   Operation *user = use.getOwner();
   auto isOther = [&](OpOperand &other) {
@@ -332,7 +342,8 @@ static bool decidesOfOthers(OpOperand &use, const DenseSet<Value> &own) {
   });
 }
 
-/// Whether that happens on the way to another dot, by what `choice` gives.
+/// True if the results of `choice` select such values on the way to another
+/// dot.
 static bool isRouting(Operation *choice, const DenseSet<Value> &own) {
   for (Value value : findMadeOf(choice->getResults()))
     for (OpOperand &use : value.getUses()) {
@@ -345,9 +356,10 @@ static bool isRouting(Operation *choice, const DenseSet<Value> &own) {
   return false;
 }
 
-/// The layers by which ops choose among others' values. Where a second layer is
-/// between the first and the choice, as one that compares with codes, it is
-/// that; not of two that reach each other, as around a loop.
+/// Returns the layers by whose results ops choose among other values. If a
+/// layer is followed by a second one before the choice, as by a comparison with
+/// codes, only the second is a router; unless they reach each other, as around
+/// a loop.
 static SmallVector<DotGeneralOp> findRouters(ArrayRef<DotGeneralOp> layers) {
   llvm::MapVector<DotGeneralOp, DenseSet<Operation *>> choices;
   for (DotGeneralOp dot : layers)
@@ -376,8 +388,8 @@ static SmallVector<DotGeneralOp> findRouters(ArrayRef<DotGeneralOp> layers) {
 }
 
 void DotRoles::findHeadsAndRouters(FunctionOpInterface func) {
-  // A layer that a checkpoint makes again reaches the gradients only; its
-  // weight tells it from a head, by what the forward did with it.
+  // A rematerialised layer reaches gradients only, as a head does. It is no
+  // head if an inner layer of the forward has the same weight.
   SmallVector<DotGeneralOp> candidates, inner;
   DenseSet<Value> innerWeights;
   bool hasChoices = false;
@@ -391,8 +403,8 @@ void DotRoles::findHeadsAndRouters(FunctionOpInterface func) {
     bool isProduct = isProductOfLayers(dot);
     if (!getLayerWeight(dot) && !isProduct)
       return;
-    // Without a backward, a product of arguments alone may be all that there
-    // is to cast: a recipe is not asked for a program of one wide dot.
+    // Without a backward, a dot of arguments alone may be the only one of the
+    // program: no recipe is meant to leave that wide.
     bool isFirst =
         !backward && isLikeWeight(dot.getLhs()) && isLikeWeight(dot.getRhs());
     if (!isFirst && !reaches(dot.getResult(), feedsDot, endsAt)) {
@@ -418,7 +430,7 @@ void DotRoles::findHeadsAndRouters(FunctionOpInterface func) {
     if (!roles.contains(dot))
       addLayer(dot, llvm::is_contained(routers, dot) ? DotRole::Router
                                                      : DotRole::Linear);
-  // What multiplies the weight in the backward is the gradient of the output.
+  // The backward multiplies the weight by the output gradient.
   func.getFunctionBody().walk([&](DotGeneralOp dot) {
     if (isForward(dot))
       return;
@@ -429,7 +441,7 @@ void DotRoles::findHeadsAndRouters(FunctionOpInterface func) {
   });
 }
 
-/// A one-hot times a table, and what meets the same one-hot in the backward.
+/// Finds dots of a one-hot and a table, and the backward's dots on the one-hot.
 void DotRoles::findEmbeddings(FunctionOpInterface func) {
   DenseSet<Value> oneHots;
   func.getFunctionBody().walk([&](DotGeneralOp dot) {
@@ -445,8 +457,8 @@ void DotRoles::findEmbeddings(FunctionOpInterface func) {
   });
 }
 
-/// One walk in order: which values follow a dot of attention without another
-/// dot between.
+/// Distinguishes attention's dots, in one walk in program order, by the values
+/// that follow one of them without another dot between.
 void DotRoles::findAttention(FunctionOpInterface func) {
   DenseSet<Value> following;
   func.getFunctionBody().walk([&](Operation *op) {
@@ -474,8 +486,8 @@ void DotRoles::findAttention(FunctionOpInterface func) {
   });
 }
 
-/// Without a backward there is no update: what the phases call one is then a
-/// result beside the first.
+/// True if an op is of the backward. Without a backward there is no update
+/// either: ops of the optimizer phase then compute further results.
 static bool findBackward(FunctionOpInterface func) {
   return func.getFunctionBody()
       .walk([](Operation *op) {

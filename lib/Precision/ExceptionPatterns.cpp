@@ -1,9 +1,9 @@
 //===- ExceptionPatterns.cpp - A recipe's exceptions by name --------------===//
 //
-// A pattern with a slip in it would leave dots as they are without a word. What
-// is not said: an exception for gradients in a program that has no backward,
-// since one recipe serves the training step and the evaluation beside it; and
-// any in a program without dots.
+// A pattern with a typo would silently match no dot, so such patterns are
+// reported. Not reported are exceptions for gradients in a program without a
+// backward, since one recipe serves the training step and its evaluation, and
+// any exceptions in a program without dots.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,7 +18,7 @@
 using namespace mlir;
 using namespace scalify;
 
-/// The names in a location, as JAX nests them.
+/// Appends the names in a location, which JAX nests, to `text`.
 static void appendNames(Location loc, std::string &text) {
   loc->walk([&](Location part) {
     if (auto name = dyn_cast<NameLoc>(part))
@@ -69,7 +69,7 @@ ExceptionPatterns::Match ExceptionPatterns::match(Operation *dot, Value weight,
   return result;
 }
 
-/// Some of the names, and how many more there are.
+/// Lists some of the names, and the number of the others.
 static std::string list(StringRef what, const std::set<std::string> &names) {
   constexpr size_t kShown = 8;
   std::string text = what.str();
@@ -85,7 +85,7 @@ std::string ExceptionPatterns::describeUnmet(const Entry &entry) const {
   if (entry.isNamed) {
     std::string found =
         llvm::join(llvm::map_range(entry.kinds, &stringifyDotKind), ", ");
-    return "meets dots, but none of this kind" +
+    return "matches dots, but none of this kind" +
            (found.empty() ? "" : ": they are " + found) +
            " (leave the kind out, or the exception)";
   }
@@ -94,7 +94,7 @@ std::string ExceptionPatterns::describeUnmet(const Entry &entry) const {
     known.push_back(list("weights", weights));
   if (!places.empty())
     known.push_back(list("places", places));
-  return "meets no dot: " +
+  return "matches no dot: " +
          (known.empty()
               ? "no dot of this program has a name (give its weight a "
                 "scalify.name, or the dot a location with a name)"

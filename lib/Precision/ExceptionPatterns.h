@@ -14,22 +14,23 @@
 
 namespace scalify {
 
-/// The part `where` of a recipe beside the dots of a module: which exception is
-/// whose, and which of them is nobody's.
+/// Matches the exceptions of a recipe's part `where` with the dots of a module,
+/// and reports those that match no dot.
 class ExceptionPatterns {
 public:
   explicit ExceptionPatterns(RecipeAttr recipe);
 
-  /// What applies to a dot; null where nothing does.
+  /// The exceptions that apply to a dot; null where none does.
   struct Match {
     const FormatOverride *formats = nullptr, *accumulation = nullptr;
   };
-  /// The first exceptions for a dot of that kind by the names in its location
-  /// and that of its weight, which may be null.
+  /// Returns the first exceptions that match a dot of that kind, by the names
+  /// in its location and that of its weight, which may be null.
   Match match(mlir::Operation *dot, mlir::Value weight,
               std::optional<DotKind> kind);
-  /// Once all dots of the module are matched: a remark for each exception that
-  /// met none, with the names that there are; an error if `strict`.
+  /// Reports each exception that matched none of the module's dots, with the
+  /// known names: an error if `strict`, else a warning if `remarks`. Must be
+  /// called after all dots are matched.
   llvm::LogicalResult checkAllMet(mlir::ModuleOp module, bool strict,
                                   bool remarks) const;
 
@@ -38,15 +39,15 @@ private:
     FormatOverride exception;
     std::optional<DotKind> only;
     llvm::Regex pattern;
-    /// The kinds of dots whose names match, and whether one is of the right
-    /// kind.
+    /// The kinds of dots whose names match; whether there are such dots, and
+    /// whether one is of the right kind.
     std::set<DotKind> kinds;
     bool isNamed = false, isMet = false;
   };
   std::string describeUnmet(const Entry &entry) const;
 
   std::vector<Entry> entries;
-  /// What dots can be called by.
+  /// The names by which patterns can match dots.
   std::set<std::string> weights, places;
   std::set<DotKind> kinds;
   bool hasDots = false;

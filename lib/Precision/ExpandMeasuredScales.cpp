@@ -1,4 +1,4 @@
-//===- ExpandMeasuredScales.cpp - Measured scales as arithmetic -----------===//
+//===- ExpandMeasuredScales.cpp - Expand measured scales into arithmetic --===//
 
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Precision/Passes.h"
@@ -52,7 +52,8 @@ static void expandRounded(RoundScaleOp op) {
   replace(op, buildRoundedScale(builder, op.getLoc(), op.getScale()));
 }
 
-/// The ranks are those whose entries are there, on all devices of a mesh.
+/// The maximum is over the entries, one for each simulated rank, and over all
+/// devices of a mesh.
 static void expandShared(SharedScaleOp op) {
   OpBuilder builder(op);
   auto type = RankedTensorType::get({}, builder.getF32Type());

@@ -1,4 +1,4 @@
-//===- FreeScales.h - Scales that only a step knows -------------*- C++ -*-===//
+//===- FreeScales.h - Casts whose scales may be replaced --------*- C++ -*-===//
 
 #ifndef SCALIFY_LIB_PRECISION_FREESCALES_H
 #define SCALIFY_LIB_PRECISION_FREESCALES_H
@@ -10,24 +10,24 @@
 
 namespace scalify {
 
-/// The readers of the cast's data, through moves and through the loops that
-/// stack it.
+/// Returns the readers of the cast's data, looking through moves and through
+/// loops that stack it.
 llvm::SmallVector<mlir::Operation *> getCastReaders(QuantizeOp cast);
 
-/// Whether the scale is a constant that only this step knows. Data that main
-/// returns is read by the next step, at the scale of its argument.
+/// True if the scale is a constant that only this step uses. The next step
+/// reads data that main returns, at the scale of its argument.
 bool hasFreeScale(QuantizeOp cast);
 
-/// The arguments whose sizes training and data change: all of floats, but what
-/// its mean carries, as the gains of norms.
+/// Returns the names of the arguments whose sizes change with training and
+/// data: all float ones without `scalify.moments`, which gains of norms have.
 llvm::StringSet<> findMovingArguments(mlir::FunctionOpInterface main);
 
-/// Whether a cast, or the hint for one, is proved to fit, whatever size
+/// True if a cast, or the hint for one, is proved to fit whatever sizes
 /// `moving` arguments take. A proof by the measured size of a weight or of the
-/// first batch does not say that training leaves the value where it is.
+/// first batch does not hold for later steps.
 bool staysByProof(mlir::Operation *cast, const llvm::StringSet<> &moving);
 
-/// Gives the cast and its readers another scale, which must be visible to all.
+/// Sets the scale of the cast and of its readers. `scale` must dominate them.
 void setCastScale(QuantizeOp cast, mlir::Value scale);
 
 } // namespace scalify

@@ -1,14 +1,14 @@
-//===- GradientFormats.cpp - Gradients of weights in a narrow format ------===//
+//===- GradientFormats.cpp - Cast gradients of weights --------------------===//
 //
-// What the optimizer reads of the backward goes through the recipe's format, so
-// that a gradient is narrow data from where it is made to where it is used, and
-// on the wire between ranks. Micro-batches are added up before.
+// Gradients that the optimizer reads are cast to the recipe's format, so that a
+// gradient is narrow data from its producer to its users, and on the wire
+// between ranks. Micro-batches are summed before the cast.
 //
-// A gradient whose leading dimension plays N ranks, which the step adds up, is
-// cast rank by rank on the scale that all share; the sum is exact in F32, and
-// cast once more on the same scale: FP8-LM's all-reduce, of which the average
-// is folded into the scale. A sum over the ranks of a mesh is the same: what
-// each rank brings is cast, and what comes out if it is stored narrow.
+// If the leading dimension of a gradient simulates N ranks and the step sums
+// over it, the gradient is cast rank by rank on a shared scale. The sum is
+// exact in F32, and is cast once more on the same scale: FP8-LM's all-reduce,
+// whose average is folded into the scale. For a sum over the ranks of a mesh,
+// the term of each rank is cast, and the sum if it is stored narrow.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,7 +27,7 @@
 using namespace mlir;
 using namespace scalify;
 
-/// Moves and sums: what reads gradients and makes one.
+/// True for moves and sums, which compute a gradient from gradients.
 static bool passesOn(Operation *op) {
   return isa<stablehlo::AddOp, stablehlo::ConcatenateOp, stablehlo::ConvertOp,
              stablehlo::ReshapeOp, stablehlo::TransposeOp, stablehlo::PadOp,
@@ -69,14 +69,15 @@ private:
   Caster &caster;
   OpBuilder builder;
   int64_t numStored = 0;
-  /// Sums over ranks whose parts have been looked at.
+  /// Sums over ranks whose terms have been handled.
   llvm::SmallPtrSet<Operation *, 8> summed;
-  /// The scales of values that are cast, and which gradient each is.
+  /// The scale of each cast value, and the number of its gradient.
   llvm::DenseMap<Value, std::pair<ScaleHint, int64_t>> stored;
 };
 } // namespace
 
-/// Made by a dot that gives the gradient of a weight, or the sum of such.
+/// True if a dot computes the value as the gradient of a weight, or if it is a
+/// sum of such values.
 bool GradientCaster::isGradient(Value value, unsigned depth) const {
   value = getOrigin(value);
   Operation *op = value.getDefiningOp();
@@ -97,7 +98,8 @@ bool GradientCaster::isGradient(Value value, unsigned depth) const {
   return term && isGradient(term, depth - 1);
 }
 
-/// The uses outside of the backward, but for those that pass a gradient on.
+/// Returns the uses outside of the backward, except those that compute another
+/// gradient.
 SmallVector<OpOperand *> GradientCaster::getReads(Value gradient) const {
   SmallVector<OpOperand *> reads;
   for (OpOperand &use : gradient.getUses()) {
@@ -116,7 +118,7 @@ bool GradientCaster::playsRanks(Value gradient) const {
   return ranks > 1 && type.getRank() > 1 && type.getDimSize(0) == ranks;
 }
 
-/// The scale of a gradient; none where the rules gave none.
+/// Returns the scale of a gradient; none if the rules determined none.
 std::optional<ScaleHint> GradientCaster::makeHint(Value root, bool playsRanks,
                                                   Type format) {
   std::optional<ScaleHint> hint = makeSharedHint(
@@ -153,7 +155,7 @@ void GradientCaster::store(Value gradient, ArrayRef<OpOperand *> reads) {
   cast(gradient, reads, *hint, numStored++, kGradientWhole);
 }
 
-/// The sum over dimension 0 that reads a value; null for other readers.
+/// Returns the sum over dimension 0 that reads a value; null for other readers.
 static stablehlo::ReduceOp getRankSum(OpOperand *read) {
   auto sum = dyn_cast<stablehlo::ReduceOp>(read->getOwner());
   bool adds = sum && sum.getDimensions() == ArrayRef<int64_t>{0} &&
@@ -173,7 +175,7 @@ void GradientCaster::storeRanks(Value gradient, ArrayRef<OpOperand *> reads) {
     return caster.refuse(
         gradient.getDefiningOp(),
         sum ? "gradient stays wide: its scale is not known"
-            : "gradient stays wide: more than a sum over ranks reads it");
+            : "gradient stays wide: it has a use besides one sum over ranks");
   cast(gradient, reads, *hint, numStored, kGradientRanks);
   Value total = sum->getResult(0);
   SmallVector<OpOperand *> later;
@@ -182,8 +184,8 @@ void GradientCaster::storeRanks(Value gradient, ArrayRef<OpOperand *> reads) {
   cast(total, later, *hint, numStored++, kGradientSum);
 }
 
-/// What each rank brings to a sum, on a scale that they share; null, with a
-/// remark, where it stays wide.
+/// Casts the term of each rank of a sum, on a shared scale. Returns null, with
+/// a remark, if the term stays wide.
 QuantizeOp GradientCaster::castBeforeSum(Operation *sum,
                                          std::optional<ScaleHint> &hint) {
   OpOperand *read = getRankPart(sum);
@@ -204,7 +206,7 @@ QuantizeOp GradientCaster::castBeforeSum(Operation *sum,
   return castReads(caster, read->get(), read, *hint, format);
 }
 
-/// Where the sum is stored narrow, too, both casts have one scale and one
+/// If the sum is stored in the same format, both casts share a scale and a
 /// factor.
 void GradientCaster::castBeforeStoredSum(Operation *sum) {
   std::optional<ScaleHint> hint;
@@ -217,8 +219,9 @@ void GradientCaster::castBeforeStoredSum(Operation *sum) {
   stored[sum->getResult(0)] = {*hint, numStored++};
 }
 
-/// Of each micro-batch, or of layers whose sums stand in their loop. What loops
-/// add up of these is F32, which nothing overflows.
+/// Casts the terms of sums over ranks in loops: of each micro-batch, or of
+/// scanned layers. The loop's own sum of the results is F32, and does not
+/// overflow.
 void GradientCaster::castBeforeSumsInLoops() {
   SmallVector<Operation *> sums;
   body.walk([&](Operation *op) {
@@ -275,7 +278,8 @@ void GradientCaster::storeAll() {
   }
 }
 
-/// The rest of what `gradient_wire` is asked for.
+/// Emits remarks on the sums of weight gradients that `gradient_wire` does not
+/// narrow.
 void GradientCaster::sayWhichSumsStayWide() {
   body.walk([&](Operation *op) {
     if (!isRankSum(op) || summed.contains(op))
@@ -306,7 +310,8 @@ LogicalResult GradientCaster::narrowAllSums(bool strict) {
   return success();
 }
 
-/// The product that makes a gradient, or makes the first term of a sum of them.
+/// Returns the dot that computes a gradient, or the first term of a sum of
+/// them.
 static Operation *getFirstProduct(Value value) {
   Operation *op = getOrigin(value).getDefiningOp();
   while (op && (isa<stablehlo::AddOp>(op) || isRankSum(op)))
@@ -314,16 +319,17 @@ static Operation *getFirstProduct(Value value) {
   return op && isContraction(op) ? op : nullptr;
 }
 
-/// One of several additions is enough to be told of.
+/// True if another addition of the same chain follows: one report per chain is
+/// enough.
 static bool isAddedFurther(stablehlo::AddOp add) {
   return llvm::any_of(add->getUsers(), [&](Operation *user) {
     return isa<stablehlo::AddOp>(user) && user->getLoc() == add.getLoc();
   });
 }
 
-/// A Python loop over micro-batches leaves additions of what one line of the
-/// program makes. What JAX adds up itself, by transposing a forward that reads
-/// a weight several times, is one gradient.
+/// A Python loop over micro-batches leaves additions of gradients that one line
+/// of the program computes. Terms that JAX itself adds, by transposing a
+/// forward that reads a weight several times, are one gradient.
 LogicalResult GradientCaster::sayWhatNoLoopAdds(bool strict) const {
   for (auto add : body.getOps<stablehlo::AddOp>()) {
     Operation *one = getFirstProduct(add.getOperand(0));
@@ -351,7 +357,7 @@ LogicalResult scalify::castGradients(func::FuncOp func, RecipeAttr recipe,
   GradientCaster gradients(func, recipe, formats, caster);
   if (recipe.getGradients().stored || recipe.getGradients().wire)
     gradients.storeAll();
-  // Last, since loops are made anew: the caster knows values by their ops.
+  // Last, since it replaces loops, whose results are keys of the caster's maps.
   if (!recipe.getGradients().sum)
     return success();
   return failure(failed(gradients.sayWhatNoLoopAdds(strict)) ||

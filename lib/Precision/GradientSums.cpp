@@ -1,8 +1,9 @@
-//===- GradientSums.cpp - Sums of gradients that loops carry --------------===//
+//===- GradientSums.cpp - Gradient sums that loops carry ------------------===//
 //
-// A loop over micro-batches adds their gradients up. In F32 they are cast once,
-// behind the loop; here the sum is narrow in each iteration, as MS-AMP adds to
-// gradients in FP8: read, added to in F32, and stored by the scale of its amax.
+// A loop over micro-batches sums their gradients. An F32 sum is cast once,
+// after the loop. Here the sum is narrow in each iteration, as MS-AMP adds to
+// gradients in FP8: it is read, added to in F32, and cast by the scale of its
+// amax.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,8 +18,8 @@ using namespace mlir;
 using namespace scalify;
 using stablehlo::WhileOp;
 
-/// Beyond, equal terms are rounded off: the 17th is less than half of a step of
-/// E4M3 of the sum.
+/// Beyond, equal terms are lost: the 17th is half of a step of E4M3 at the sum,
+/// a tie that rounds to even.
 static constexpr int64_t kMostTerms = 16;
 
 Value scalify::getAddedTerm(WhileOp loop, unsigned index) {
@@ -47,7 +48,7 @@ static Value makeSplat(OpBuilder &builder, Location loc, RankedTensorType type,
       builder, loc, cast<ElementsAttr>(DenseElementsAttr::get(type, number)));
 }
 
-/// Few terms, where the sum is FP8.
+/// Emits a remark, or under `strict` fails, if an FP8 sum has too many terms.
 static LogicalResult checkTerms(WhileOp loop, FloatType format, bool strict) {
   std::optional<int64_t> count = stablehlo::getTripCount(loop);
   if (format.getIntOrFloatBitWidth() > 8 || (count && *count <= kMostTerms))
@@ -62,7 +63,7 @@ static LogicalResult checkTerms(WhileOp loop, FloatType format, bool strict) {
   return success();
 }
 
-/// The start of a sum, in the narrow format; null unless it is zero.
+/// Builds the start of a sum in the narrow format; null unless it is zero.
 static Value makeStart(WhileOp loop, unsigned index, RankedTensorType narrow) {
   Value start = lookThrough(loop->getOperand(index), Move::Broadcast);
   if (!matchPattern(start, m_AnyZeroFloat()))
@@ -71,8 +72,8 @@ static Value makeStart(WhileOp loop, unsigned index, RankedTensorType narrow) {
   return makeSplat(builder, loop.getLoc(), narrow, 0.0f);
 }
 
-/// In the body: reads the carry by the scale that goes with it, and returns the
-/// sum by a new one.
+/// Narrows a carry in the body: dequantizes it by the scale that is carried
+/// with it, and yields the data and the scale of the new sum.
 static void narrowBody(WhileOp loop, unsigned index, FloatType format,
                        Caster &caster) {
   Block &body = loop.getBody().front();
@@ -97,7 +98,7 @@ static void narrowBody(WhileOp loop, unsigned index, FloatType format,
   end->insertOperands(end->getNumOperands(), stored.getScale());
 }
 
-/// Behind the loop, the true value of its result.
+/// Dequantizes a result of the loop.
 static void widenResult(Value data, Value scale, Type wideType) {
   OpBuilder builder(data.getContext());
   builder.setInsertionPointAfterValue(data);

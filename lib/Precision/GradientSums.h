@@ -1,4 +1,4 @@
-//===- GradientSums.h - Sums of gradients that loops carry ------*- C++ -*-===//
+//===- GradientSums.h - Gradient sums that loops carry ----------*- C++ -*-===//
 
 #ifndef SCALIFY_LIB_PRECISION_GRADIENTSUMS_H
 #define SCALIFY_LIB_PRECISION_GRADIENTSUMS_H
@@ -9,14 +9,14 @@
 
 namespace scalify {
 
-/// What the body adds to carry `index` in each iteration, perhaps through casts
-/// of the sum; null if it does anything else with the carry.
+/// Returns the value that the body adds to carry `index` in each iteration,
+/// looking through casts of the sum; null if the body uses the carry otherwise.
 mlir::Value getAddedTerm(stablehlo::WhileOp loop, unsigned index);
 
-/// Lets sums that a loop carries be data of a format, each by a scale that
-/// every iteration measures; one that does not start from zero stays as it is.
-/// Erases `loop` for one with more carries. Fails under `strict` where more are
-/// added up than FP8 can hold.
+/// Narrows sums that a loop carries to a format, each with a scale that every
+/// iteration measures. A sum that does not start from zero stays as it is.
+/// Replaces `loop` by one with more carries. Fails under `strict` if there are
+/// more terms than FP8 can hold.
 llvm::LogicalResult narrowSums(stablehlo::WhileOp loop,
                                llvm::ArrayRef<unsigned> indices,
                                mlir::FloatType format, Caster &caster,

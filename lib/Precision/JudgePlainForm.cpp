@@ -1,4 +1,4 @@
-//===- JudgePlainForm.cpp - Decisions that no way of writing changes ------===//
+//===- JudgePlainForm.cpp - Decide formats on the plain form --------------===//
 
 #include "DotFormats.h"
 #include "Places.h"
@@ -28,15 +28,15 @@ using namespace mlir;
 using namespace scalify;
 
 namespace {
-/// What was found of dots that are decided together.
+/// The findings on dots that are decided together.
 struct Judgement {
   std::optional<DotRole> role;
   DecisionAttr decision;
   SmallVector<int32_t> exponents;
 };
 
-/// A copy of a step on the way to its plain form, in which each dot knows the
-/// numbers of the dots that it stands for.
+/// A clone of a step that is rewritten to its plain form. Each dot carries the
+/// number of its original.
 class PlainForm : RewriterBase::Listener {
 public:
   explicit PlainForm(ModuleOp module);
@@ -67,8 +67,8 @@ static SmallVector<Operation *> collectDots(func::FuncOp main) {
   return dots;
 }
 
-/// The number of a dot in the copy: in its location, which loops written out
-/// repeat and which keeps no two ops from being equal.
+/// Returns the number of a dot in the clone. It is in the location, which
+/// unrolling copies and CSE ignores.
 static std::optional<unsigned> getNumber(Operation *op) {
   auto fused = dyn_cast<FusedLoc>(op->getLoc());
   auto number = fused ? dyn_cast_or_null<IntegerAttr>(fused.getMetadata())
@@ -78,7 +78,7 @@ static std::optional<unsigned> getNumber(Operation *op) {
   return static_cast<unsigned>(number.getInt());
 }
 
-/// Dots of one place are decided together from the start.
+/// Dots at one place are decided together from the start.
 PlainForm::PlainForm(ModuleOp module)
     : original(collectDots(module.lookupSymbol<func::FuncOp>("main"))),
       classes(original.size()), copy(module.clone()),
@@ -102,8 +102,8 @@ void PlainForm::notifyOperationReplaced(Operation *op, ValueRange values) {
     classes.join(*number, *other);
 }
 
-/// Takes away what hides that a checkpoint computes something once more: the
-/// barrier before it, and that it is of the backward.
+/// Removes what keeps a checkpoint's rematerialisation from being merged with
+/// the original: the barrier before it, and its backward phase.
 void PlainForm::mergeRecomputation() {
   main.walk([](Operation *op) {
     op->removeAttr(kPhaseAttr);
@@ -149,8 +149,8 @@ static std::optional<int64_t> getHintExponent(Value operand) {
   return getScaleExponent(hint.getScale());
 }
 
-/// Of dots that are decided together all stay wide if one does, the first role
-/// counts, and the largest scales that any of them has.
+/// Adds the findings on a dot. If one dot of a class stays wide, all do; the
+/// first role counts, and the largest scales.
 static void add(Judgement &found, Operation *dot,
                 const DotFormatChooser &formats) {
   if (!found.role)
@@ -210,7 +210,7 @@ struct JudgePlainFormPass
     PlainForm plain(module);
     std::string reason;
     {
-      // What is wrong with the step, its own passes say.
+      // The passes on the step itself report its errors.
       ScopedDiagnosticHandler quiet(&getContext(), [&](Diagnostic &diagnostic) {
         if (diagnostic.getSeverity() == DiagnosticSeverity::Error)
           reason = diagnostic.str();
@@ -223,8 +223,8 @@ struct JudgePlainFormPass
         return;
       }
     }
-    main.emitRemark("scales and formats are chosen as the step is written, not "
-                    "as a loop or a checkpoint would leave them: ")
+    main.emitRemark("scales and formats may depend on how the step is written "
+                    "(loops, checkpoints): its plain form cannot be built: ")
         << reason;
   }
 };

@@ -1,4 +1,4 @@
-//===- KeptArgument.cpp - State of main that is not the user's ------------===//
+//===- KeptArgument.cpp - State that the compiler adds to main ------------===//
 
 #include "scalify/Precision/KeptArgument.h"
 

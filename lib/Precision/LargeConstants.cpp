@@ -1,8 +1,8 @@
-//===- LargeConstants.cpp - Constants beyond a format ---------------------===//
+//===- LargeConstants.cpp - Constants that a format cannot hold -----------===//
 //
-// A constant that is far from the data beside it is taken for a mask by the
-// rules, and sets no scale. If it reaches a dot, no function has ended the
-// mask: it is data, and no scale of one format holds both.
+// The rules take a constant that is far from the data beside it for a mask,
+// which sets no scale. If the constant reaches a dot, no function has consumed
+// the mask: it is data, and no scale of one format holds both.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,7 +21,7 @@ using namespace mlir;
 using namespace scalify;
 using namespace scalify::stablehlo;
 
-/// The operands whose elements stand among those of the result.
+/// Returns the operands whose elements are elements of the result.
 static SmallVector<Value> getParts(Operation *op) {
   if (auto select = dyn_cast<SelectOp>(op))
     return {select.getOnTrue(), select.getOnFalse()};
@@ -76,9 +76,9 @@ DecisionAttr scalify::describeLargeConstant(ScaleHintOp hint,
   llvm::raw_string_ostream(name) << format;
   return DecisionAttr::get(
       hint.getContext(), "constant",
-      llvm::formatv("{0:E2} stands among the elements of an operand and "
+      llvm::formatv("{0:E2} is among the elements of an operand and "
                     "saturates in {1} at scale 2^{2}; keep it out of the "
-                    "operand, or this dot wide by name",
+                    "operand, or leave this dot wide by name",
                     largest, name, *exponent)
           .str());
 }

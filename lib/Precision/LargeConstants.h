@@ -1,4 +1,4 @@
-//===- LargeConstants.h - Constants beyond a format -------------*- C++ -*-===//
+//===- LargeConstants.h - Constants that a format cannot hold ---*- C++ -*-===//
 
 #ifndef SCALIFY_LIB_PRECISION_LARGECONSTANTS_H
 #define SCALIFY_LIB_PRECISION_LARGECONSTANTS_H
@@ -7,8 +7,9 @@
 
 namespace scalify {
 
-/// Why the value of `hint` cannot be cast to `format`: a finite constant stands
-/// among its elements that would saturate at its scale. Null if none does.
+/// Returns why the value of `hint` cannot be cast to `format`: one of its
+/// elements is a finite constant that would saturate at its scale. Null if none
+/// is.
 DecisionAttr describeLargeConstant(ScaleHintOp hint, mlir::FloatType format);
 
 } // namespace scalify

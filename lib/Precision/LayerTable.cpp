@@ -1,4 +1,4 @@
-//===- LayerTable.cpp - Which layers gradients of weights are of ----------===//
+//===- LayerTable.cpp - Match gradients of weights to layers --------------===//
 
 #include "scalify/Precision/LayerTable.h"
 
@@ -15,8 +15,8 @@ static int64_t countElements(Value value) {
   return cast<ShapedType>(value.getType()).getNumElements();
 }
 
-/// Of the gradient of a weight that a dot makes, one for each example under
-/// batch dimensions.
+/// Returns the number of elements of the weight's gradient that a dot computes,
+/// of one example if there are batch dimensions.
 static int64_t countGradient(Operation *op) {
   Value result = op->getResult(0);
   int64_t count = countElements(result);
@@ -39,7 +39,8 @@ void LayerTable::addInputGradient(Value weight, Value gradient) {
   layers[weight].gradients.insert(getOrigin(gradient));
 }
 
-/// The weights of the dots behind a value, with no other dot between.
+/// Returns the weights of the dots from whose results a value is computed
+/// without another dot between.
 static llvm::SmallSetVector<Value, 4> getWeightsOfDotsBehind(Value value) {
   constexpr size_t kMostValues = 512;
   llvm::SetVector<Value> behind;
@@ -85,7 +86,7 @@ SmallVector<Value> LayerTable::findWeights(Operation *dot) const {
     return byGradient.takeVector();
   if (byInput.size() < 2)
     return byInput.takeVector();
-  // Layers of one input: the gradient of an output may depend on the output.
+  // Layers that share an input: an output gradient may depend on its output.
   SmallVector<Value> found;
   for (Value operand : dot->getOperands().take_front(2))
     for (Value weight : getWeightsOfDotsBehind(operand))

@@ -12,14 +12,14 @@ using namespace mlir;
 using namespace scalify;
 
 namespace {
-/// Builds rank-0 arithmetic at one place.
+/// Builds rank-0 arithmetic, or the same arithmetic for each row of a value.
 class ScalarBuilder {
 public:
   ScalarBuilder(OpBuilder &builder, Location loc)
       : builder(builder), loc(loc), f32(builder.getF32Type()),
         i32(builder.getI32Type()) {}
-  /// One scalar for each row of `value`, as a tensor of its shape with 1 for
-  /// each of the axes.
+  /// Builds a scalar for each row of `value`, as a tensor of its shape with
+  /// size 1 along the axes.
   ScalarBuilder(OpBuilder &builder, Location loc, Value value,
                 ArrayRef<int64_t> axes)
       : ScalarBuilder(builder, loc) {
@@ -39,9 +39,9 @@ public:
   Value oneUnlessBetween(Value x, float least, float most);
   Value timesPowerOfTwo(Value x, int64_t exponent);
   Value toF32(Value value);
-  /// Of rank 0 for each row.
+  /// Broadcasts a rank-0 value to all rows.
   Value spread(Value scalar);
-  /// How many elements are reduced to one.
+  /// Returns the number of elements that are reduced to one.
   int64_t count(Value value) const;
 
 private:
@@ -54,7 +54,7 @@ private:
   OpBuilder &builder;
   Location loc;
   Type f32, i32;
-  /// Empty for one scalar of all elements.
+  /// Empty for one scalar for all elements.
   SmallVector<int64_t> axes, shape;
 };
 } // namespace
@@ -80,7 +80,7 @@ Value ScalarBuilder::toF32(Value value) {
   return stablehlo::ConvertOp::create(builder, loc, value, f32);
 }
 
-/// The maximum or the sum of all elements, or of each row's.
+/// Builds the maximum or the sum of all elements, or of each row.
 Value ScalarBuilder::reduce(Value value, bool maximum) {
   SmallVector<int64_t> dims(axes);
   if (dims.empty())
@@ -97,7 +97,7 @@ Value ScalarBuilder::reduce(Value value, bool maximum) {
       builder, loc, RankedTensorType::get(shape, f32), result);
 }
 
-/// On the bits of a positive x: the mantissa is dropped; to round up, any
+/// Drops the mantissa from the bits of a positive x. To round up, any nonzero
 /// mantissa first carries into the exponent.
 Value ScalarBuilder::roundToPowerOfTwo(Value x, bool up) {
   auto type = RankedTensorType::get(shape, i32);
@@ -110,7 +110,7 @@ Value ScalarBuilder::roundToPowerOfTwo(Value x, bool up) {
 
 Value ScalarBuilder::isBetween(Value x, float least, float most) {
   using stablehlo::ComparisonDirection;
-  // Compared this way round, a NaN is outside.
+  // GE and LE are false for NaN.
   Value above = stablehlo::CompareOp::create(builder, loc, x, constant(least),
                                              ComparisonDirection::GE);
   Value below = stablehlo::CompareOp::create(builder, loc, x, constant(most),
@@ -123,7 +123,8 @@ Value ScalarBuilder::oneUnlessBetween(Value x, float least, float most) {
                                      constant(1.0f));
 }
 
-/// Within what a scale may be: beyond 2^100 its inverse would have no headroom.
+/// Clamps to the range of scales: beyond 2^100 an inverse would have no
+/// headroom.
 Value ScalarBuilder::timesPowerOfTwo(Value x, int64_t exponent) {
   Value factor = constant(std::ldexp(1.0f, static_cast<int>(exponent)));
   return stablehlo::ClampOp::create(
@@ -131,7 +132,7 @@ Value ScalarBuilder::timesPowerOfTwo(Value x, int64_t exponent) {
       stablehlo::MulOp::create(builder, loc, x, factor), constant(0x1p100f));
 }
 
-/// The scale for magnitudes: of all, or of each row that the axes make.
+/// Builds the scale for all magnitudes, or one for each row.
 static Value buildScaleOf(ScalarBuilder &scalar, OpBuilder &builder,
                           Location loc, Value magnitude, FloatType format,
                           int64_t margin) {
@@ -141,7 +142,7 @@ static Value buildScaleOf(ScalarBuilder &scalar, OpBuilder &builder,
   Value scale = scalar.roundToPowerOfTwo(ratio, /*up=*/true);
   if (margin == 0)
     return scalar.oneUnlessBetween(scale, 0x1p-100f, 0x1p100f);
-  // What has no amax keeps the scale 1.
+  // Without an amax the scale stays 1, whatever the margin.
   return stablehlo::SelectOp::create(
       builder, loc, scalar.isBetween(scale, 0x1p-100f, 0x1p100f),
       scalar.timesPowerOfTwo(scale, margin), scalar.constant(1.0f));
@@ -162,7 +163,8 @@ Value scalify::buildRowAmaxScales(OpBuilder &builder, Location loc,
   return buildScaleOf(scalar, builder, loc, magnitude, format, margin);
 }
 
-/// The statistic of all elements; infinite where a square or a sum overflows.
+/// Builds the statistic of all elements, or of each row; infinite if a square
+/// or a sum overflows.
 static Value buildStatistic(ScalarBuilder &scalar, OpBuilder &builder,
                             Location loc, Value value, Statistic statistic) {
   Value wide = scalar.toF32(value);
@@ -180,7 +182,8 @@ static Value buildStatistic(ScalarBuilder &scalar, OpBuilder &builder,
   return n;
 }
 
-/// The factor for a statistic `n` of data: 1 for what is zero or not finite.
+/// Builds the factor for a statistic `n` of data; 1 if it is zero or not
+/// finite.
 static Value buildFactor(ScalarBuilder &scalar, OpBuilder &builder,
                          Location loc, Value n) {
   Value isZero =
@@ -194,7 +197,8 @@ static Value buildFactor(ScalarBuilder &scalar, OpBuilder &builder,
                                      scalar.constant(1.0f), factor);
 }
 
-/// Every `sample`-th row along the longest dimension but the last.
+/// Builds the slice of every `sample`-th row along the longest dimension but
+/// the last.
 static Value takeRows(OpBuilder &builder, Location loc, Value value,
                       int64_t sample) {
   auto type = cast<RankedTensorType>(value.getType());
@@ -207,7 +211,7 @@ static Value takeRows(OpBuilder &builder, Location loc, Value value,
                                     type.getShape(), strides);
 }
 
-/// The value in F32 over a scalar.
+/// Builds the value in F32, divided by the scalar `base`.
 static Value buildQuotient(ScalarBuilder &scalar, OpBuilder &builder,
                            Location loc, Value value, Value base) {
   Value inverse = stablehlo::DivOp::create(
@@ -224,8 +228,9 @@ Value scalify::buildMeasuredScale(OpBuilder &builder, Location loc, Value value,
                                   int64_t sample, ArrayRef<int64_t> axes) {
   value = takeRows(builder, loc, value, sample);
   ScalarBuilder scalar(builder, loc, value, axes);
-  // A square leaves F32's range at 2^-75, where gradients still can be: it is
-  // taken of value / base. The two others are homogeneous, base comes after.
+  // Squares underflow F32 below 2^-75, a size that gradients can have, so they
+  // are of value / base. The two other statistics are homogeneous, and divided
+  // by base afterwards.
   Value n;
   if (statistic == Statistic::L2) {
     Value data = buildQuotient(scalar, builder, loc, value, base);
@@ -247,7 +252,8 @@ Value scalify::buildRootMeanSquare(OpBuilder &builder, Location loc,
   ScalarBuilder scalar(builder, loc);
   Value data = buildQuotient(scalar, builder, loc, value, base);
   Value n = buildStatistic(scalar, builder, loc, data, Statistic::L2);
-  // What is not finite says nothing; zeros add nothing to what they meet.
+  // A value that is not finite counts as `base`, for want of information. Zeros
+  // count as small: they contribute nothing to a sum.
   Value isZero =
       stablehlo::CompareOp::create(builder, loc, n, scalar.constant(0.0f),
                                    stablehlo::ComparisonDirection::EQ);

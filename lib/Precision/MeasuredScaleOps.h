@@ -16,13 +16,13 @@ mlir::Value buildMeasuredScale(mlir::OpBuilder &builder, mlir::Location loc,
                                Statistic statistic, int64_t sample,
                                llvm::ArrayRef<int64_t> axes = {});
 
-/// Builds the root mean square of a value as it is: a small part of `base` for
-/// one that is all zero, `base` where it is not finite.
+/// Builds the unrounded root mean square of a value: a small fraction of `base`
+/// if all elements are zero, `base` if it is not finite.
 mlir::Value buildRootMeanSquare(mlir::OpBuilder &builder, mlir::Location loc,
                                 mlir::Value value, mlir::Value base);
 
-/// Builds `buildAmaxScale` for each row of f32 magnitudes, in a tensor of their
-/// rank with 1 for each of the axes.
+/// Builds the scale of `buildAmaxScale` for each row of f32 magnitudes, as a
+/// tensor of their rank with size 1 along the axes.
 mlir::Value buildRowAmaxScales(mlir::OpBuilder &builder, mlir::Location loc,
                                mlir::Value magnitude, mlir::FloatType format,
                                int64_t margin, llvm::ArrayRef<int64_t> axes);

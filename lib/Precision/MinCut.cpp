@@ -1,4 +1,4 @@
-//===- MinCut.cpp - The cheapest way to part a network --------------------===//
+//===- MinCut.cpp - Minimum cut of a flow network -------------------------===//
 
 #include "MinCut.h"
 
@@ -15,8 +15,8 @@ void MinCut::addEdge(unsigned from, unsigned to, int64_t capacity) {
   edges.push_back({from, 0});
 }
 
-/// How many edges each node is away from the source; false if the sink is not
-/// reached.
+/// Computes each node's distance from the source in edges. Returns false if the
+/// sink is unreachable.
 bool MinCut::findLevels(unsigned source, unsigned sink) {
   levels.assign(edgesOf.size(), kUnreached);
   levels[source] = 0;
@@ -32,7 +32,8 @@ bool MinCut::findLevels(unsigned source, unsigned sink) {
   return levels[sink] != kUnreached;
 }
 
-/// Pushes at most `most` from a node on, along edges that lead one level up.
+/// Pushes at most `most` units of flow from a node to the sink, along edges
+/// that lead one level up. Returns the units pushed.
 int64_t MinCut::push(unsigned node, unsigned sink, int64_t most) {
   if (node == sink)
     return most;
@@ -57,7 +58,7 @@ llvm::BitVector MinCut::getSinkSide(unsigned source, unsigned sink) {
     while (push(source, sink, kUnlimited) > 0)
       ;
   }
-  // Backwards over edges that have capacity left.
+  // Walk backwards over edges with residual capacity.
   llvm::BitVector side(edgesOf.size());
   side.set(sink);
   llvm::SmallVector<unsigned> queue{sink};

@@ -1,4 +1,4 @@
-//===- MinCut.h - The cheapest way to part a network ------------*- C++ -*-===//
+//===- MinCut.h - Minimum cut of a flow network -----------------*- C++ -*-===//
 
 #ifndef SCALIFY_LIB_PRECISION_MINCUT_H
 #define SCALIFY_LIB_PRECISION_MINCUT_H
@@ -10,9 +10,9 @@
 
 namespace scalify {
 
-/// A network of edges with capacities, and the edges of least capacity in sum
-/// that part a sink from a source. Largest flow by blocking flows (Dinic 1970):
-/// O(nodes^2 edges) at worst, near linear where paths are short.
+/// A flow network and its minimum cut between a source and a sink. Computes the
+/// maximum flow by blocking flows (Dinic 1970): O(nodes^2 edges) at worst, near
+/// linear if paths are short.
 class MinCut {
 public:
   static constexpr int64_t kUnlimited = int64_t(1) << 60;
@@ -21,20 +21,20 @@ public:
 
   void addEdge(unsigned from, unsigned to, int64_t capacity);
 
-  /// The nodes on the sink's side. Of equally cheap cuts, the one that is
-  /// nearest to the sink.
+  /// Returns the nodes on the sink's side of the minimum cut that is nearest to
+  /// the sink.
   llvm::BitVector getSinkSide(unsigned source, unsigned sink);
 
 private:
   struct Edge {
     unsigned to;
-    int64_t capacity; // that is left
+    int64_t capacity; // residual
   };
 
   bool findLevels(unsigned source, unsigned sink);
   int64_t push(unsigned node, unsigned sink, int64_t most);
 
-  /// Edge 2 i + 1 is the way back of edge 2 i.
+  /// Edge 2 i + 1 is the reverse of edge 2 i.
   llvm::SmallVector<Edge> edges;
   llvm::SmallVector<llvm::SmallVector<unsigned, 4>> edgesOf;
   llvm::SmallVector<unsigned> levels, next;

@@ -1,4 +1,4 @@
-//===- Places.cpp - Where in the program an op comes from -----------------===//
+//===- Places.cpp - Places of ops in the source program -------------------===//
 
 #include "Places.h"
 
@@ -12,8 +12,8 @@
 using namespace mlir;
 using namespace scalify;
 
-/// JAX's names without what says how often, or for the how manieth time, they
-/// are run: loops, transformations and checkpoints.
+/// Returns JAX's names without those of loops, transformations and checkpoints,
+/// which depend on how often and in which pass the code runs.
 static std::string getPlainNames(StringRef names) {
   SmallVector<StringRef> parts;
   names.split(parts, '/');
@@ -47,7 +47,7 @@ static void addFrames(Location location, SmallVectorImpl<std::string> &frames) {
           addFrames(part, frames);
       })
       .Default([&](Location other) {
-        // With the name of its function.
+        // Append it to the name of its function.
         std::string at = "@" + llvm::utohexstr(reinterpret_cast<uintptr_t>(
                                    other.getAsOpaquePointer()));
         if (frames.empty())
@@ -61,7 +61,7 @@ std::string scalify::getPlace(Location location) {
     return "";
   SmallVector<std::string> frames;
   addFrames(location, frames);
-  // JAX repeats the frames around a scan, as often as it has traced the body.
+  // JAX repeats the frames around a scan once per trace of the body.
   llvm::StringSet<> seen;
   llvm::erase_if(frames,
                  [&](StringRef frame) { return !seen.insert(frame).second; });

@@ -1,4 +1,4 @@
-//===- Places.h - Where in the program an op comes from ---------*- C++ -*-===//
+//===- Places.h - Places of ops in the source program -----------*- C++ -*-===//
 
 #ifndef SCALIFY_LIB_PRECISION_PLACES_H
 #define SCALIFY_LIB_PRECISION_PLACES_H
@@ -9,13 +9,13 @@
 
 namespace scalify {
 
-/// The place of the program that a location says, the same for the layers of a
-/// stack, in a loop or written out, and for what a checkpoint evaluates once
-/// more; empty where it says none.
+/// Returns the place of a location in the source program: the same for the
+/// layers of a stack, in a loop or unrolled, and for values that a checkpoint
+/// rematerialises. Empty if the location has no file or no names.
 std::string getPlace(mlir::Location location);
 
-/// The place of a product. That of the forward and those of its gradients are
-/// of one line: types and dimensions tell them apart.
+/// Returns the place of a dot. A forward dot and its gradients are on one
+/// source line, so types and dimension numbers are part of the place.
 std::string getDotPlace(mlir::Operation *dot);
 
 } // namespace scalify

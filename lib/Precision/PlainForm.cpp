@@ -1,4 +1,4 @@
-//===- PlainForm.cpp - What is decided on a step's plain form -------------===//
+//===- PlainForm.cpp - Decisions made on a step's plain form --------------===//
 
 #include "PlainForm.h"
 

@@ -1,9 +1,9 @@
-//===- PlainForm.h - What is decided on a step's plain form -----*- C++ -*-===//
+//===- PlainForm.h - Decisions made on a step's plain form ------*- C++ -*-===//
 //
-// The plain form of a step has its loops written out and computes nothing
-// twice: one form for a scan, for layers written one after the other, and for
-// either under a checkpoint. The decisions of delayed scaling are made on it,
-// so that they do not depend on how the step was written.
+// The plain form of a step has its loops unrolled and computes nothing twice. A
+// scan, a sequence of layers, and either of them under a checkpoint have the
+// same plain form. Delayed scaling decides on it, so that the decisions do not
+// depend on how the step was written.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,23 +17,22 @@ namespace scalify {
 
 class Caster;
 
-/// On a function: decisions of its plain form are on its dots.
+/// On a function whose dots carry decisions made on its plain form.
 inline constexpr llvm::StringLiteral kPlainFormAttr = "scalify.plain_form";
-/// On a dot: log2 of the scales of its operands in the plain form.
+/// On a dot: log2 of its operands' scales in the plain form.
 inline constexpr llvm::StringLiteral kPlainScalesAttr = "scalify.plain_scales";
-/// On a dot that a model keeps from FP8 in the plain form: the part of the
-/// recipe that says so, and the model's figures.
+/// On a dot that a model keeps out of FP8 in the plain form: the part of the
+/// recipe that decides, and the model's figures.
 inline constexpr llvm::StringLiteral kPlainDecisionAttr =
     "scalify.plain_decision";
 /// On a dot: its role in the plain form.
 inline constexpr llvm::StringLiteral kPlainRoleAttr = "scalify.plain_role";
-/// On a dot: the number of those that are decided together.
+/// On a dot: the number of its class, whose dots are decided together.
 inline constexpr llvm::StringLiteral kPlainClassAttr = "scalify.plain_class";
 
-/// Puts the scales of the plain form in place of those that the operands of
-/// dots have in this one.
+/// Replaces the scales of dots' operands by those of the plain form.
 void applyPlainScales(mlir::FunctionOpInterface func, Caster &caster);
-/// Takes the marks away.
+/// Removes the attributes above.
 void dropPlainForm(mlir::FunctionOpInterface func);
 
 } // namespace scalify

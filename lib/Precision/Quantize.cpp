@@ -29,8 +29,8 @@ namespace scalify {
 using namespace mlir;
 using namespace scalify;
 
-/// A scale beyond 2^63 is no prediction: squares of such values, in an
-/// optimizer or beside each other in a product, leave F32.
+/// Scales beyond 2^63 are not credible: squares of such values, in an optimizer
+/// or in a product of two, overflow F32.
 static constexpr int64_t kLastExponent = 63;
 
 static bool isInUnboundedLoop(Operation *op) {
@@ -115,7 +115,7 @@ struct QuantizeDotsPass : scalify::impl::QuantizeDotsBase<QuantizeDotsPass> {
         decision = getReasonUnproved(dot, formats);
       if (!decision)
         for (OpOperand &operand : dot->getOpOperands().take_front(2)) {
-          // Both operands are numbered, whichever is left wide.
+          // Both operands' casts get numbers, whichever is left out.
           auto hint = operand.get().getDefiningOp<ScaleHintOp>();
           auto format = cast<FloatType>(getFormat(dot, operand.get()));
           DecisionAttr found = caster.getReasonToStayWide(
@@ -153,8 +153,8 @@ struct QuantizeDotsPass : scalify::impl::QuantizeDotsBase<QuantizeDotsPass> {
       hint.replaceAllUsesWith(hint.getValue());
       hint.erase();
     });
-    // Moves of wide data whose narrow twins took over are dead now, and must
-    // not count as uses of what the forward saves.
+    // Moves of wide data that narrow clones replaced are dead now, and must not
+    // count as uses of saved values.
     eraseDeadOps(func.getBody().front());
     caster.forgetMoves();
     if (recompute) {
@@ -186,8 +186,8 @@ struct QuantizeDotsPass : scalify::impl::QuantizeDotsBase<QuantizeDotsPass> {
     }
   }
 
-  /// Why an operand that the forward made is not proved to fit; null if all
-  /// are. Of gradients nothing is asked.
+  /// Returns why an operand is not proved to fit; null if all are. Gradients
+  /// need no proof.
   static DecisionAttr getReasonUnproved(Operation *dot,
                                         const DotFormatChooser &formats) {
     for (Value operand : dot->getOperands().take_front(2)) {
@@ -202,7 +202,7 @@ struct QuantizeDotsPass : scalify::impl::QuantizeDotsBase<QuantizeDotsPass> {
     return {};
   }
 
-  /// Null if the dot is cast.
+  /// Returns null if the dot is cast.
   DecisionAttr getReasonToStayWide(Operation *dot,
                                    const DotFormatChooser &formats,
                                    RecipeAttr recipe) {
@@ -220,8 +220,8 @@ struct QuantizeDotsPass : scalify::impl::QuantizeDotsBase<QuantizeDotsPass> {
     bool isPropagated = recipe.getScales() == ScaleSource::Propagated ||
                         recipe.getScales() == ScaleSource::Delayed;
     if (isPropagated && !countsLoops && isInUnboundedLoop(dot))
-      return because("loop", "in a loop of unknown length, whose casts nothing "
-                             "counts (scales = current measures them)");
+      return because("loop", "in a loop of unknown length, whose casts are not "
+                             "counted (scales = current measures them)");
     for (Value operand : dot->getOperands().take_front(2)) {
       auto hint = operand.getDefiningOp<ScaleHintOp>();
       if (!hint)

@@ -1,4 +1,4 @@
-//===- RankMaxima.cpp - What all ranks have measured ----------------------===//
+//===- RankMaxima.cpp - Maxima over ranks ---------------------------------===//
 
 #include "scalify/Precision/RankMaxima.h"
 

@@ -1,4 +1,4 @@
-//===- RankSums.cpp - What ranks sum, cast before it is sent --------------===//
+//===- RankSums.cpp - Cast the terms of sums over ranks -------------------===//
 
 #include "RankSums.h"
 
@@ -37,8 +37,9 @@ OpOperand *scalify::getRankPart(Operation *sum) {
   }
 }
 
-/// log2 of the scale that the rules gave a value. A stack has that of what it
-/// holds, and a sum of independent terms the root of their number times theirs.
+/// Returns log2 of the scale that the rules determined for a value. A stack has
+/// the scale of its elements, and a sum of n independent terms sqrt(n) times
+/// theirs.
 static std::optional<int64_t> getExponent(Value root, unsigned depth = 4) {
   auto result = dyn_cast<OpResult>(root);
   if (!result || depth == 0)

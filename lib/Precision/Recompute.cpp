@@ -1,15 +1,15 @@
-//===- Recompute.cpp - What the backward computes once more ---------------===//
+//===- Recompute.cpp - Rematerialisation in the backward ------------------===//
 //
-// The backward reads values of the forward, which lie in memory until then.
-// What follows from others by elementwise ops need not: it is computed again
-// where it is read. Which values to keep is the cheapest cut of a network: each
-// value costs its bytes, dots and reductions are what a recomputation must not
-// reach, and readers in the backward are the sink (Jain et al. 2020; the cut is
-// that of PyTorch's partitioner of joint graphs).
+// The backward reads forward values, which occupy memory until then. Values
+// that elementwise ops compute from others are rematerialised at their readers
+// instead. The values to keep are a minimum cut of a network: each value costs
+// its bytes, dots and reductions, which are never repeated, are the source, and
+// readers in the backward are the sink (Jain et al. 2020; the cut is that of
+// PyTorch's partitioner of joint graphs).
 //
-// Before values are cast the cut assumes the formats in which they will be
-// kept. Behind, casts take part in it: one whose value is kept for other
-// readers is made again. Weights are cast once.
+// Before values are cast, the cut assumes the formats in which they will be
+// kept. Afterwards, casts take part in it: a cast is repeated if its operand is
+// kept for other readers. Weights are cast once.
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,11 +31,11 @@
 using namespace mlir;
 using namespace scalify;
 
-/// Ops in a row that are computed again. A residual stream is a sum of all
-/// layers: somewhere it has to be kept.
+/// The largest number of ops in a rematerialised chain. A residual stream is a
+/// sum over all layers: it has to be kept somewhere.
 static constexpr unsigned kLongestChain = 16;
 
-/// Only says where an element comes from.
+/// True if the op only moves elements.
 static bool isMove(Operation *op) {
   return isa<stablehlo::BroadcastInDimOp, stablehlo::ReshapeOp,
              stablehlo::ReverseOp, stablehlo::SliceOp, stablehlo::TransposeOp>(
@@ -47,7 +47,8 @@ static bool isConstant(Value value) {
   return op && op->hasTrait<OpTrait::ConstantLike>();
 }
 
-/// The exponential of a logistic function: what follows changes slowly.
+/// True for the exponential of a logistic function, whose result changes
+/// slowly.
 static bool isLogistic(stablehlo::ExpOp exp) {
   return llvm::all_of(exp->getUsers(), [](Operation *user) {
     return isa<stablehlo::AddOp>(user) &&
@@ -55,9 +56,9 @@ static bool isLogistic(stablehlo::ExpOp exp) {
   });
 }
 
-/// Whether the result of rounded operands is as near to the true one as they
-/// are. A sum may cancel, an exponential multiplies an error by its argument,
-/// and a comparison has no result near another.
+/// True if the result is as accurate as rounded operands are. A sum may cancel,
+/// an exponential multiplies an error by its argument, and a comparison is
+/// discontinuous.
 static bool keepsErrors(Operation *op) {
   if (isa<stablehlo::AddOp, stablehlo::SubtractOp>(op))
     return llvm::any_of(op->getOperands(), isConstant);
@@ -70,7 +71,7 @@ static bool keepsErrors(Operation *op) {
              stablehlo::SelectOp, stablehlo::SqrtOp, stablehlo::TanhOp>(op);
 }
 
-/// By one scale and to nearest: elementwise, and the same each time.
+/// True for casts by one scale to nearest: elementwise, and deterministic.
 static bool isPlainCast(Operation *op) {
   if (auto quantize = dyn_cast<QuantizeOp>(op))
     return !quantize.getBlock() && !quantize.isStochastic();
@@ -101,7 +102,7 @@ private:
   Type saved;
   bool remakesCasts;
   Operation *firstBackwardDot = nullptr;
-  /// Results of the forward, by their number in the network.
+  /// The numbers of the forward's results in the network.
   llvm::MapVector<Value, unsigned> numbers;
   DenseMap<Operation *, unsigned> chains;
   SetVector<Value> needed;
@@ -111,7 +112,7 @@ private:
 };
 } // namespace
 
-/// Numbers what the forward makes; false if there is no backward.
+/// Numbers the results of the forward; returns false if there is no backward.
 bool Recomputer::collect() {
   for (Operation &op : block.without_terminator())
     if (isContraction(&op) && getPhase(&op) == Phase::Backward) {
@@ -133,8 +134,8 @@ bool Recomputer::collect() {
   return true;
 }
 
-/// Then it is kept whatever the first backward reads: of several micro-batches
-/// what all of them share, as weights.
+/// True if a forward op after the first backward dot reads the op, as several
+/// micro-batches read weights. Its results are then kept in any case.
 bool Recomputer::isReadByLaterForward(Operation &op) const {
   return llvm::any_of(op.getUsers(), [&](Operation *user) {
     user = block.findAncestorOpInBlock(*user);
@@ -143,7 +144,7 @@ bool Recomputer::isReadByLaterForward(Operation &op) const {
   });
 }
 
-/// Whether the op rounds an argument of the step, as a weight in F32 to BF16.
+/// True if the op rounds an argument of the step, as an F32 weight to BF16.
 static bool castsArgument(Operation *op) {
   if (!isa<stablehlo::ConvertOp, QuantizeOp>(op))
     return false;
@@ -158,7 +159,7 @@ static bool castsArgument(Operation *op) {
 }
 
 bool Recomputer::isRecomputable(Operation *op) {
-  // Once a step: what is read again would be the wide weight.
+  // Cast weights once a step: a repeated cast would read the wide weight again.
   if (castsArgument(op))
     return false;
   bool isKind = op->getNumResults() == 1 && op->getNumRegions() == 0 &&
@@ -187,7 +188,7 @@ int64_t Recomputer::getBytes(Value value) const {
   return type.getNumElements() * std::max<int64_t>(bits / 8, 1);
 }
 
-/// What ops of the backward read.
+/// Collects the forward values that ops outside of the forward read.
 void Recomputer::findNeeded() {
   for (auto &[value, number] : numbers)
     for (Operation *user : value.getUsers()) {
@@ -198,7 +199,8 @@ void Recomputer::findNeeded() {
     }
 }
 
-/// A value is two nodes, the edge between which costs its bytes.
+/// Computes the sink side of the cut. A value is two nodes, joined by an edge
+/// whose capacity is the value's bytes.
 BitVector Recomputer::cut() {
   unsigned source = 2 * numbers.size(), sink = source + 1;
   MinCut network(sink + 1);
@@ -218,7 +220,7 @@ BitVector Recomputer::cut() {
   return network.getSinkSide(source, sink);
 }
 
-/// Whether the value is read in the backward, and not kept for it.
+/// True if the backward reads the value and it is not kept.
 bool Recomputer::isRemade(Value value) const {
   auto known = numbers.find(value);
   return known != numbers.end() && sinkSide.test(2 * known->second) &&
@@ -242,7 +244,7 @@ Value Recomputer::remake(Value value, OpBuilder &builder) {
   return remade[value] = clone->getResult(0);
 }
 
-/// Before the reader: later ones find there what it has in common with them.
+/// Inserts the clones before the reader, where later readers share them.
 void Recomputer::remakeOperands(Operation *reader) {
   OpBuilder builder(reader);
   reader->walk([&](Operation *op) {

@@ -1,10 +1,9 @@
-//===- RescaleFunction.cpp - Moves the scales of casts between steps ------===//
+//===- RescaleFunction.cpp - Build the function @rescale ------------------===//
 //
-// The second function of a step whose scales are an argument: scales and
-// counters of the last step in, scales out. It is StableHLO like the step
-// itself, so that the same stages compile it and one can read what it does.
-// Exponents move by powers of two, which is exact, and needs neither log nor
-// exp.
+// If scales are an argument of a step, @rescale maps the scales and counters of
+// the last step to new scales. It is StableHLO like the step itself, so that
+// the same stages compile it and its text can be read. Scales move by factors
+// that are powers of two, which is exact and needs neither log nor exp.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,7 +21,7 @@ using namespace mlir;
 using namespace scalify;
 
 namespace {
-/// A share of the values above which the scale moves by a factor.
+/// Moves a scale by `factor` if more than `share` of the values are counted.
 struct Move {
   double share;
   float factor;
@@ -55,8 +54,8 @@ private:
 };
 } // namespace
 
-/// How many values are that share of each cast; none can be where the scale is
-/// not an entry.
+/// Builds the number of values that is `share` of each cast; infinity if the
+/// cast reads no entry, so that its scale never moves.
 Value VectorBuilder::limits(double share) {
   auto counts = llvm::map_to_vector(casts, [&](const CountedCast &cast) {
     return cast.moves ? static_cast<float>(share * double(cast.elements))
@@ -86,14 +85,14 @@ Value VectorBuilder::factor(Value counts, ArrayRef<Move> moves) {
   return product;
 }
 
-/// The value where no count is, else 1.
+/// Selects `value` where the count is zero, else 1.
 Value VectorBuilder::whereZero(Value counts, Value value) {
   Value isZero = stablehlo::CompareOp::create(
       builder, loc, counts, splat(0.0f), stablehlo::ComparisonDirection::EQ);
   return stablehlo::SelectOp::create(builder, loc, isZero, value, splat(1.0f));
 }
 
-// Saturated, flushed, zeros, NaNs, those at the top, the scale.
+// Saturated, flushed, zeros, NaNs, values at the top, scale.
 static constexpr int64_t kNumWords = 6;
 
 static func::FuncOp createFunction(OpBuilder &builder, Location loc,
@@ -133,16 +132,16 @@ void scalify::buildRescaleFunction(ModuleOp module,
       builder, loc, function.getArgument(1), builder.getF32Type());
   Value saturated = vectors.column(counts, 0);
   Value flushed = vectors.column(counts, 1);
-  // Where three in ten saturate nothing says how far the scale is off. Eight
-  // binades up are at most six too many for a normal distribution, whose values
-  // are then still far from zero in any format, and the way down is below.
+  // If three in ten values saturate, the counts do not show how far the scale
+  // is off. Eight binades up are at most six too many for a normal
+  // distribution: its values are then still not flushed in any format, and the
+  // rule below moves the scale down again.
   Value up = vectors.factor(
       saturated, {{0x1p-12, 2.0f}, {0.01, 2.0f}, {0.1, 4.0f}, {0.3, 16.0f}});
   Value down =
       vectors.factor(flushed, {{0.02, 0.5f}, {0.1, 0.5f}, {0.5, 0.25f}});
-  // Where most values become zero while the largest are at the top, as in a
-  // softmax that is nearly one-hot, moving down, by 4 binades at most, would
-  // clip these.
+  // If most values are flushed while the largest are at the top, as in a nearly
+  // one-hot softmax, a move down, by at most 4 binades, would clip the largest.
   down = vectors.whereZero(vectors.column(counts, 4), down);
   Value moved = stablehlo::MulOp::create(
       builder, loc, stablehlo::MulOp::create(builder, loc, scales, up), down);

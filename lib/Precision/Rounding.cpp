@@ -1,10 +1,11 @@
 //===- Rounding.cpp - Stochastic rounding as integer arithmetic -----------===//
 //
-// On the magnitude's bits as F32: random bits below the format's last place are
-// added and what is below it is cut off, which carries up with the probability
-// of what is cut. Below the smallest normal number the last place is fixed: the
-// value is counted in it, and the fraction compared with 31 random bits.
-// Nothing is divided by the scale, a power of two, so that no bit is lost.
+// Works on the magnitude's F32 bits: adds random bits below the format's last
+// place and truncates there, which carries with the probability of the
+// truncated fraction. Below the smallest normal number the last place is fixed:
+// the value is expressed in units of it, and the fraction is compared with 31
+// random bits. Nothing is divided by the scale, a power of two, so that no bit
+// is lost.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,9 +27,9 @@ using stablehlo::ComparisonDirection;
 static constexpr int32_t kSignBit = INT32_MIN, kInfinity = 0x7f800000;
 
 namespace {
-/// What rounding must know of a format.
+/// The properties of a format on which rounding depends.
 struct Format {
-  /// Bits of the mantissa behind the point.
+  /// Bits of the mantissa after the point.
   int mantissa;
   /// log2 of the smallest normal number.
   int smallest;
@@ -38,12 +39,12 @@ struct Format {
     return {static_cast<int>(APFloat::semanticsPrecision(semantics)) - 1,
             APFloat::semanticsMinExponent(semantics)};
   }
-  /// With F32's exponents, all that is below the smallest normal number is
-  /// below F32's as well.
+  /// False for formats with F32's exponents, whose subnormal numbers are below
+  /// F32's smallest normal number as well.
   bool hasOwnSubnormals() const { return smallest > -126; }
 };
 
-/// Writes the arithmetic of one cast, in its phase.
+/// Expands one cast into arithmetic in the same phase.
 class RoundingExpander {
 public:
   explicit RoundingExpander(QuantizeOp cast)
@@ -64,8 +65,8 @@ private:
     return create<stablehlo::ConstantOp>(
         mlir::cast<ElementsAttr>(DenseElementsAttr::get(type, value)));
   }
-  /// A constant that kernels read, so that those which differ in it alone are
-  /// one.
+  /// Builds a constant that kernels read from memory, so that kernels that
+  /// differ in it alone share code.
   Value inMemory(ElementsAttr value);
   template <typename T> Value scalar(T value, Type element) {
     return constant(RankedTensorType::get({}, element), value);
@@ -125,11 +126,11 @@ Value RoundingExpander::roundNormal(Value magnitude, Value random) {
 }
 
 /// `least` is the smallest normal number times the scale, `quantum` the
-/// smallest number of all times the scale; both have rank 0.
+/// smallest positive number times the scale; both have rank 0.
 Value RoundingExpander::roundSubnormal(Value magnitude, Value random,
                                        Value least, Value quantum) {
   Type f32 = builder.getF32Type(), i32 = builder.getI32Type();
-  // Beyond `least` another result is taken: this one stays finite.
+  // Beyond `least` the other result is used; the limit keeps this one finite.
   Value limited = create<stablehlo::MinOp>(magnitude, spread(least));
   Value inverse = create<stablehlo::DivOp>(scalar(1.0f, f32), quantum);
   Value count =
@@ -160,8 +161,8 @@ Value RoundingExpander::round(Value magnitude, Value random) {
   Value subnormal = roundSubnormal(magnitude, random, least, quantum);
   Value isSmall = compare(magnitude, spread(least), ComparisonDirection::LT);
   Value rounded = create<stablehlo::SelectOp>(isSmall, subnormal, normal);
-  // What becomes zero is left a quarter of the smallest number: the cast makes
-  // it zero, and counts it.
+  // Flushed values become a quarter of the smallest number, which the cast
+  // rounds to zero and counts.
   Value tiny = spread(bitcast(timesPowerOfTwo(quantum, -2), i32));
   return create<stablehlo::MaxOp>(rounded,
                                   create<stablehlo::MinOp>(magnitude, tiny));
@@ -176,7 +177,7 @@ void RoundingExpander::run() {
   Value sign = create<stablehlo::AndOp>(bits, word(kSignBit));
   Value magnitude = create<stablehlo::AndOp>(bits, word(~kSignBit));
   Value rounded = round(magnitude, buildRandomBits());
-  // A carry must not make a number of NaN; infinity has nothing to carry.
+  // A carry must not turn NaN into a number; infinity has no mantissa to carry.
   Value isNaN = compare(magnitude, word(kInfinity), ComparisonDirection::GT);
   rounded = create<stablehlo::SelectOp>(isNaN, magnitude, rounded);
   Value result = bitcast(create<stablehlo::OrOp>(rounded, sign), f32);

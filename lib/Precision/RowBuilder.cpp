@@ -6,7 +6,7 @@ using namespace mlir;
 using namespace scalify;
 using stablehlo::ComparisonDirection;
 
-/// On the bits: any mantissa carries into the exponent.
+/// Works on the bits: any nonzero mantissa carries into the exponent.
 Value RowBuilder::roundUpToPowerOfTwo(Value x) {
   Type i32 = builder.getI32Type();
   Value word = stablehlo::BitcastConvertOp::create(

@@ -9,7 +9,7 @@
 
 namespace scalify {
 
-/// Builds elementwise arithmetic on F32 of one shape.
+/// Builds elementwise arithmetic on F32 tensors of one shape.
 class RowBuilder {
 public:
   RowBuilder(mlir::OpBuilder &builder, mlir::Location loc,
@@ -27,7 +27,7 @@ public:
   mlir::Value vector(llvm::ArrayRef<float> xs) {
     return constant(builder.getF32Type(), xs);
   }
-  /// Of positive x.
+  /// `x` must be positive.
   mlir::Value roundUpToPowerOfTwo(mlir::Value x);
   mlir::Value whereAbove(mlir::Value x, float least, mlir::Value value,
                          mlir::Value other);

@@ -1,7 +1,7 @@
-//===- RowMaxima.cpp - What a step has seen of its casts ------------------===//
+//===- RowMaxima.cpp - Maxima of cast statistics by rows ------------------===//
 //
-// Statistics of casts in loops and branches leave them as maxima: of a
-// maximum, no order of iterations, casts or ranks changes a bit.
+// Loops and branches return statistics of their casts as maxima: a maximum has
+// the same bits in any order of iterations, casts and ranks.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,7 +22,7 @@ public:
       : rows(rows), numStatistics(numStatistics), measureCast(measureCast),
         builder(context) {}
 
-  /// By number of the row times the number of statistics, plus that of one.
+  /// Keys are row * numStatistics + statistic.
   using Maxima = llvm::MapVector<unsigned, Value>;
   Maxima measure(Block &block);
 
@@ -53,8 +53,8 @@ void RowMaxima::keepLarger(Maxima &maxima, unsigned entry, Value value) {
               : value;
 }
 
-/// The maxima of all casts in a block and in the bodies of its ops, as values
-/// of the block.
+/// Builds the maxima of all casts in a block and in the bodies of its ops, as
+/// values of the block.
 RowMaxima::Maxima RowMaxima::measure(Block &block) {
   Maxima maxima;
   for (Operation &op : llvm::make_early_inc_range(block)) {
@@ -77,14 +77,15 @@ RowMaxima::Maxima RowMaxima::measure(Block &block) {
 
 SmallVector<RowMaxima::Maxima> RowMaxima::measureRegions(Operation *op) {
   SmallVector<Maxima> perRegion;
-  // What a loop's condition casts, nothing carries out.
+  // The condition of a loop cannot return statistics.
   for (Region &region : op->getRegions())
     if (!isa<WhileOp>(op) || region.getRegionNumber() != 0)
       perRegion.push_back(measure(region.front()));
   return perRegion;
 }
 
-/// Adds to a loop a carry, to branches a result for each entry that they make.
+/// Adds a carry to a loop, or a result to branches, for each entry that their
+/// regions compute.
 RowMaxima::Maxima RowMaxima::carryOut(Operation *op) {
   SmallVector<Maxima> perRegion = measureRegions(op);
   Maxima found;

@@ -1,4 +1,4 @@
-//===- RowMaxima.h - What a step has seen of its casts ----------*- C++ -*-===//
+//===- RowMaxima.h - Maxima of cast statistics by rows ----------*- C++ -*-===//
 
 #ifndef SCALIFY_LIB_PRECISION_ROWMAXIMA_H
 #define SCALIFY_LIB_PRECISION_ROWMAXIMA_H
@@ -7,20 +7,20 @@
 
 namespace scalify {
 
-/// Builds statistics of what a cast reads, in front of it: values of rank 0
-/// whose maximum counts, 0 for nothing. The last ones may be left out.
+/// Builds statistics of a cast's operand before the cast: rank-0 values to be
+/// combined by maximum, 0 for none. The last ones may be omitted.
 using MeasureCast = llvm::function_ref<llvm::SmallVector<mlir::Value>(
     mlir::OpBuilder &, QuantizeOp)>;
 
-/// Measures all casts that have a row, and carries the largest of each
-/// statistic out of loops and branches. Returns values at the end of main: the
-/// statistics of a row behind each other, in the order of rows.
+/// Measures all casts that have a row, and returns the maximum of each
+/// statistic from loops and branches. The results are values at the end of
+/// main, in the order of rows, the statistics of a row adjacent.
 llvm::SmallVector<mlir::Value> buildRowMaxima(mlir::func::FuncOp main,
                                               const DelayedRows &rows,
                                               unsigned numStatistics,
                                               MeasureCast measure);
 
-/// Builds one vector of values of rank 0.
+/// Builds a vector of rank-0 values.
 mlir::Value buildVector(mlir::OpBuilder &builder, mlir::Location loc,
                         llvm::ArrayRef<mlir::Value> entries);
 

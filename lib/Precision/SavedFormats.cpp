@@ -1,9 +1,9 @@
-//===- SavedFormats.cpp - What the backward keeps of the forward ----------===//
+//===- SavedFormats.cpp - Cast forward values that the backward reads -----===//
 //
-// Operands of dots are narrow by then. Of the rest, values of the forward that
-// ops of the backward read are cast once, and the backward reads them back.
-// Statistics (what a reduction leaves, and what follows from it alone) stay,
-// and so do values that are compared: a maximum must equal itself.
+// Operands of dots are narrow already. Other forward values that backward ops
+// read are cast once, and the backward dequantizes them. Statistics (results of
+// reductions, and values computed from these alone) stay wide, and so do values
+// that are compared: a maximum must equal itself.
 //
 //===----------------------------------------------------------------------===//
 
@@ -44,7 +44,7 @@ private:
 };
 } // namespace
 
-/// What is kept of a broadcast is what it repeats.
+/// True if a broadcast repeats elements: then its operand is kept instead.
 static bool repeats(Operation *op) {
   auto broadcast = dyn_cast<stablehlo::BroadcastInDimOp>(op);
   return broadcast &&
@@ -52,7 +52,7 @@ static bool repeats(Operation *op) {
              cast<ShapedType>(broadcast.getType()).getNumElements();
 }
 
-/// Also what has no floating-point operand: tables, masks, one-hots.
+/// True also for ops without floating-point operands: tables, masks, one-hots.
 bool SavedValues::isStatistic(Operation &op) const {
   if (isa<stablehlo::ReduceOp>(op))
     return true;
@@ -62,8 +62,8 @@ bool SavedValues::isStatistic(Operation &op) const {
   });
 }
 
-/// A weight is kept as it is, also one that ranks gather from their shares: the
-/// step shall have the same bits.
+/// Weights stay as they are, also if ranks gather them from their shares, so
+/// that the step has the same bits.
 bool SavedValues::mayCast(Value value) const {
   Operation *root = getDotOperandRoot(value).getDefiningOp();
   if (!root || !root->hasAttr(kScaleAttr) || statistics.contains(value) ||
@@ -76,8 +76,9 @@ bool SavedValues::mayCast(Value value) const {
   });
 }
 
-/// What a loop changes, as weights and moments in a loop over steps: rounding
-/// would be of what it computes with, and not of what is kept.
+/// True if the use starts a carry that the loop changes, as weights and moments
+/// in a loop over steps. A cast would round what the loop computes with, not
+/// only a saved value.
 static bool startsCarry(OpOperand &use) {
   auto loop = dyn_cast<stablehlo::WhileOp>(use.getOwner());
   return loop && !stablehlo::isInvariantCarry(loop, use.getOperandNumber());
@@ -90,7 +91,7 @@ void SavedValues::castUses(Value value) {
     if (user == use.getOwner() && getPhase(user) != Phase::Forward &&
         !isa<QuantizeOp, stablehlo::OptimizationBarrierOp>(user) &&
         !startsCarry(use) &&
-        // A dot that stays wide is on wide data.
+        // A dot that stays wide reads wide data.
         !isContraction(user) && !user->hasTrait<OpTrait::IsTerminator>())
       uses.push_back(&use);
   }
@@ -130,8 +131,9 @@ void SavedValues::run() {
     castUses(value);
 }
 
-/// Where no product is behind the forward, results of the types of arguments
-/// may be those of an evaluation, and a step without products keeps little.
+/// True if there is a dot outside of the forward. Without one, results with the
+/// types of arguments may be those of an evaluation, and a step without dots
+/// keeps little.
 static bool hasProductBehindForward(func::FuncOp func) {
   return func
       .walk([](Operation *op) {

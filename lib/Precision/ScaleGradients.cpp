@@ -1,8 +1,8 @@
-//===- ScaleGradients.cpp - Factors of gradients that are stored narrow ---===//
+//===- ScaleGradients.cpp - Scale gradients that are stored narrow --------===//
 //
-// A factor, mu, keeps a sum over ranks within the format: what is cast is
-// multiplied by it, and what reads the data by its inverse. It stands beside
-// the scale: a scale by the amax of mu * g would take mu out again.
+// A factor, mu, keeps a sum over ranks within the format: the operand of the
+// cast is multiplied by it, and the dequantized data by its inverse. It is
+// separate from the scale: a scale from the amax of mu * g would cancel mu.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,11 +30,12 @@ namespace scalify {
 using namespace mlir;
 using namespace scalify;
 
-/// FP8-LM, section 2.1: the share of data at the largest value that is too
-/// many, and in how many steps mu doubles.
+/// FP8-LM, section 2.1: the share of data that may be at the largest value, and
+/// the number of steps in which mu doubles.
 static constexpr double kMostAtLargest = 1e-5;
 static constexpr double kStepsToDouble = 1000;
-/// FP8-LM lets mu grow to 2. The least one is for 1,024 ranks that agree.
+/// FP8-LM lets mu grow to 2. The minimum is for 1,024 ranks with equal
+/// gradients.
 static constexpr float kLeastMu = 0x1p-10f, kMostMu = 2.0f;
 
 namespace {
@@ -85,7 +86,7 @@ Value GradientScaler::splat(float value, ArrayRef<int64_t> shape) {
       builder, loc, cast<ElementsAttr>(DenseElementsAttr::get(type, value)));
 }
 
-/// In F32, at the builder's place.
+/// Builds the product in F32, at the builder's insertion point.
 Value GradientScaler::multiply(Value value, Value factor) {
   auto type = cast<RankedTensorType>(value.getType());
   type = type.clone(builder.getF32Type());
@@ -96,7 +97,8 @@ Value GradientScaler::multiply(Value value, Value factor) {
   return stablehlo::MulOp::create(builder, loc, value, spread);
 }
 
-/// What comes from ranks has the factor until it is read as their sum.
+/// Scales the casts' operands and their dequantized data. The terms of ranks
+/// keep the factor until their sum is read.
 void GradientScaler::scale(const Casts &casts, Value factor, Value inverse) {
   for (QuantizeOp quantize : casts) {
     if (getPart(quantize) != kGradientSum) {
@@ -124,7 +126,7 @@ void GradientScaler::scale(const Casts &casts, Value factor, Value inverse) {
   }
 }
 
-/// How many ranks sum a gradient.
+/// Returns the number of ranks that sum a gradient.
 int64_t GradientScaler::getGroup(const Casts &casts) const {
   for (QuantizeOp quantize : casts) {
     if (auto group = quantize->getAttrOfType<IntegerAttr>(kGradientGroupAttr))
@@ -147,8 +149,8 @@ void GradientScaler::scaleByRoot() {
   }
 }
 
-/// How many of the data are at the format's largest value, as I32. The data
-/// are converted, not dequantized: no pass may give this reader a scale.
+/// Builds the number of data at the format's largest value, as I32. Converts
+/// the data and does not dequantize them: no pass may give this reader a scale.
 Value GradientScaler::countAtLargest(QuantizeOp quantize) {
   builder.setInsertionPointAfter(quantize);
   auto narrow = cast<RankedTensorType>(quantize.getType());
@@ -172,8 +174,8 @@ Value GradientScaler::countAtLargest(QuantizeOp quantize) {
       llvm::to_vector(llvm::seq<int64_t>(0, narrow.getRank())));
 }
 
-/// How many of the data are at the largest value beside how many may be, the
-/// larger of two parts.
+/// Builds the number of data at the largest value over the number that may be;
+/// of several parts, the largest ratio.
 Value GradientScaler::getFill(const Casts &casts) {
   Value fill;
   for (QuantizeOp quantize : casts) {
@@ -230,7 +232,7 @@ LogicalResult GradientScaler::scaleByMu() {
   builder.setInsertionPoint(end);
   Value fill =
       stablehlo::ConcatenateOp::create(builder, loc, fills, /*dimension=*/0);
-  // Ranks that count other parts go on with the same mu.
+  // Ranks count different parts and must continue with the same mu.
   fill = buildMaxOverRanks(builder, loc, fill);
   end->insertOperands(end->getNumOperands(), buildNext(mu, fill));
   return success();
@@ -253,8 +255,8 @@ struct ScaleGradientsPass
     if (formats.scaling == GradientScaling::InverseSqrt) {
       scaler.scaleByRoot();
     } else if (!keepsState) {
-      main.emitRemark("mu of gradients stays 1: whoever runs the step keeps "
-                      "nothing for it between steps");
+      main.emitRemark("mu of gradients stays 1: the caller of the step keeps "
+                      "no state between steps");
       return;
     } else if (failed(scaler.scaleByMu())) {
       return signalPassFailure();

@@ -1,12 +1,12 @@
-//===- SensitiveDots.cpp - Dots whose rounding moves gradients ------------===//
+//===- SensitiveDots.cpp - Dots whose rounding harms gradients ------------===//
 //
-// Nearly all of what rounding to FP8 does to gradients comes from the forward:
-// a gradient is taken at values that are not those of F32. Normalisations of
-// small values, comparisons, as of ReLU, and regressions, whose residual falls
-// while the error of the output stays, turn small errors of activations into
-// large ones of gradients. Where the analysis of noise says so, the dots of the
-// forward stay wide from which most of it comes, for the work that they are,
-// and then, where that is not enough, others.
+// Nearly all errors that FP8 rounding causes in gradients come from the
+// forward: gradients are taken at values that are not those of F32.
+// Normalisations of small values, comparisons, as of ReLU, and regressions,
+// whose residual falls while the error of the output stays, turn small errors
+// of activations into large errors of gradients. If the noise analysis predicts
+// these, the forward dots with the most noise per work stay wide, and then, if
+// that does not suffice, other dots.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,15 +24,16 @@
 using namespace mlir;
 using namespace scalify;
 
-/// Mean squares of errors over those of gradients: of the worst tensor, and of
-/// all. Such an error is a cosine of 1 - x / 2. How near the analysis comes to
-/// what is measured, docs/stages/precision.md says.
+/// Limits on the mean square of errors over that of gradients, for the worst
+/// tensor and for all. An error x is a cosine of 1 - x / 2.
+/// docs/stages/precision.md compares the analysis with measurements.
 static constexpr double kMostOfWorst = 0.08, kMostOfAll = 0.04;
-/// Where dots stay wide, they leave this share of the above.
+/// Dots are widened until errors are within this share of the limits.
 static constexpr double kRoom = 0.1;
 static constexpr unsigned kMostRounds = 8;
-/// No error is a hundred times its gradient: where so much is predicted, the
-/// analysis has lost the values, and says nothing of what others would help.
+/// No error is a hundred times its gradient: if so much is predicted, the
+/// analysis has lost track of the values, and cannot tell whether other dots
+/// would help.
 static constexpr double kMostBelieved = 1e4;
 
 namespace {
@@ -65,13 +66,13 @@ private:
   const llvm::MapVector<Operation *, RoundedDot> &dots;
   NoiseAnalysis::Sources sources;
   SmallVector<Value> gradients;
-  /// Of each gradient: the mean square of its error over its own.
+  /// For each gradient, the mean square of its error over its own mean square.
   SmallVector<double> errors;
   double worst = 0, all = 0;
 };
 } // namespace
 
-/// What the optimizer, or the caller, takes from the backward.
+/// Collects the gradients that the optimizer or the caller reads.
 void SensitivityFinder::findGradients(Block &body) {
   auto isTaken = [&](OpOperand &use) {
     Operation *user = body.findAncestorOpInBlock(*use.getOwner());
@@ -103,7 +104,8 @@ void SensitivityFinder::predict() {
   all = square > 0 ? error / square : 0;
 }
 
-/// What each gradient's variance counts, by how far it is above its limit.
+/// Returns the weight of each gradient's variance, by the excess over its
+/// limit.
 SmallVector<double> SensitivityFinder::weigh() const {
   SmallVector<double> weights;
   double limit = kRoom * kMostOfWorst;
@@ -134,7 +136,7 @@ void SensitivityFinder::widen(
     if (rounded.turn == turn && !found.contains(dot) && parts.lookup(dot) > 0)
       candidates.emplace_back(candidates.size(), dot);
   }
-  // Of equals in the order of the program.
+  // Ties are in program order.
   llvm::sort(candidates, [&](const auto &a, const auto &b) {
     double first = parts.lookup(a.second) * countWork(b.second);
     double second = parts.lookup(b.second) * countWork(a.second);
@@ -149,7 +151,7 @@ void SensitivityFinder::widen(
     left -= parts.lookup(dot);
     found[dot] =
         llvm::formatv("its rounding makes up {0:P0} of the error of gradients, "
-                      "by the model {1:F2} of their mean square",
+                      "estimated at {1:F2} of their mean square",
                       parts.lookup(dot) / total, std::max(worst, all));
     sources.erase(dot);
   }
@@ -168,7 +170,7 @@ void SensitivityFinder::widenMost(
 
 llvm::MapVector<Operation *, std::string> SensitivityFinder::find() {
   llvm::MapVector<Operation *, std::string> found;
-  // Of weights that count as 2^0 for want of a scale nothing can be said.
+  // Weights without a scale count as 2^0, so that predictions mean nothing.
   if (!facts.getUndeclaredArguments().empty())
     return found;
   predict();
@@ -179,7 +181,7 @@ llvm::MapVector<Operation *, std::string> SensitivityFinder::find() {
     return found;
   auto more = found;
   widenMost(RoundedDot::Second, more);
-  // Beside dots that must stay as they are, others may not matter.
+  // If the dots that may not be widened dominate the error, others do not help.
   return isWithin(1) ? more : found;
 }
 
@@ -190,7 +192,7 @@ llvm::MapVector<Operation *, std::string> scalify::findSensitiveDots(
         return entry.second.turn == RoundedDot::Never;
       }))
     return {};
-  // Nor of those whose size only the step will know.
+  // The same holds for arguments whose size only the step measures.
   for (unsigned i = 0; i < func.getNumArguments(); ++i)
     if (func.getArgAttr(i, kMeasuredAttr))
       return {};

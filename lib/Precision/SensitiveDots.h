@@ -1,4 +1,4 @@
-//===- SensitiveDots.h - Dots whose rounding moves gradients ----*- C++ -*-===//
+//===- SensitiveDots.h - Dots whose rounding harms gradients ----*- C++ -*-===//
 
 #ifndef SCALIFY_LIB_PRECISION_SENSITIVEDOTS_H
 #define SCALIFY_LIB_PRECISION_SENSITIVEDOTS_H
@@ -9,18 +9,19 @@
 
 namespace scalify {
 
-/// Dots on rounded operands.
+/// A dot on rounded operands.
 struct RoundedDot {
-  /// The mean square of the errors of both operands, each over that of its
+  /// The sum over both operands of the error's mean square over that of the
   /// data.
   double noise;
-  /// When it is left wide: a layer's dot of the forward first, others where
-  /// these are not enough and the others are, those that the user names never.
+  /// The order of widening: forward dots of layers first; others if these do
+  /// not suffice and the others do; dots that the user names never.
   enum Turn { Never, First, Second } turn;
 };
 
-/// The dots to leave wide, and why, such that by NoiseAnalysis the gradients of
-/// weights stay near those of F32; none where they do with all dots rounded.
+/// Returns the dots to leave wide, with reasons, so that by NoiseAnalysis the
+/// gradients of weights stay near those of F32; none if they do with all dots
+/// rounded.
 llvm::MapVector<mlir::Operation *, std::string>
 findSensitiveDots(mlir::FunctionOpInterface func,
                   const llvm::MapVector<mlir::Operation *, RoundedDot> &dots);

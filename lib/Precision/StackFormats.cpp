@@ -1,11 +1,11 @@
-//===- StackFormats.cpp - Stacks of what loops save, in narrow data -------===//
+//===- StackFormats.cpp - Narrow the stacks that loops save ---------------===//
 //
-// The forward of a scan stacks its activations, and the backward slices them
-// and casts each slice, to the bits that the forward had already. Where nothing
-// else reads the stack, it holds the narrow data: a byte per element, and no
-// second cast. Where a recipe has a format for what the backward keeps, other
-// readers read that. The type changes along the stack's whole way, from the
-// zeros it starts from through loops that carry it unchanged to the slices.
+// The forward of a scan stacks its activations, and the backward slices the
+// stack and casts each slice, to the bits that the forward's cast had already.
+// If nothing else reads the stack, it holds the narrow data: a byte per
+// element, and no second cast. If the recipe has a format for saved values,
+// other readers dequantize from that. The type changes along the stack's whole
+// path, from the initial zeros through invariant carries to the slices.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,14 +29,14 @@ using namespace mlir;
 using namespace scalify;
 using stablehlo::WhileOp;
 
-/// Ops whose result is data of their first operand and nothing else.
+/// True if the result holds data of the first operand and nothing else.
 static bool isMove(Operation *op) {
   return isa<stablehlo::DynamicSliceOp, stablehlo::SliceOp,
              stablehlo::ReshapeOp, stablehlo::TransposeOp, stablehlo::ReverseOp,
              stablehlo::BroadcastInDimOp>(op);
 }
 
-/// The same without ops that take a part: what a body puts on a stack whole.
+/// True for moves that keep all elements: a body stacks their results whole.
 static bool isWholeMove(Operation *op) {
   return isMove(op) && !isa<stablehlo::DynamicSliceOp, stablehlo::SliceOp>(op);
 }
@@ -46,14 +46,14 @@ static void setElementType(Value value, Type element) {
 }
 
 namespace {
-/// A stack that one loop writes, and all that holds its data.
+/// A stack that one loop writes, and all values that hold its data.
 class SavedStack {
 public:
   SavedStack(WhileOp loop, unsigned index, Caster &caster)
       : loop(loop), index(index), caster(caster) {}
 
-  /// Follows the stack to its casts; fails where something else reads it, or
-  /// the casts differ. With `saved`, a format, ops of the backward may read it.
+  /// Follows the stack to its casts. Fails if anything else reads it, or if the
+  /// casts differ. With a format `saved`, backward ops may read it.
   LogicalResult collect(Type saved);
   void narrow();
 
@@ -106,7 +106,7 @@ LogicalResult SavedStack::follow(OpOperand &use) {
     return success();
   }
   if (isa<stablehlo::ReturnOp>(user)) {
-    // A body returns it as it came.
+    // The body must return the carry unchanged.
     auto reader = dyn_cast<WhileOp>(user->getParentOp());
     return success(reader && user->getParentRegion() == &reader.getBody() &&
                    user->getOperand(number) ==
@@ -127,7 +127,7 @@ static bool isFloat(Value value) {
   return isa<FloatType>(getElementTypeOrSelf(value.getType()));
 }
 
-/// What a reduction leaves, and what follows from such values alone.
+/// True for results of reductions, and for values computed from these alone.
 static bool isStatistic(Value value, unsigned depth) {
   Operation *op = value.getDefiningOp();
   if (!op || depth == 0)
@@ -141,7 +141,7 @@ static bool isStatistic(Value value, unsigned depth) {
   });
 }
 
-/// The format and the scale where ops of the backward read the stack.
+/// Sets the format and the scale for a stack that backward ops read.
 LogicalResult SavedStack::useSavedFormat() {
   Value source = stablehlo::getStackedUpdate(loop, index);
   Operation *root = source.getDefiningOp();
@@ -157,7 +157,7 @@ LogicalResult SavedStack::useSavedFormat() {
       !getElementTypeOrSelf(source.getType()).isF32() ||
       llvm::any_of(source.getUsers(), llvm::IsaPred<stablehlo::CompareOp>))
     return failure();
-  // Health may keep it wide.
+  // An earlier run may have found that the cast clips.
   if (caster.getReasonToStayWide(source, saved))
     return failure();
   if (format)
@@ -187,7 +187,7 @@ LogicalResult SavedStack::collect(Type savedFormat) {
   return success(!hasOtherCast(update));
 }
 
-/// Whether the body casts what it stacks to the format by another scale.
+/// True if the body casts the stacked value to the format by another scale.
 bool SavedStack::hasOtherCast(Value source) const {
   for (Operation *user : source.getUsers())
     if (auto quantize = dyn_cast<QuantizeOp>(user);
@@ -198,8 +198,8 @@ bool SavedStack::hasOtherCast(Value source) const {
   return def && isWholeMove(def) && hasOtherCast(def->getOperand(0));
 }
 
-/// The update made of narrow data: of the cast that the body has already, if it
-/// is the same, behind the moves that put it on the stack.
+/// Returns the update as narrow data, from an identical cast in the body if
+/// there is one. Clones the moves between the cast and the update.
 Value SavedStack::getNarrowUpdate(Value update) {
   SmallVector<Operation *> moves;
   Value source = update, data;
@@ -219,7 +219,7 @@ Value SavedStack::getNarrowUpdate(Value update) {
     source = def->getOperand(0);
   }
   OpBuilder builder(loop.getBody().front().getTerminator());
-  // The forward's dots do not read it.
+  // No dot of the forward reads the value, so it is not cast yet.
   if (!data) {
     auto known = casts.empty() ? QuantizeOp() : cast<QuantizeOp>(casts.front());
     StringAttr rule =
@@ -303,7 +303,7 @@ unsigned scalify::narrowStacks(func::FuncOp func, RecipeAttr recipe,
   unsigned count = 0;
   bool isPropagated = recipe.getScales() == ScaleSource::Propagated;
   Type saved = isPropagated ? recipe.getStorage().saved : Type();
-  // Casts behind a loop are erased, so that no walk may stand there.
+  // Narrowing erases casts after the loop, which would invalidate a walk.
   SmallVector<WhileOp> loops;
   func.walk([&](WhileOp loop) { loops.push_back(loop); });
   for (WhileOp loop : loops) {

@@ -1,11 +1,11 @@
 //===- StateFormats.cpp - Parameters and moments in narrow formats --------===//
 //
-// What the step writes into a donated parameter or moment goes through the
-// recipe's format on its way out, rounded to nearest or stochastically; the
-// argument's type stays. What comes in is then a value of that format already.
+// New values of donated parameters and moments are cast to the recipe's format
+// before main returns them, rounded to nearest or stochastically; the
+// argument's type stays. The argument's values are then in that format already.
 //
 // A second moment is stored as its square root, which halves its range in
-// binades, and zero is kept for zero: a flushed second moment under a first
+// binades, and only zero becomes zero: a flushed second moment under a first
 // moment that is not flushed would divide by eps alone.
 //
 //===----------------------------------------------------------------------===//
@@ -34,7 +34,7 @@ static int64_t getSmallestExponent(FloatType format) {
   return llvm::ilogb(APFloat::getSmallest(format.getFloatSemantics()));
 }
 
-/// One number for the whole tensor.
+/// True if all elements of the tensor are one number.
 static bool isScalar(Value value) {
   value = lookThrough(value, Move::Broadcast | Move::Reshape | Move::Convert);
   if (auto constant = value.getDefiningOp<stablehlo::ConstantOp>())
@@ -42,7 +42,7 @@ static bool isScalar(Value value) {
   return cast<ShapedType>(value.getType()).getRank() == 0;
 }
 
-/// x^0.5 or x^-0.5.
+/// True if the op computes x^0.5 or x^-0.5.
 static bool isRootOf(Operation *op, Value value) {
   if (isa<stablehlo::SqrtOp, stablehlo::RsqrtOp>(op))
     return true;
@@ -55,8 +55,8 @@ static bool isRootOf(Operation *op, Value value) {
          std::abs(known.getSplatValue<APFloat>().convertToDouble()) == 0.5;
 }
 
-/// What a value is one of, as where a step that is not finite leaves its state
-/// as it was: of a select's or a branch's, each of them, and the value itself.
+/// Returns the value, and the values among which selects and branches choose
+/// it, as in a step that keeps its state if gradients are not finite.
 static SmallVector<Value> findAlternatives(Value value) {
   llvm::SetVector<Value> found;
   found.insert(value);
@@ -76,8 +76,8 @@ static SmallVector<Value> findAlternatives(Value value) {
   return found.takeVector();
 }
 
-/// Whether the step takes the value's root, perhaps corrected by a scalar and
-/// kept from zero by one, or the root of what is the largest so far.
+/// True if the step takes the value's root, perhaps after a scalar corrects it
+/// or keeps it from zero, or after a running maximum.
 static bool reachesRoot(Value value, int depth = 8) {
   return depth > 0 && llvm::any_of(value.getUsers(), [&](Operation *user) {
            if (isRootOf(user, value))
@@ -95,15 +95,15 @@ static bool reachesRoot(Value value, int depth = 8) {
          });
 }
 
-/// Second moments whose root the step takes of a quotient or a mean: of
-/// factored optimizers, by the names that optax and PyTorch have for them.
+/// True for the names in optax and PyTorch of second moments of factored
+/// optimizers, which take the root of a quotient or a mean of these.
 static bool hasNameOfSecondMoment(StringRef name) {
   return llvm::any_of(
       ArrayRef<StringRef>{"v_row", "v_col", "exp_avg_sq", "sum_of_squares"},
       [&](StringRef part) { return name.contains(part); });
 }
 
-/// Of (stride, size) of what splits a dimension.
+/// Returns the number of parts of a dimension, given (stride, size) pairs.
 static int64_t countParts(ArrayRef<int64_t> split) {
   int64_t count = 1;
   for (size_t i = 1; i < split.size(); i += 2)
@@ -143,7 +143,7 @@ private:
   bool isStochastic, hasRoundingKey;
   Operation *terminator;
   OpBuilder builder;
-  /// Of the random words, by argument.
+  /// The stream of random words of each argument.
   llvm::DenseMap<unsigned, int64_t> streams;
 };
 } // namespace
@@ -158,7 +158,8 @@ bool StateCaster::isSecondMoment(unsigned index, Value written) {
          hasNameOfSecondMoment(getArgumentName(func.getArgument(index)));
 }
 
-/// That of the value of which a rank has the argument, or a share.
+/// Returns the type of the whole value of which the argument is a part or a
+/// share.
 Type StateCaster::getWholeType(unsigned index) {
   if (auto flat = func.getArgAttrOfType<DictionaryAttr>(index, kFlatAttr))
     return flat.getAs<TypeAttr>("whole").getValue();
@@ -166,9 +167,9 @@ Type StateCaster::getWholeType(unsigned index) {
   return whole ? whole.getValue() : func.getArgument(index).getType();
 }
 
-/// No two arguments share random words. A parameter and a moment of it, which
-/// one kernel writes, take the two words of one block where the moments are in
-/// the order of the parameters.
+/// Assigns streams so that no two arguments share random words. A parameter and
+/// its moment, which one kernel writes, take the two words of one block if the
+/// moments are in the order of the parameters.
 void StateCaster::findStreams() {
   constexpr int64_t kMostArguments = 1 << 20;
   struct Group {
@@ -207,7 +208,7 @@ ScaleHint StateCaster::makeHint(unsigned index, int64_t exponent,
   return hint;
 }
 
-/// Null where the state stays as the program has it.
+/// Returns null if the state stays as the program has it.
 Type StateCaster::getFormat(unsigned index, Value written) {
   RoleAttr role = getRoleAttr(func, index);
   auto type = cast<ShapedType>(func.getArgument(index).getType());
@@ -216,7 +217,7 @@ Type StateCaster::getFormat(unsigned index, Value written) {
   if (isOneOf(role, {Role::Param, Role::Master}))
     return recipe.getStorage().masters;
   // Sums of gradients between two updates (optax.MultiSteps) are no averages:
-  // as those of micro-batches they are rounded once, when they are used.
+  // like sums over micro-batches they are rounded once, when they are used.
   std::string name = getArgumentName(func.getArgument(index));
   bool isSum = StringRef(name).contains("acc_grads");
   if (role.getValue() != Role::Moment || isSum)
@@ -225,8 +226,8 @@ Type StateCaster::getFormat(unsigned index, Value written) {
                                         : recipe.getStorage().firstMoments;
 }
 
-/// A parameter keeps the scale that it was declared with; a moment takes that
-/// of what is written, of what may be written the largest.
+/// A parameter keeps its declared scale. A moment takes the scale of the value
+/// written, or the largest of its alternatives' scales.
 std::optional<int64_t> StateCaster::getExponent(unsigned index, Value written) {
   auto declared = func.getArgAttrOfType<IntegerAttr>(index, kScaleAttr);
   if (declared && declared.getInt() != kZeroScale)
@@ -256,7 +257,8 @@ Value StateCaster::spread(float value, Value like) {
       ArrayRef<int64_t>{});
 }
 
-/// The data behind a value become state: other passes leave its scale as it is.
+/// Marks the cast of the dequantized value `stored` as one of state, whose
+/// scale other passes keep.
 void StateCaster::markState(Value stored, unsigned index, StringRef kind) {
   auto wide = stored.getDefiningOp<DequantizeOp>();
   Value root = getDotOperandRoot(wide.getData());
@@ -268,8 +270,8 @@ void StateCaster::markState(Value stored, unsigned index, StringRef kind) {
     placeShare(cast, index);
 }
 
-/// What a rank keeps a share of rounds by places in all elements in a row. That
-/// of a stack has a piece of each of its slices.
+/// Rounds a rank's share by the places of its elements in the whole, in
+/// row-major order. A share of a stack has a piece of each slice.
 void StateCaster::placeShare(QuantizeOp cast, unsigned index) {
   auto flat = func.getArgAttrOfType<DictionaryAttr>(index, kFlatAttr);
   auto split = func.getArgAttrOfType<ArrayAttr>(index, kPartsAttr);
@@ -341,9 +343,9 @@ void StateCaster::run() {
     std::optional<int64_t> exponent = getExponent(i, written);
     if (!exponent) {
       caster.refuse(written.getDefiningOp(),
-                    "state stays wide: of '" +
+                    "state stays wide: '" +
                         getArgumentName(func.getArgument(i)) +
-                        "' no scale is known: give it one in scales=");
+                        "' has no known scale: give it one in scales=");
       continue;
     }
     builder.setInsertionPoint(terminator);
@@ -367,9 +369,9 @@ void StateCaster::run() {
   }
   if (numCast > 0 && isStochastic && !hasRoundingKey)
     func.emitRemark("state is rounded to nearest (")
-        << numCast << " arrays), where updates below half a last place are "
-        << "lost: the recipe's 'state_rounding = stochastic' needs a "
-           "rounding_key, another one in each step";
+        << numCast << " arrays), which loses updates below half a unit in the "
+        << "last place: the recipe's 'state_rounding = stochastic' needs a "
+           "rounding_key, a new one in each step";
 }
 
 void scalify::castState(func::FuncOp func, RecipeAttr recipe, Caster &caster,

@@ -1,9 +1,9 @@
-//===- StateScales.cpp - Scales of state that follow its amax -------------===//
+//===- StateScales.cpp - Scales of packed state from its amaxes -----------===//
 //
-// A constant scale suits a parameter, whose size hardly changes, and not a
-// moment, which falls with the gradient. The scale by which a step writes is
-// that of the amax of what the last step wrote, with a binade of room, so that
-// one pass over the data does. Both scales and amaxes are state of main.
+// A constant scale suits a parameter, whose size hardly changes, but not a
+// moment, which falls with the gradient. A step writes by the scale of the amax
+// that the last step wrote, with a binade of room, so that one pass over the
+// data suffices. Both scales and amaxes are state of main.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,8 +25,7 @@
 using namespace mlir;
 using namespace scalify;
 
-/// A moment's new value has less than twice the old one's amax unless its
-/// gradient jumps.
+/// The amax of a moment less than doubles in a step unless its gradient jumps.
 static constexpr int64_t kRoom = 1;
 
 bool scalify::measuresStateScales(RecipeAttr recipe) {
@@ -68,8 +67,8 @@ SmallVector<HistoryRow> StateScales::getRows() {
   });
 }
 
-/// The floor that keeps a root from zero, spread over the tensor; null for
-/// other values.
+/// Returns the broadcast floor that keeps a root from zero; null for other
+/// values.
 static stablehlo::BroadcastInDimOp getFloor(QuantizeOp cast) {
   auto root = cast.getValue().getDefiningOp<stablehlo::MaxOp>();
   auto floor = root ? root.getRhs().getDefiningOp<stablehlo::MulOp>()
@@ -82,7 +81,8 @@ static bool isRoot(QuantizeOp cast) {
   return cast->getAttrOfType<StringAttr>(kStateAttr).getValue() == kStateRoot;
 }
 
-/// The amax of what is written; without its floor, which is of the scale.
+/// Builds the amax of the written value, without the floor, which depends on
+/// the scale.
 Value StateScales::measure(QuantizeOp cast) {
   builder.setInsertionPoint(cast);
   Value value = cast.getValue();

@@ -1,4 +1,4 @@
-//===- StateScales.h - Scales of state that follow its amax -----*- C++ -*-===//
+//===- StateScales.h - Scales of packed state from its amaxes ---*- C++ -*-===//
 
 #ifndef SCALIFY_LIB_PRECISION_STATESCALES_H
 #define SCALIFY_LIB_PRECISION_STATESCALES_H
@@ -9,13 +9,13 @@
 
 namespace scalify {
 
-/// Whether scales of packed state are those of the amaxes that earlier steps
-/// have seen: under recipes that measure scales of operands too.
+/// True if scales of packed state are from amaxes of earlier steps: under
+/// recipes that measure the scales of operands too.
 bool measuresStateScales(RecipeAttr recipe);
 
-/// Lets the scales of casts of state follow what the last step wrote. Returns
-/// the scale by which the data of each are read, as values at the begin of
-/// main.
+/// Sets the scales of casts of state from the amaxes that the last step wrote.
+/// Returns the scale by which the data of each cast are read, as values at the
+/// start of main.
 mlir::FailureOr<llvm::SmallVector<mlir::Value>>
 measureStateScales(mlir::func::FuncOp main, llvm::ArrayRef<QuantizeOp> casts);
 

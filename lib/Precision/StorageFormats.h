@@ -10,30 +10,30 @@
 
 namespace scalify {
 
-/// What the backward reads of the forward, other than operands of dots and
-/// statistics, it reads from the recipe's `saved` format.
+/// Casts forward values that the backward reads, other than operands of dots
+/// and statistics, to the recipe's `saved` format.
 void castSavedValues(mlir::func::FuncOp func, RecipeAttr recipe,
                      Caster &caster);
 
-/// New parameters and moments leave the step through the recipe's formats.
-/// Without a key of random words they are rounded to nearest, with a remark.
+/// Casts new parameters and moments to the recipe's formats before main returns
+/// them. Without a key of random words rounds to nearest, with a remark.
 void castState(mlir::func::FuncOp func, RecipeAttr recipe, Caster &caster,
                bool hasRoundingKey);
 
-/// What the optimizer reads of the backward goes through the recipe's formats
-/// for gradients. Fails, under `strict`, where a sum cannot have its format.
+/// Casts gradients that the optimizer reads to the recipe's formats. Fails,
+/// under `strict`, if a sum cannot have its format.
 mlir::LogicalResult castGradients(mlir::func::FuncOp func, RecipeAttr recipe,
                                   const DotFormatChooser &formats,
                                   Caster &caster, bool strict);
 
-/// Parts of products of activations go to the ranks that sum them in the
-/// recipe's format.
+/// Casts partial products of activations to the recipe's format before ranks
+/// sum them.
 void castProductsOfRanks(mlir::func::FuncOp func, RecipeAttr recipe,
                          const DotFormatChooser &formats, Caster &caster);
 
-/// Stacks that loops write and that only casts of one format and scale read
-/// hold the narrow data; under a recipe with a `saved` format ops of the
-/// backward may read them as well. Returns their number.
+/// Narrows stacks that loops write and that only casts of one format and scale
+/// read. Under a recipe with a `saved` format, backward ops may read them as
+/// well. Returns the number of narrowed stacks.
 unsigned narrowStacks(mlir::func::FuncOp func, RecipeAttr recipe,
                       Caster &caster);
 

@@ -1,9 +1,9 @@
-//===- StoreState.cpp - State as narrow data between steps ----------------===//
+//===- StoreState.cpp - Store state as narrow data between steps ----------===//
 //
-// What a step writes through a narrow format has a true value that is the
-// product of narrow data and a power of two. Here the data themselves become
-// the argument and the result of main, and the product is made where the step
-// begins to read. All values in between are the same bits.
+// The true value of state that a step casts is the product of narrow data and a
+// power of two. This pass makes the data themselves the argument and the result
+// of main, and dequantizes them where the step first reads them. All values in
+// between keep their bits.
 //
 //===----------------------------------------------------------------------===//
 
@@ -33,24 +33,24 @@ QuantizeOp scalify::findStateCast(Value data) {
 }
 
 namespace {
-/// How the new value of an argument is made.
+/// The new value of an argument.
 struct Written {
   unsigned argument = 0, result = 0;
-  /// The narrow data that stand for it, perhaps moved since the cast.
+  /// The narrow data of the value, perhaps moved since the cast.
   Value data;
   QuantizeOp cast;
   bool isRoot = false;
   /// log2 of the scale, or of its prediction.
   int64_t exponent = 0;
-  /// The scale by which the argument is read, if it is one of run time, and
-  /// its place among these.
+  /// The run-time scale by which the argument is read, if any, and its index
+  /// among these scales.
   Value scale;
   int64_t scaleIndex = -1;
 };
 } // namespace
 
-/// How a donated argument is written; none where that is not through a cast of
-/// state at a constant scale.
+/// Describes how a donated argument is written; none unless by a cast of state
+/// with a constant scale.
 static std::optional<Written> findWritten(func::FuncOp main, unsigned index) {
   auto alias = main.getArgAttrOfType<IntegerAttr>(index, "tf.aliasing_output");
   Operation *end = main.getBody().front().getTerminator();
@@ -79,7 +79,8 @@ static std::optional<Written> findWritten(func::FuncOp main, unsigned index) {
   return written;
 }
 
-/// The first op of main's body that reads the argument, itself or in a region.
+/// Returns the first op of main's body that reads the argument, itself or in a
+/// region.
 static Operation *findFirstReader(BlockArgument argument) {
   Block *block = argument.getOwner();
   Operation *first = block->getTerminator();
@@ -91,8 +92,8 @@ static Operation *findFirstReader(BlockArgument argument) {
   return first;
 }
 
-/// Makes the true values of narrow data where the argument is first read: made
-/// earlier, they would take memory for longer.
+/// Dequantizes the argument where it is first read: earlier, the wide values
+/// would have longer live ranges.
 static void widenWhereRead(BlockArgument argument, const Written &written) {
   OpBuilder builder(findFirstReader(argument));
   Location loc = argument.getLoc();
@@ -127,8 +128,8 @@ static void store(func::FuncOp main, const Written &written) {
                   stored.getDictionary(main.getContext()));
 }
 
-/// Gives scales of run time to the casts that have no other readers than the
-/// next step.
+/// Gives run-time scales to the casts whose data only dequantize ops and the
+/// next step read.
 static LogicalResult followAmaxes(func::FuncOp main,
                                   MutableArrayRef<Written> state) {
   llvm::MapVector<Operation *, int64_t> indices;

@@ -1,4 +1,4 @@
-//===- ValidatePrecision.cpp - Check what Precision promises to Fusion ----===//
+//===- ValidatePrecision.cpp - Verify the output of Precision -------------===//
 
 #include "scalify/Precision/Passes.h"
 
@@ -26,8 +26,8 @@ static InFlightDiagnostic emitStateError(func::FuncOp main, unsigned index) {
          << "', which is stored narrow, ";
 }
 
-/// Checks that the readers of narrow state know its scale: that of the
-/// attribute, or one of run time.
+/// Checks that the readers of narrow state dequantize it by its scale: that of
+/// the attribute, or a run-time scale.
 static LogicalResult checkReaders(func::FuncOp main, unsigned index,
                                   std::optional<int64_t> exponent) {
   for (Operation *reader : main.getArgument(index).getUsers()) {
@@ -52,7 +52,8 @@ static bool hasStateScale(func::FuncOp main, int64_t index) {
   return false;
 }
 
-/// What comes in and what goes out are data of one format and one scale.
+/// Checks that a narrow argument and the result that aliases it are data of one
+/// format and one scale.
 static LogicalResult checkStored(func::FuncOp main, unsigned index) {
   auto stored = main.getArgAttrOfType<DictionaryAttr>(index, kStoredAttr);
   if (!stored)
@@ -60,7 +61,7 @@ static LogicalResult checkStored(func::FuncOp main, unsigned index) {
   auto predicted = stored.getAs<IntegerAttr>("exponent");
   if (!predicted || !stored.getAs<BoolAttr>("root"))
     return emitStateError(main, index)
-           << "does not say its exponent and whether it is a root";
+           << "has no 'exponent' or no 'root' in 'scalify.stored'";
   std::optional<int64_t> exponent = predicted.getInt();
   if (auto entry = stored.getAs<IntegerAttr>("scale_index")) {
     if (!hasStateScale(main, entry.getInt()))
@@ -78,7 +79,7 @@ static LogicalResult checkStored(func::FuncOp main, unsigned index) {
   if (!cast || written.getType() != main.getArgumentTypes()[index] ||
       getScaleExponent(cast.getScale()) != exponent) {
     InFlightDiagnostic diag = emitStateError(main, index);
-    diag << "takes over a result that is no data of its type at its scale";
+    diag << "is donated to a result that is not data of its type at its scale";
     if (exponent)
       diag << " of 2^" << *exponent;
     return diag;
@@ -86,8 +87,8 @@ static LogicalResult checkStored(func::FuncOp main, unsigned index) {
   return checkReaders(main, index, exponent);
 }
 
-/// The format that a dot's operand was cast to. What is stored narrow was not
-/// cast for the dot, and is wide here as any other value.
+/// Returns the format to which a dot's operand was cast. State that is stored
+/// narrow was not cast for the dot, and counts as wide.
 static Type getNarrowFormat(Value operand) {
   auto dequantize = operand.getDefiningOp<DequantizeOp>();
   if (!dequantize)
@@ -133,7 +134,8 @@ struct ValidatePrecisionPass
           isa<FloatType>(getElementTypeOrSelf(op->getResult(0).getType())))
         return checkDot(op, casts);
       if (auto quantize = dyn_cast<QuantizeOp>(op)) {
-        // State may round what a dot reads rounded to nearest.
+        // State may round stochastically a value that a dot reads rounded to
+        // nearest.
         Attribute kind = quantize.isStochastic()
                              ? Attribute(quantize.getRoundingAttr())
                              : quantize.getBlockAttr();

@@ -1,4 +1,4 @@
-//===- ValueOrigin.cpp - Where an operand comes from ----------------------===//
+//===- ValueOrigin.cpp - Origins of values, through loops -----------------===//
 
 #include "scalify/Precision/ValueOrigin.h"
 
@@ -16,18 +16,18 @@ using namespace mlir;
 using namespace scalify;
 using stablehlo::WhileOp;
 
-/// The operand that a result holds the data of, or null.
+/// Returns the operand whose data the result holds, or null.
 static Value getDataOf(OpResult result) {
   Operation *op = result.getOwner();
   if (Value moved = getMoved(result, Move::Cast | Move::Layout | Move::Reverse |
                                          Move::Slice))
     return moved;
-  // Between ranks, too: whose part it is changes no more than a slice does.
+  // A move between ranks only selects another part of a value, as a slice does.
   if (stablehlo::isPlainBarrier(op) ||
       isa<stablehlo::AllGatherOp, stablehlo::AllToAllOp,
           stablehlo::CollectivePermuteOp>(op))
     return op->getOperand(result.getResultNumber());
-  // As a value is put on a stack: dimensions of one element are added.
+  // Adds unit dimensions, as before an update of a stack.
   if (auto broadcast = dyn_cast<stablehlo::BroadcastInDimOp>(op)) {
     Value operand = broadcast->getOperand(0);
     if (cast<ShapedType>(operand.getType()).getNumElements() ==
@@ -65,7 +65,8 @@ static bool isParameter(BlockArgument arg) {
   return isOneOf(getRoleAttr(arg), {Role::Param, Role::Master});
 }
 
-/// Whether an update makes its result of the used value, element by element.
+/// True if the op is of the update and computes its result element by element,
+/// or assembles it from pieces.
 static bool updates(Operation *op) {
   return getPhase(op) == Phase::Optimizer && op->getNumResults() == 1 &&
          (op->hasTrait<OpTrait::Elementwise>() ||
@@ -73,7 +74,7 @@ static bool updates(Operation *op) {
           isa<stablehlo::DynamicUpdateSliceOp, stablehlo::ConcatenateOp>(op));
 }
 
-/// Whether a result of control flow is what an update in there makes.
+/// True if an update within control flow computes the result.
 static bool isUpdatedWithin(OpResult result) {
   Operation *op = result.getOwner();
   return llvm::any_of(op->getRegions(), [&](Region &region) {
@@ -89,8 +90,9 @@ static bool isUpdatedWithin(OpResult result) {
   });
 }
 
-/// The parameter whose new value an update has made of its old one, maybe in
-/// several steps or in a loop: the nearest of that shape behind it.
+/// Returns the parameter whose new value an update computed from its old one,
+/// perhaps in several steps or in a loop: the nearest one of that shape from
+/// which `updated` is computed.
 static Value getUpdatedParameter(Value updated) {
   llvm::SetVector<Value> behind;
   behind.insert(updated);
@@ -141,8 +143,8 @@ Value scalify::getWeight(Value value) {
   return isOneOf(getRoleAttr(arg), Role::Batch) ? Value() : arg;
 }
 
-/// Whether weights and constants alone are behind the value; adds those.
-/// `budget` ops are looked at.
+/// True if the value is computed from weights and constants alone; adds the
+/// weights to `weights`. Visits at most `budget` ops.
 static bool collectWeights(Value value, unsigned &budget,
                            llvm::SetVector<Value> &weights) {
   value = getOrigin(value);
@@ -174,7 +176,7 @@ bool scalify::isMadeOfWeights(Value value) {
 }
 
 static bool isMadeInBackward(Value value, DenseSet<Value> &seen) {
-  // A parameter that a loop updates is none, though gradients flow into it.
+  // A parameter that a loop updates is no gradient, though computed from some.
   if (!seen.insert(value).second || getStepArgument(value))
     return false;
   value = lookThrough(value, Move::Invariant | Move::Manual);

@@ -1,4 +1,4 @@
-//===- WideCasts.cpp - Casts that health keeps wide -----------------------===//
+//===- WideCasts.cpp - Casts left out since they clipped ------------------===//
 
 #include "WideCasts.h"
 
@@ -62,11 +62,11 @@ LogicalResult WideCasts::checkAllMet(ModuleOp module) const {
   for (auto [entry, isMet] : llvm::zip(entries, met)) {
     if (isMet)
       continue;
-    // What only dots read that stay wide for another entry is not cast either.
+    // A value that only dots read which stay wide for another entry has no
+    // cast.
     if (isAnyMet) {
-      module.emitRemark("cast '")
-          << entry.cast << "' at '" << entry.names
-          << "' is not made: what would read it stays wide";
+      module.emitRemark("cast '") << entry.cast << "' at '" << entry.names
+                                  << "' is not made: its readers stay wide";
       continue;
     }
     return module.emitError("has no cast '")

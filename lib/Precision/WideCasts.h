@@ -1,4 +1,4 @@
-//===- WideCasts.h - Casts that health keeps wide ---------------*- C++ -*-===//
+//===- WideCasts.h - Casts left out since they clipped ----------*- C++ -*-===//
 
 #ifndef SCALIFY_LIB_PRECISION_WIDECASTS_H
 #define SCALIFY_LIB_PRECISION_WIDECASTS_H
@@ -7,16 +7,18 @@
 
 namespace scalify {
 
-/// The module's `scalify.wide_casts`: casts that an earlier run found to clip,
-/// and that this compilation leaves out.
+/// The module's `scalify.wide_casts`: casts that clipped in an earlier run, and
+/// that this compilation leaves out.
 class WideCasts {
 public:
   explicit WideCasts(mlir::ModuleOp module);
 
   bool empty() const { return entries.empty(); }
-  /// Why the cast of that name of `root` is left out; empty if it is not.
+  /// Returns why the cast of `root` with the name `cast` is left out; empty if
+  /// it is not.
   std::string match(llvm::StringRef cast, mlir::Value root);
-  /// An error, naming it, for an entry that met no cast.
+  /// Fails, naming an entry, if no entry matched a cast. If some did, emits a
+  /// remark for each entry that did not.
   llvm::LogicalResult checkAllMet(mlir::ModuleOp module) const;
 
 private:

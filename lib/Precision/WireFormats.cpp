@@ -1,9 +1,9 @@
-//===- WireFormats.cpp - Parts of products between ranks ------------------===//
+//===- WireFormats.cpp - Cast partial products sent between ranks ---------===//
 //
-// Where ranks have parts of a contracting dimension, each has a part of the
-// product, and they sum these: the layers that Megatron-LM calls row-parallel,
-// and the gradients of its column-parallel ones' inputs. With `activation_wire`
-// the parts are cast before they go to other ranks.
+// If ranks have parts of a contracting dimension, each computes a partial
+// product, and they sum these: in the layers that Megatron-LM calls
+// row-parallel, and for the input gradients of its column-parallel ones. With
+// `activation_wire` the partial products are cast before they are sent.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,8 +16,8 @@
 using namespace mlir;
 using namespace scalify;
 
-/// The product, of whose parts an op is a sum; null for sums of others, and of
-/// gradients of weights.
+/// Returns the dot whose partial products an op sums over ranks; null for other
+/// sums, and for gradients of weights.
 static Operation *getSummedProduct(Operation *op,
                                    const DotFormatChooser &formats) {
   if (!isRankSum(op))
@@ -35,7 +35,7 @@ void scalify::castProductsOfRanks(func::FuncOp func, RecipeAttr recipe,
   Type format = recipe.getStorage().wire;
   if (!format)
     return;
-  // Those of scanned layers are in loops.
+  // The sums of scanned layers are in loops.
   SmallVector<std::pair<Operation *, Operation *>> sums;
   func.walk([&](Operation *op) {
     if (Operation *dot = getSummedProduct(op, formats))
@@ -50,7 +50,7 @@ void scalify::castProductsOfRanks(func::FuncOp func, RecipeAttr recipe,
                             "part of a product");
       decision = hint ? caster.getReasonToStayWide(read->get(), format)
                       : DecisionAttr::get(op->getContext(), "scale",
-                                          "that of the parts is not known");
+                                          "the parts have no known scale");
     }
     if (decision)
       op->emitRemark("parts of a product stay wide between ranks: ")

@@ -1,11 +1,12 @@
-//===- ApplyRescales.cpp - Run-time scales flow to the casts --------------===//
+//===- ApplyRescales.cpp - Propagate run-time scales to casts -------------===//
 //
-// Every value is a true value, and a scale is knowledge that only the casts
-// use. So a measured scale needs no second form of the graph: it is a
-// correction to the scale that the rules predicted, a power of two on rank 0,
-// and it flows by the same families. Through a product corrections multiply,
-// through a sum the larger scale wins, at a non-linear op they end. Only what a
-// dot's scalify.scale_hint reads is built.
+// Every value is a true value, and only casts use scales. So a measured scale
+// needs no second form of the graph. It is a rank-0 correction of the predicted
+// scale, a power of two unless arguments are measured
+// (ArgumentCorrections.cpp), and it propagates by the same families. Products
+// multiply corrections, sums take the larger scale, and non-linear ops end the
+// propagation. Only corrections that a dot's scalify.scale_hint reads are
+// built.
 //
 //===----------------------------------------------------------------------===//
 
@@ -39,7 +40,8 @@ static ScaleFamily familyOf(Operation &op) {
   return rule ? rule.getScaleFamily() : ScaleFamily::True;
 }
 
-/// The power that the op takes of its first operand: a factor comes out of it.
+/// Returns the power of its first operand that the op computes, if any. A
+/// factor of the operand becomes that power of the factor.
 static std::optional<double> getPower(Operation &op) {
   if (isa<stablehlo::SqrtOp>(op))
     return 0.5;
@@ -72,10 +74,10 @@ SmallVector<Value> CorrectionFlow::getCarriers(Operation &op) const {
   }
 }
 
-/// What propagation wrote on the op. Facts inferred anew may be
-/// others: hints stand between the parts of what a composite rule matches.
+/// Returns the scale that propagation wrote on the op. Facts inferred again may
+/// differ, since hints separate the ops that a composite rule matches.
 int64_t CorrectionFlow::predicted(Value value) {
-  // Of rank 0 the facts alone tell the size; the scale is always one.
+  // For rank 0 only the facts give the size; the scale is always one.
   if (!isFloatTensor(value.getType()) ||
       cast<ShapedType>(value.getType()).getRank() == 0)
     return lookup(value).scaleExponent();
@@ -123,7 +125,7 @@ void CorrectionFlow::findNeeded(Block &body) {
                  });
     if (!reads)
       continue;
-    // A measured scale starts from the one before it.
+    // A measured scale starts from its operand's current scale.
     if (isa<ScaleHintOp, DataScaleOp, RescalePointOp>(op))
       needed.insert(op.getOperand(0));
     for (Value value : getCarriers(op))
@@ -136,16 +138,16 @@ void CorrectionFlow::visitHint(ScaleHintOp hint) {
   Value change = scalarCorrection(hint.getValue());
   if (!change)
     return;
-  // Where the correction is and not at the hint: the cast may stand outside of
-  // the body that the hint is in.
+  // Insert after the correction, not at the hint: the cast may move out of the
+  // hint's body.
   builder.setInsertionPointAfterValue(change);
   Value scale = hint.getScale();
-  // Hints of one value share a cast, and so they share its scale.
+  // Hints of one value share a cast, and so its scale.
   Value &known = hintScales[{scale, change}];
   if (known) {
     scale = known;
   } else if (isFractional) {
-    // Rounded down, from half a binade above: the nearest in log2.
+    // Times half a binade and rounded down: the nearest power of two in log2.
     if (std::optional<float> exponent = getConstantScale(scale))
       scale = scales.constant(*exponent * std::sqrt(2.0f));
     scale = scales.product(builder, hint.getLoc(), scale, change);
@@ -214,8 +216,9 @@ void CorrectionFlow::visitDataScale(DataScaleOp op) {
       stablehlo::DivOp::create(builder, op.getLoc(), op.getValue(), divisor));
 }
 
-/// The parts meet at the largest scale, as they were predicted to; no larger
-/// than the result can be, where arguments may be far from their predictions.
+/// Aligns the operands at the largest of their predicted scales. If arguments
+/// are measured, and so may be far from predictions, the result's bound limits
+/// the scale.
 void CorrectionFlow::visitAligned(Operation &op) {
   SmallVector<Value> parts;
   for (Value value : getCarriers(op))
@@ -230,8 +233,8 @@ void CorrectionFlow::visitAligned(Operation &op) {
     int64_t largest = predicted(parts.front());
     for (Value part : parts)
       largest = std::max(largest, predicted(part));
-    // A part beyond the bound of the result is not read where it is so large,
-    // as that for small arguments of an erfc that is written out.
+    // An operand beyond the result's bound is not selected where it is that
+    // large, as the branch for small arguments in an expanded erfc.
     double bound = lookup(op.getResult(0)).bound;
     bool isLimited = measuresArguments && std::isfinite(bound) && bound > 0;
     if (isLimited && std::exp2(static_cast<double>(largest)) > bound)
@@ -272,7 +275,7 @@ void CorrectionFlow::visitPower(Operation &op) {
   Value change = scalarCorrection(op.getOperand(0));
   if (!change)
     return;
-  // Of 2 it is no power of two.
+  // The square root of 2 is no power of two.
   isFractional = true;
   Value root = stablehlo::SqrtOp::create(builder, op.getLoc(), change);
   corrections[op.getResult(0)] =
@@ -320,7 +323,7 @@ void CorrectionFlow::visitMoved(Operation &op) {
   case ScaleFamily::Align:
     if (measuresArguments && isa<stablehlo::AddOp, stablehlo::SubtractOp>(op))
       return visitSum(op);
-    // A limit that is a constant does not move with what it limits.
+    // A constant limit does not change with the value that it limits.
     if (measuresArguments &&
         isa<stablehlo::ClampOp, stablehlo::MaxOp, stablehlo::MinOp>(op) &&
         visitFunction(op))
@@ -415,7 +418,7 @@ struct ApplyRescalesPass : scalify::impl::ApplyRescalesBase<ApplyRescalesPass> {
     });
   }
 
-  /// One line for what each step costs, and the way out.
+  /// Warns once of the cost per step, and names the way out.
   void reportArguments(func::FuncOp func, const CorrectionFlow &flow) {
     unsigned count = 0;
     int64_t bytes = 0;

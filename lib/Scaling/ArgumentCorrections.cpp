@@ -1,10 +1,10 @@
 //===- ArgumentCorrections.cpp - Run-time scales of arguments -------------===//
 //
-// What the step measures of an argument is a root mean square and no power of
-// two, so that products of many do not gather roundings; the scale of each cast
-// is rounded. And it may be far from what was predicted, so it has to pass what
-// rules know more of than the larger of two scales: sums, whose variances add,
-// and functions, whose own rules say how the size of the result follows.
+// The measured size of an argument is a root mean square and not a power of
+// two, so that products of many do not accumulate roundings; only the scale of
+// each cast is rounded. Sizes may be far from predictions, so corrections
+// follow more precise rules than the larger of two scales: variances add in
+// sums, and a function's own rule gives the size of its result.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,12 +22,12 @@
 using namespace mlir;
 using namespace scalify;
 
-// Squares are taken of arguments over this, the middle of what they are.
+// Arguments are divided by this typical size before they are squared.
 static constexpr int64_t kUsualSize = -6;
-// A function's result is known for operands of 2^-40 to 2^40 of the predicted
-// size; beyond, it is as at the end.
+// A function's result is sampled for operands of 2^-40 to 2^40 times the
+// predicted size. Larger or smaller operands use the nearest sample.
 static constexpr int64_t kSampledBinades = 40;
-// A result that follows a line within this has no need of a table.
+// A result within this many binades of a line needs no table.
 static constexpr double kStraight = 0.1;
 // Scales and their inverses stay normal F32 numbers.
 static constexpr double kMostBinades = 100;
@@ -46,7 +46,8 @@ void CorrectionFlow::findMeasured() {
   isFractional |= measuresArguments;
 }
 
-/// Where the value is made: an argument's block starts with constants.
+/// Measures after the value's definition; an argument's block starts with
+/// constants.
 Value CorrectionFlow::measureCorrection(Value value) {
   int64_t size = predicted(value);
   Value base = scales.powerOfTwo(kUsualSize);
@@ -82,8 +83,8 @@ Value CorrectionFlow::roundedCorrection(Value value) {
 // Sums
 //===----------------------------------------------------------------------===//
 
-/// Variances add: the root of the mean of the squares of both changes, by the
-/// sizes that were predicted.
+/// Variances add: the root of the mean of both squared corrections, weighted by
+/// the squares of the predicted sizes.
 void CorrectionFlow::visitSum(Operation &op) {
   Value a = op.getOperand(0), b = op.getOperand(1);
   Value changeA = scalarCorrection(a), changeB = scalarCorrection(b);
@@ -124,7 +125,7 @@ bool CorrectionFlow::isFunction(Operation &op) const {
          !isa<RescalePointOp, OverrideScaleOp, DataScaleOp>(op);
 }
 
-/// The facts of a value that is 2^k times as large.
+/// Returns the facts of a value that is 2^k times as large.
 static ScaleFacts enlarge(ScaleFacts facts, int64_t k) {
   double factor = std::exp2(static_cast<double>(k));
   facts.mean *= factor;
@@ -134,9 +135,10 @@ static ScaleFacts enlarge(ScaleFacts facts, int64_t k) {
   return facts;
 }
 
-/// The correction that what an op makes is a function of, and the one that
-/// multiplies it: of g * tanh(x), those of x and of g. Null for the first where
-/// the op is no function of one correction.
+/// Returns the correction (root) that the op's result is a function of, and the
+/// correction (factor) that multiplies it. For g * tanh(x) the root is that of
+/// x, and the factor that of g. The root is null if the result is not a
+/// function of one correction.
 std::pair<Value, Value> CorrectionFlow::getRoot(Operation &op) {
   Value root, factor;
   for (Value operand : op.getOperands())
@@ -171,7 +173,7 @@ std::pair<Value, Value> CorrectionFlow::getRoot(Operation &op) {
   return {root, factor};
 }
 
-/// The facts of the op's result for roots of 2^-40 to 2^40.
+/// Infers the facts of the op's result for roots of 2^-40 to 2^40.
 CorrectionFlow::Curve CorrectionFlow::sampleRule(Operation &op, Value root,
                                                  Value factor) {
   struct Hash {
@@ -180,7 +182,7 @@ CorrectionFlow::Curve CorrectionFlow::sampleRule(Operation &op, Value root,
   Curve curve{root, factor, {}};
   auto rule = cast<ScaleRuleInterface>(op);
   for (int64_t k = -kSampledBinades; k <= kSampledBinades; ++k) {
-    // References to facts stay valid while a rule asks for others.
+    // A rule holds references to facts while it looks up others.
     std::unordered_map<Value, ScaleFacts, Hash> enlarged;
     auto lookup = [&](Value value) -> const ScaleFacts & {
       auto known = curves.find(value);
@@ -201,7 +203,7 @@ CorrectionFlow::Curve CorrectionFlow::sampleRule(Operation &op, Value root,
   return curve;
 }
 
-/// log2 of the size that the scale goes by; none where the facts set none.
+/// Returns log2 of the size that sets the scale; none if the facts set none.
 static std::optional<double> getSize(const ScaleFacts &facts) {
   if (facts.anyScale || !(facts.rms > 0) || !std::isfinite(facts.rms))
     return std::nullopt;
@@ -209,7 +211,7 @@ static std::optional<double> getSize(const ScaleFacts &facts) {
                             : std::log2(facts.rms);
 }
 
-/// Which entry of a table is for the correction: by the nearest power of two.
+/// Returns the table index of a correction, by the nearest power of two.
 Value CorrectionFlow::getTableIndex(Location loc, Value change) {
   Value &known = tableIndices[{change, builder.getInsertionBlock()}];
   if (known)
@@ -246,8 +248,9 @@ Value CorrectionFlow::lookUp(Location loc, ArrayRef<float> table,
   return stablehlo::ReshapeOp::create(builder, loc, change.getType(), entry);
 }
 
-/// What changes the result of a function, by the rule that predicted it, and of
-/// ops on such results. Fails where operands follow different corrections.
+/// Sets the correction of a function's result, or of an op on such results, by
+/// the rule that predicted it. Returns false if the operands follow different
+/// corrections or none.
 bool CorrectionFlow::visitFunction(Operation &op) {
   auto [root, factor] = getRoot(op);
   Value result = op.getResult(0);
@@ -290,7 +293,7 @@ bool CorrectionFlow::visitFunction(Operation &op) {
   return true;
 }
 
-/// Whether the op makes a value of others of which one is a function's.
+/// True if an operand of the op has a curve.
 bool CorrectionFlow::isOnCurve(Operation &op) const {
   if (op.getNumResults() != 1 || stablehlo::isContraction(&op) ||
       !isa<ScaleRuleInterface>(op) || !isFloatTensor(op.getResult(0).getType()))

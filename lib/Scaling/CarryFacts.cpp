@@ -8,9 +8,9 @@
 
 using namespace scalify;
 
-// Below a binade in a hundred, further iterations change no scale.
+// Iterations that move a size by less than this, in binades, change no scale.
 static constexpr double kSettled = 0.01;
-// A sum's slope halves between n / 2 and n; an exponential's does not.
+// The slope of a sum halves from n / 2 to n; that of an exponential does not.
 static constexpr double kExponentialRatio = 0.8;
 static constexpr double kExponentialSlope = 0.05;
 
@@ -18,7 +18,7 @@ static bool setsScale(const ScaleFacts &facts) {
   return !facts.anyScale && facts.rms > 0 && std::isfinite(facts.rms);
 }
 
-/// What holds for each element of both; moments are those of the later one.
+/// Joins what holds for each element. Moments are those of `later`.
 static ScaleFacts join(const ScaleFacts &earlier, const ScaleFacts &later) {
   ScaleFacts facts = later;
   facts.joinElements(earlier);
@@ -30,7 +30,7 @@ void CarryFacts::add(const ScaleFacts &facts) {
   masked |= facts.masked;
   bool isFirst = count++ == 0;
   if (setsScale(facts)) {
-    // The lowest value that a running maximum starts from is no size of it.
+    // The lowest value, from which a running maximum starts, is no size of it.
     if (exponents.size() == 1 && joined.constant &&
         isMaskBeside(joined, facts)) {
       exponents.clear();
@@ -43,7 +43,7 @@ void CarryFacts::add(const ScaleFacts &facts) {
     iterations.push_back(count - 1);
     meanShare += facts.mean / facts.rms;
     densities += facts.density;
-    // A zero keeps the sign and the bound of what it meets.
+    // A zero takes the sign and the bound of what it is joined with.
     joined = isFirstScale ? facts : join(joined, facts);
     if (count > 1 && isFirstScale)
       joined.constant.reset();
@@ -64,7 +64,7 @@ bool CarryFacts::isSettledAt(const ScaleFacts &facts) const {
          std::fabs(facts.mean - latest.mean) < kSettled * facts.rms;
 }
 
-/// The rise in binades an iteration, from the one before `at`.
+/// Returns the rise per iteration in binades, from the exponent before `at`.
 double CarryFacts::slope(size_t at) const {
   if (at == 0 || at >= exponents.size())
     return 0;
@@ -89,7 +89,7 @@ void CarryFacts::extrapolate(double steps) {
   if (keepsRatio()) {
     rise = slope(exponents.size() - 1) * steps;
   } else {
-    // Growth by a power of the count has one slope in log2 of the count.
+    // Growth by a power of the count is linear in log2 of the count.
     size_t half = exponents.size() / 2;
     double power = (exponents.back() - exponents[half - (half > 0 ? 1 : 0)]) /
                    std::log2(n / std::max<double>(1.0, half));
@@ -114,7 +114,7 @@ CarryTrend CarryFacts::getTrend(bool atEnd) const {
     trend.growth = slope(exponents.size() - 1);
     trend.start = exponents.back() - trend.growth * iterations.back();
   } else {
-    // Least squares, moved to the middle of what it leaves.
+    // Least squares, with the line centred between the extreme residuals.
     auto n = static_cast<double>(exponents.size());
     double x = 0, y = 0, xx = 0, xy = 0;
     for (auto [at, exponent] : llvm::zip(iterations, exponents)) {

@@ -1,10 +1,11 @@
-//===- ConstantValues.cpp - What is made of constants alone ---------------===//
+//===- ConstantValues.cpp - Values built from constants alone -------------===//
 //
-// Rules see elements as independent. Positions and what is computed from them
-// are not: the steps between samples on a ray are neighbours' differences, far
-// smaller than the samples, and never negative. Where no argument is behind a
-// value its elements can be had, and so its moments, bound and sign. It is an
-// estimate all the same, in f64 and for the scale alone: no program changes.
+// Rules treat elements as independent. Positions, and values computed from
+// them, are not: the steps between samples on a ray are differences of
+// neighbours, far smaller than the samples, and never negative. The elements of
+// a value that depends on no argument can be computed, and with them its
+// moments, bound and sign. The result is still an estimate, in f64 and for the
+// scale alone: the program does not change.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,7 +25,7 @@ using namespace scalify::stablehlo;
 using Elements = std::vector<double>;
 using MaybeElements = std::optional<Elements>;
 
-// Tables of positions have thousands of elements; more would cost time.
+// Tables of positions have thousands of elements; larger ones cost time.
 static constexpr int64_t kMaxElements = 1 << 14;
 
 static ArrayRef<int64_t> shapeOf(Value value) {
@@ -89,8 +90,8 @@ static Elements elementsOf(IotaOp op) {
 
 using Function = double (*)(double, double);
 
-/// What the op makes of one element of each of its operands; the second is 0
-/// where it has one.
+/// Returns the function that the op applies to each element. The second operand
+/// of a unary op is 0.
 static Function getFunction(Operation *op) {
   return llvm::TypeSwitch<Operation *, Function>(op)
       .Case([](AddOp) { return [](double a, double b) { return a + b; }; })
@@ -131,8 +132,8 @@ static MaybeElements apply(Function function, const Elements &a,
 // Moves
 //===----------------------------------------------------------------------===//
 
-/// The elements of `source` at the place that `place` gives for each index of
-/// the result.
+/// Moves elements: for each index of the result, `place` sets the index in
+/// `source`.
 static Elements
 move(const Elements &source, Value from, Value to,
      function_ref<void(ArrayRef<int64_t>, MutableArrayRef<int64_t>)> place) {
@@ -216,7 +217,7 @@ MaybeElements ConstantValues::evaluate(Operation &op) const {
     return elementsOf(iota);
   if (auto concatenate = dyn_cast<ConcatenateOp>(op))
     return join(concatenate);
-  // Integers wrap and divide otherwise: only floating-point ops are functions.
+  // Integers wrap and divide differently: evaluate only floating-point ops.
   bool isFloat = isFloatTensor(op.getResult(0).getType());
   Function function = isFloat ? getFunction(&op) : nullptr;
   bool moves = isa<ReshapeOp, BroadcastInDimOp, SliceOp, TransposeOp>(op);

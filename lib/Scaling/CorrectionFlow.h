@@ -1,8 +1,8 @@
-//===- CorrectionFlow.h - Run-time scales over predicted ones ---*- C++ -*-===//
+//===- CorrectionFlow.h - Corrections of predicted scales -------*- C++ -*-===//
 //
-// A correction is the run-time scale of a value over the one that the rules
-// predicted. It is a rank-0 value; of a stack that a loop wrote, whose slices
-// have a scale each, it is a vector along the stack's first dimension.
+// A correction is the run-time scale of a value over the predicted scale. It
+// has rank 0. The slices of a stack that a loop wrote have one scale each, so
+// the correction of a stack is a vector along its first dimension.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,7 +19,7 @@
 
 namespace scalify {
 
-/// Carries of scales that a loop is given.
+/// The carries of scales that are added to a loop.
 struct LoopCarries;
 
 /// The corrections of one function.
@@ -30,19 +30,19 @@ public:
       : block(block), analysis(analysis), scales(block),
         builder(block.getParentOp()->getContext()),
         rows(builder, strict, remarks) {}
-  /// Fails where a dot cannot take the scales of rows under strict.
+  /// Fails under strict if a dot cannot take the scales of rows.
   llvm::LogicalResult run();
-  /// The arguments that the step measures, some of them in a loop that is given
-  /// them.
+  /// Returns the arguments that the step measures, also those that it measures
+  /// inside a loop.
   const llvm::DenseSet<mlir::Value> &getReadArguments() const {
     return readArguments;
   }
 
 private:
-  /// What lies downstream of a run-time scale, without another one between.
+  /// Finds the values whose scale follows a run-time scale.
   void findMoved(mlir::Block &body);
   void findMovedByRegions(mlir::Operation &op);
-  /// Of these, what a hint reads, directly or through others.
+  /// Of the moved values, finds those that a hint reads, also indirectly.
   void findNeeded(mlir::Block &body);
   void findNeededByRegions(mlir::Operation &op);
 
@@ -64,12 +64,12 @@ private:
   void addGrowing(LoopCarries &carries, mlir::DictionaryAttr entry);
   void addStack(LoopCarries &carries, unsigned index);
 
-  /// The operands of an op whose corrections its results inherit.
+  /// Returns the operands whose corrections the results of an op inherit.
   llvm::SmallVector<mlir::Value> getCarriers(mlir::Operation &op) const;
-  /// Whether the op computes on true values by a rule that tells sizes.
+  /// True if the op computes on true values by a rule that predicts sizes.
   bool isFunction(mlir::Operation &op) const;
-  /// What a function makes of one correction: the facts of its result for each
-  /// power of two of it. Another one may multiply them.
+  /// A result as a function of one correction, the root: its facts for each
+  /// power of two of the root. Another correction, the factor, may multiply it.
   struct Curve {
     mlir::Value root, factor;
     llvm::SmallVector<ScaleFacts, 0> facts;
@@ -81,29 +81,29 @@ private:
   mlir::Value lookUp(mlir::Location loc, llvm::ArrayRef<float> table,
                      mlir::Value change);
 
-  /// Arguments of which the step takes the root mean square.
+  /// Finds the arguments whose root mean square the step may measure.
   void findMeasured();
   void measureArguments();
   mlir::Value measureCorrection(mlir::Value value);
-  /// The parameter among measured arguments that a carry starts from; null for
-  /// other carries.
+  /// Returns the parameter among measured arguments that a carry starts from,
+  /// or null.
   mlir::Value getMeasuredStart(stablehlo::WhileOp loop, unsigned index) const;
-  /// Whether the correction of a carry is a carry of its own.
+  /// True if the correction of a carry becomes a carry of its own.
   bool flowsThrough(stablehlo::WhileOp loop, unsigned index) const;
   void addFlow(LoopCarries &carries, unsigned index);
   void finishFlows(LoopCarries &carries);
   stablehlo::WhileOp extendLoop(LoopCarries &carries);
 
-  /// What an op that moves data makes of its operand's correction.
+  /// Returns the result's correction for an op that moves data.
   mlir::Value moveCorrection(mlir::Operation &op);
   mlir::Value sliceStack(mlir::Operation &op, mlir::Value change);
 
-  /// The run-time scale over the predicted one; null where they are equal.
+  /// Returns the run-time scale over the predicted one; null if they are equal.
   mlir::Value correction(mlir::Value value) {
     return corrections.lookup(value);
   }
-  /// The facts that the analysis has of a value, also of a loop or branches
-  /// that were extended since.
+  /// Returns the analysis's facts of a value, also for results of loops and
+  /// branches that were extended since.
   const ScaleFacts &lookup(mlir::Value value) const {
     mlir::Value original = originals.lookup(value);
     return analysis.lookup(original ? original : value);
@@ -111,16 +111,16 @@ private:
   mlir::Operation *extend(mlir::Operation *op, mlir::ValueRange operands,
                           mlir::TypeRange types);
 
-  /// The same of all elements: the largest of a stack's slices.
+  /// Returns one correction for all elements: the largest of a stack's slices.
   mlir::Value scalarCorrection(mlir::Value value);
   mlir::Value correctionOrOne(mlir::Value value) {
     mlir::Value found = scalarCorrection(value);
     return found ? found : scales.one();
   }
-  /// The same as a power of two.
+  /// Returns the correction rounded to a power of two.
   mlir::Value roundedCorrection(mlir::Value value);
   int64_t predicted(mlir::Value value);
-  /// The scale of a value as the step will know it.
+  /// Returns the scale of a value at run time.
   mlir::Value currentScale(mlir::Value value);
 
   mlir::Block &block;
@@ -128,31 +128,31 @@ private:
   ScaleArithmetic scales;
   mlir::OpBuilder builder;
   RowScales rows;
-  /// Of the results of extended ops, those that the analysis knows; and the ops
-  /// that had them.
+  /// Maps results of extended ops to the results that the analysis knows.
+  /// `replaced` keeps the original ops alive.
   llvm::DenseMap<mlir::Value, mlir::Value> originals;
   llvm::SmallVector<mlir::OwningOpRef<mlir::Operation *>> replaced;
   llvm::DenseSet<mlir::Value> moved, needed;
-  /// Arguments that the step may measure; of carries that start from them,
-  /// which.
+  /// The arguments that the step may measure, those that it does, and the
+  /// argument that a carry starts from.
   llvm::DenseSet<mlir::Value> measured, readArguments;
   llvm::DenseMap<mlir::Value, mlir::Value> startOf;
   llvm::DenseMap<mlir::Value, mlir::Value> corrections;
-  /// The rules of carries that grow.
+  /// The rules of growing carries, for reports.
   llvm::DenseMap<mlir::Value, mlir::StringAttr> growthRules;
-  /// Of corrections of stacks the largest.
+  /// The largest element of each vector of corrections.
   llvm::DenseMap<mlir::Value, mlir::Value> largest;
   llvm::DenseMap<mlir::Value, Curve> curves;
   llvm::DenseMap<std::pair<mlir::Value, mlir::Block *>, mlir::Value>
       tableIndices;
-  /// By the scale that was predicted for a hint and its correction.
+  /// By the predicted scale of a hint and its correction.
   llvm::DenseMap<std::pair<mlir::Value, mlir::Value>, mlir::Value> hintScales;
   llvm::SmallVector<mlir::Operation *> markers;
-  /// Whether a correction may be no power of two.
+  /// True if a correction may be other than a power of two.
   bool isFractional = false;
-  /// Whether the step measures one.
+  /// True if the step measures a correction.
   bool isMeasured = false;
-  /// Whether it measures arguments.
+  /// True if the step measures arguments.
   bool measuresArguments = false;
 };
 

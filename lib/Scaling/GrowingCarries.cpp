@@ -1,9 +1,9 @@
-//===- GrowingCarries.cpp - Scales that no constant fits
-//-------------------===//
+//===- GrowingCarries.cpp - Carries that no constant scale fits -----------===//
 //
-// A carry that grows without end, or far, has a scale that moves with it: along
-// a line that the execution on facts shows, or measured. What branches return
-// at sizes too far apart has the scale of the one that ran.
+// A carry that grows without limit, or over many binades, has a scale that
+// moves with it: along a line that the execution on facts shows, or measured.
+// If branches return sizes too far apart, the result has the scale of the
+// branch that ran.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,10 +20,10 @@
 using namespace mlir;
 using namespace scalify;
 
-// Data within [-4, +4] binades of a constant scale fits E4M3; gradients, which
-// E5M2 holds, within [-8, +8].
+// E4M3 holds data within [-4, +4] binades of a constant scale. E5M2 holds
+// gradients within [-8, +8].
 static constexpr double kForwardSpread = 8, kGradientSpread = 16;
-// A carry within this of a line has a scale that follows the line.
+// The scale of a carry within this many binades of a line follows the line.
 static constexpr double kTrendMisfit = 2;
 
 static bool carriesScale(Type type) {
@@ -46,8 +46,8 @@ std::string GrowingCarry::describe() const {
                        *growth < 0 ? "shrinks" : "grows", std::fabs(*growth));
 }
 
-/// Adds the body's values that depend on a value of `found`, or, `backward`,
-/// that one of them depends on; from one iteration to the next as well.
+/// Adds the body's values that depend on a value of `found`, or with `backward`
+/// those that a value of `found` depends on, also across iterations.
 static void closeOverBody(stablehlo::WhileOp loop, bool backward,
                           DenseSet<Value> &found) {
   Block &body = loop.getBody().front();
@@ -77,7 +77,7 @@ static void closeOverBody(stablehlo::WhileOp loop, bool backward,
   }
 }
 
-/// Whether each iteration is given the same elements, which are not all one.
+/// True if each iteration reads the same elements, and they are not all equal.
 static bool isSameEachTrip(stablehlo::WhileOp loop, Value value) {
   while (Operation *op = value.getDefiningOp()) {
     if (!loop.getBody().isAncestor(op->getParentRegion()))
@@ -97,9 +97,9 @@ static bool isSameEachTrip(stablehlo::WhileOp loop, Value value) {
   return !loop.getBody().isAncestor(value.getParentRegion());
 }
 
-/// Whether a carry meets the same factors in each iteration. It turns towards
-/// what they enlarge most, a matrix's first eigenvector, and outgrows what the
-/// rules say of independent factors.
+/// True if a carry is multiplied by the same factors in each iteration. It
+/// turns towards the direction that they enlarge most, a matrix's first
+/// eigenvector, and outgrows the prediction for independent factors.
 static bool isTurnedByFactors(stablehlo::WhileOp loop, unsigned index) {
   DenseSet<Value> after{loop.getBody().getArgument(index)};
   DenseSet<Value> before{
@@ -126,8 +126,8 @@ static bool isTurnedByFactors(stablehlo::WhileOp loop, unsigned index) {
   return false;
 }
 
-/// The binades that one scale may stand for, by the phase that makes the value
-/// that the region returns.
+/// Returns the most binades that one scale may cover, by the phase of the op
+/// that makes the region's result.
 static double getLimit(Region &region, unsigned index) {
   Operation *source =
       region.front().getTerminator()->getOperand(index).getDefiningOp();
@@ -135,7 +135,7 @@ static double getLimit(Region &region, unsigned index) {
   return isGradient ? kGradientSpread : kForwardSpread;
 }
 
-/// A carry whose scale must move with it: too wide a range for a constant.
+/// Returns the carry if its range is too wide for a constant scale.
 std::optional<GrowingCarry>
 ScaleAnalysis::findGrowth(stablehlo::WhileOp loop, unsigned index,
                           const CarryFacts &carry) const {
@@ -158,7 +158,7 @@ ScaleAnalysis::findGrowth(stablehlo::WhileOp loop, unsigned index,
 
 void ScaleAnalysis::findGrowing(stablehlo::WhileOp loop,
                                 ArrayRef<CarryFacts> carries) {
-  // An earlier round of a state or of a loop around may have seen others.
+  // An earlier round over state, or over an outer loop, may have added others.
   llvm::erase_if(growing,
                  [&](const GrowingCarry &entry) { return entry.op == loop; });
   for (unsigned i = 0; i < carries.size(); ++i)
@@ -169,7 +169,7 @@ void ScaleAnalysis::findGrowing(stablehlo::WhileOp loop,
     }
 }
 
-/// Branches whose values are too far apart for one scale: each returns its own.
+/// Finds branch results that are too far apart for one scale.
 void ScaleAnalysis::findDynamicResults(Operation *op,
                                        ArrayRef<CarryFacts> results) {
   llvm::erase_if(growing,

@@ -1,10 +1,10 @@
 //===- LoopCorrections.cpp - Run-time scales through loops and branches ---===//
 //
-// A carry that grows has a scale of run time: one more carry, of rank 0, that a
-// constant multiplies in each iteration, so nothing is read to know it. What a
-// loop stacks of such values has a scale per slice, which a vector holds; so
-// the backward finds the scale of each slice that it reads. Branches return the
-// correction beside the value.
+// A growing carry has a run-time scale: one more carry of rank 0, multiplied by
+// a constant in each iteration, so that no tensor is read. A loop that stacks
+// such values gives each slice a scale, held in a vector, so that the backward
+// finds the scale of each slice that it reads. Branches return the correction
+// beside the value.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,21 +21,21 @@ using namespace mlir;
 using namespace scalify;
 using stablehlo::WhileOp;
 
-// Rows of a carry that are measured where its growth follows no line.
+// The rows that are measured of a carry whose growth follows no line.
 static constexpr int64_t kMeasuredRows = 64, kLargestSample = 16;
-// Beside what is added to it, a carry so far below its scale is nothing.
+// A carry this far below its scale is negligible beside what is added to it.
 static constexpr int64_t kBinadesBelow = 40;
 // Scales and their inverses stay normal F32 numbers.
 static constexpr int64_t kMostBinades = 100;
 
-/// What is appended to a loop, and for which of its carries.
+/// The carries that are added to a loop, and the carries that they belong to.
 struct scalify::LoopCarries {
   WhileOp loop;
   SmallVector<Value> inits, nexts;
-  /// Carries whose corrections flow through the body, and those that it
-  /// measures anew.
+  /// The carries whose corrections propagate through the body, and those that
+  /// the body measures.
   SmallVector<unsigned> flows, measuredAnew;
-  /// Per added carry: the one whose scale it is.
+  /// For each added carry: the carry whose scale it is.
   SmallVector<unsigned> owners;
   SmallVector<bool> isMeasured;
 
@@ -58,8 +58,8 @@ static ArrayRef<Attribute> getGrowing(Operation *loop) {
   return growing ? growing.getValue() : ArrayRef<Attribute>{};
 }
 
-/// What a loop writes, one slice in each iteration, into a carry that starts
-/// from nothing.
+/// Returns the slice that each iteration writes into a carry that the body does
+/// not read, or null.
 static Value getSlices(WhileOp loop, unsigned index) {
   Value update = stablehlo::getStackedUpdate(loop, index);
   if (!update || !isFloatTensor(update.getType()))
@@ -73,7 +73,7 @@ static bool isVector(Value change) {
 }
 
 //===----------------------------------------------------------------------===//
-// Which values
+// Moved and needed values
 //===----------------------------------------------------------------------===//
 
 void CorrectionFlow::findMovedByRegions(Operation &op) {
@@ -111,7 +111,7 @@ void CorrectionFlow::findMovedByRegions(Operation &op) {
       moved.insert(loop.getResult(i));
     }
   findMoved(body);
-  // What an iteration moves, the next one starts from.
+  // The values that an iteration moves are moved in the next one.
   for (size_t before = 0; before != moved.size();) {
     before = moved.size();
     for (unsigned i = 0; i < loop.getNumResults(); ++i)
@@ -172,7 +172,7 @@ void CorrectionFlow::findNeededByRegions(Operation &op) {
 }
 
 //===----------------------------------------------------------------------===//
-// Their corrections
+// Corrections
 //===----------------------------------------------------------------------===//
 
 Value CorrectionFlow::scalarCorrection(Value value) {
@@ -181,7 +181,7 @@ Value CorrectionFlow::scalarCorrection(Value value) {
     return change;
   Value &entry = largest[change];
   if (!entry) {
-    // Behind where the vector is made, for all that read its maximum.
+    // Insert after the vector's definition, for all readers of its maximum.
     Value zero = scales.constant(0.0f);
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointAfterValue(change);
@@ -191,7 +191,7 @@ Value CorrectionFlow::scalarCorrection(Value value) {
   return entry;
 }
 
-/// The correction of a part of a stack.
+/// Returns the correction of a part of a stack.
 Value CorrectionFlow::sliceStack(Operation &op, Value change) {
   Location loc = op.getLoc();
   Value part;
@@ -228,7 +228,7 @@ Value CorrectionFlow::moveCorrection(Operation &op) {
 void CorrectionFlow::visitRegions(Operation &op) {
   if (auto loop = dyn_cast<WhileOp>(op))
     return visitLoop(loop);
-  // A device's part of a value is as large as the whole.
+  // A device's shard of a value has the size of the whole.
   if (isa<sdy::ManualComputationOp>(op))
     for (auto [arg, operand] :
          llvm::zip(op.getRegion(0).getArguments(), op.getOperands()))
@@ -240,7 +240,7 @@ void CorrectionFlow::visitRegions(Operation &op) {
     visitBranches(&op);
 }
 
-/// A carry of the scale itself: it leaves F32's range where the data does.
+/// Adds the scale itself as a carry: it leaves F32's range only with the data.
 void CorrectionFlow::addGrowing(LoopCarries &carries, DictionaryAttr entry) {
   unsigned index = getCarryOf(entry);
   WhileOp loop = carries.loop;
@@ -254,7 +254,7 @@ void CorrectionFlow::addGrowing(LoopCarries &carries, DictionaryAttr entry) {
   };
   growthRules[arg] = entry.getAs<StringAttr>("rule");
   bool measures = !entry.contains("growth");
-  // What is known at run time says more than a line.
+  // A run-time scale is more precise than a line.
   if (flowsThrough(loop, index))
     return;
   builder.setInsertionPoint(loop);
@@ -293,7 +293,8 @@ bool CorrectionFlow::flowsThrough(WhileOp loop, unsigned index) const {
   });
 }
 
-/// A weight that each iteration updates: what it is then, a reduction tells.
+/// Returns the start of a weight that each iteration updates. The body measures
+/// such a weight by a reduction.
 Value CorrectionFlow::getMeasuredStart(WhileOp loop, unsigned index) const {
   Value start =
       lookThrough(loop->getOperand(index), Move::Invariant | Move::Manual |
@@ -305,8 +306,8 @@ Value CorrectionFlow::getMeasuredStart(WhileOp loop, unsigned index) const {
   return isWeight ? start : Value();
 }
 
-/// The scale of a carry as one more carry, which the body moves as it moves
-/// what the carry holds.
+/// Adds the scale of a carry as one more carry, which the body changes as it
+/// changes the data.
 void CorrectionFlow::addFlow(LoopCarries &carries, unsigned index) {
   WhileOp loop = carries.loop;
   BlockArgument arg = carries.body().getArgument(index);
@@ -322,7 +323,7 @@ void CorrectionFlow::addFlow(LoopCarries &carries, unsigned index) {
   }
   builder.setInsertionPoint(loop);
   Value init = loop->getOperand(index);
-  // Zeros leave the size to what meets them.
+  // Zeros take the size of what is added to them.
   Value scale = carries.add(
       index, lookup(init).anyScale
                  ? scales.powerOfTwo(std::max<int64_t>(
@@ -337,7 +338,7 @@ void CorrectionFlow::addFlow(LoopCarries &carries, unsigned index) {
 void CorrectionFlow::finishFlows(LoopCarries &carries) {
   Operation *terminator = carries.body().getTerminator();
   builder.setInsertionPoint(terminator);
-  // What runs away in a long loop keeps a finite scale.
+  // Clamp, so that a value that diverges in a long loop keeps a finite scale.
   Value least = scales.powerOfTwo(-kMostBinades);
   Value most = scales.powerOfTwo(kMostBinades);
   for (unsigned index : carries.flows)
@@ -346,7 +347,7 @@ void CorrectionFlow::finishFlows(LoopCarries &carries) {
         currentScale(terminator->getOperand(index)), most));
 }
 
-/// A vector beside a stack; a slice that no iteration writes is left at one.
+/// Adds a vector beside a stack. A slice that no iteration writes keeps one.
 void CorrectionFlow::addStack(LoopCarries &carries, unsigned index) {
   WhileOp loop = carries.loop;
   auto update = carries.body()
@@ -414,8 +415,8 @@ Operation *CorrectionFlow::extend(Operation *op, ValueRange operands,
   return clone;
 }
 
-/// The loop with what its carries were given, and the corrections of its
-/// results.
+/// Replaces the loop by one with the added carries, and sets the corrections of
+/// its results.
 WhileOp CorrectionFlow::extendLoop(LoopCarries &carries) {
   WhileOp loop = carries.loop;
   SmallVector<int64_t> exponents;
@@ -455,7 +456,7 @@ WhileOp CorrectionFlow::extendLoop(LoopCarries &carries) {
   return cast<WhileOp>(clone);
 }
 
-/// Each branch returns what its value's scale is over the one of the result.
+/// Each branch returns its value's scale over the result's predicted scale.
 void CorrectionFlow::visitBranches(Operation *op) {
   SmallVector<std::pair<unsigned, StringAttr>> rules;
   for (Attribute attr : getGrowing(op)) {

@@ -1,8 +1,8 @@
 //===- MeasureArguments.cpp - Arguments whose scales the step measures ----===//
 //
-// An argument without a declared scale could be of any size, and a guess that
-// is wrong by a few binades is in every cast downstream. So the step reads it
-// once and takes its root mean square.
+// An argument without a declared scale may have any size, and a guess that is
+// off by a few binades reaches every cast downstream. So the step reads the
+// argument once for its root mean square.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,8 +24,8 @@ namespace scalify {
 using namespace mlir;
 using namespace scalify;
 
-/// Whether casts have the scales that the rules give, in a format with fewer
-/// exponents than the program's. Where no recipe is known yet, they may.
+/// True if casts use the scales of the rules, in a format with fewer exponents
+/// than the program's. True also if no recipe is known yet.
 static bool readsScales(ModuleOp module) {
   if (!module->hasAttr(kRecipeAttr))
     return true;
@@ -35,8 +35,8 @@ static bool readsScales(ModuleOp module) {
           !isa<BFloat16Type>(recipe.getGradient()));
 }
 
-/// log2 of what an argument counts as before it is measured: what rules say of
-/// functions and sums, which is about sizes, is then near the truth.
+/// Returns log2 of the assumed size of an argument before it is measured. The
+/// rules of functions and sums depend on sizes and are then near the truth.
 static int64_t predictSize(BlockArgument arg, const Priors &priors) {
   auto shape = cast<ShapedType>(arg.getType()).getShape();
   std::optional<double> gain = priors.get(kUnitGain);
@@ -63,8 +63,8 @@ struct MeasureArgumentsPass
       return markAllAnalysesPreserved();
     Builder builder(&getContext());
     Priors priors = Priors::of(main);
-    // Who measured the arguments has measured numbers too: one without a scale
-    // was zero then, and says nothing.
+    // If arguments were measured, so were scalars: a scalar without a scale was
+    // zero then, and sets no scale.
     bool areMeasured =
         llvm::any_of(main.getArguments(), [&](BlockArgument arg) {
           return main.getArgAttr(arg.getArgNumber(), kScaleAttr) != nullptr;

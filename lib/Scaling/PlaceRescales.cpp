@@ -1,11 +1,11 @@
 //===- PlaceRescales.cpp - Where the step measures scales -----------------===//
 //
-// Predicted scales drift with the number of products since a scale was known.
-// One measurement where a gradient joins the residual stream corrects what is
-// upstream of everything below: two a layer in a transformer. The joins are
-// found by their shape, a sum one of whose terms also leads to another through
-// a product; no name is needed. What a measurement costs is the bytes that it
-// reads, so it reads a sample of the rows where the whole would cost too much.
+// Predicted scales drift with the number of products since a scale was known. A
+// measurement where a gradient joins the residual stream corrects all values
+// that depend on it; a transformer has two such joins per layer. Joins are
+// found by their shape, without names: a sum, one term of which also leads to
+// another term through a product. A measurement costs the bytes that it reads,
+// so it reads a sample of the rows if reading all costs too much.
 //
 //===----------------------------------------------------------------------===//
 
@@ -36,7 +36,7 @@ using namespace scalify;
 // On the example, twelve layers of about six products in a row drift by four
 // binades at most.
 static constexpr double kDriftPerProduct = 1.0 / 16;
-// Fewer rows say little of a tensor.
+// Fewer rows do not represent a tensor.
 static constexpr int64_t kFewestRows = 64;
 static constexpr int64_t kLargestSample = 64;
 
@@ -65,7 +65,7 @@ static bool holdsProduct(Operation *op) {
 
 namespace {
 
-/// One value to measure, and how much of it.
+/// A value to measure, and the stride of its sampled rows.
 struct Place {
   Value value;
   std::string by;
@@ -98,8 +98,8 @@ static bool isInnerSum(stablehlo::AddOp add) {
   return add->hasOneUse() && isa<stablehlo::AddOp>(*add->user_begin());
 }
 
-/// Whether a path with a product on it leads from `source` to a target. Only
-/// ops between them are looked at.
+/// True if a path through a product leads from `source` to a target. Visits
+/// only ops between them.
 bool JoinFinder::leadsThroughProduct(Value source,
                                      ArrayRef<Value> targets) const {
   int64_t first = indexOf(source);
@@ -150,7 +150,7 @@ bool JoinFinder::isJoin(stablehlo::AddOp add, Phase phase) const {
 // Places
 //===----------------------------------------------------------------------===//
 
-/// What leaves the ops whose stack of names matches, in one phase.
+/// Finds the results that leave the ops of one phase whose names match.
 static void findByLocation(Block &block, llvm::Regex &pattern, Phase phase,
                            StringRef by, SmallVectorImpl<Place> &places) {
   auto isInside = [&](Operation *op) {
@@ -197,8 +197,8 @@ static void keepDrifted(Block &block, double least,
       places, [&](const Place &place) { return !kept.contains(place.value); });
 }
 
-/// What current scaling would read: every operand of a product without batch
-/// dimensions, once.
+/// Returns the bytes that current scaling would read: every operand of a
+/// product without batch dimensions, once.
 static int64_t countCurrentBytes(func::FuncOp func) {
   DenseSet<Value> operands;
   int64_t bytes = 0;
@@ -219,7 +219,7 @@ static int64_t countCurrentBytes(func::FuncOp func) {
   return bytes;
 }
 
-/// The largest sample of a tensor that leaves enough rows.
+/// Returns the largest stride up to `sample` that leaves enough rows.
 static int64_t limitSample(Value value, int64_t sample) {
   auto type = cast<RankedTensorType>(value.getType());
   int64_t rows =
@@ -230,8 +230,8 @@ static int64_t limitSample(Value value, int64_t sample) {
   return sample;
 }
 
-/// Makes the samples so sparse that all places together read at most `limit`
-/// bytes. Returns the bytes read.
+/// Raises the strides until all places together read at most `limit` bytes.
+/// Returns the bytes read.
 static int64_t fitBudget(MutableArrayRef<Place> places, double limit) {
   int64_t bytes = 0;
   for (int64_t sample = 1; sample <= kLargestSample; sample *= 2) {
@@ -276,9 +276,9 @@ struct PlaceRescalesPass : scalify::impl::PlaceRescalesBase<PlaceRescalesPass> {
       signalPassFailure();
   }
 
-  /// A remark, or an error, for each place at which no value is. One of
-  /// gradients is silent in a program without a backward: a recipe is for the
-  /// training step and for the evaluation beside it.
+  /// Emits a remark, or an error under strict, for each place that matches no
+  /// value. A place of gradients is exempt in a program without a backward: one
+  /// recipe serves the training step and the evaluation.
   LogicalResult checkAllMet(ArrayRef<std::string> names,
                             const std::set<StringRef> &met) {
     bool hasBackward = false;
@@ -296,10 +296,11 @@ struct PlaceRescalesPass : scalify::impl::PlaceRescalesBase<PlaceRescalesPass> {
         continue;
       InFlightDiagnostic note =
           strict ? getOperation().emitError() : getOperation().emitRemark();
-      note << "'rescale' has the place '" << name << "', where no value is";
+      note << "'rescale' has the place '" << name
+           << "', which matches no value";
       if (name == "residual_grad" || name == "residual")
-        note << " (it is a sum x + f(x) of a value and what products make of "
-                "it: give a regular expression for names in locations)";
+        note << " (it is a sum x + f(x) in which f has products: give a "
+                "regular expression for names in locations)";
       else if (known.empty())
         note << ": no op of this program has a location with a name";
       else

@@ -1,9 +1,9 @@
 //===- Propagate.cpp - Write scales where they are used -------------------===//
 //
-// Values stay true: a scale is knowledge that casts alone use. The facts of
-// ScaleAnalysis give each value a power of two; it is an attribute of the op
-// that makes the value, and an operand of the hint on each operand of a dot,
-// where a narrow format may be used.
+// Values stay true: only casts use scales. The facts of ScaleAnalysis give each
+// value a power of two. It becomes an attribute of the op that defines the
+// value, and an operand of the hint on each operand of a dot, where a narrow
+// format may be used.
 //
 //===----------------------------------------------------------------------===//
 
@@ -76,9 +76,9 @@ private:
 };
 } // namespace
 
-/// log2 of a value's scale. Rank-0 statistics (learning rate, clip factor,
-/// loss) have none, nor have types that no cast takes: a program's own FP8
-/// data.
+/// Returns log2 of a value's scale. Rank-0 values (learning rate, clip factor,
+/// loss) have no scale, nor do types that no cast accepts, such as a program's
+/// own FP8 data.
 int64_t ScaleWriter::getExponent(Value value) const {
   if (!isScalableTensor(value.getType()) ||
       cast<ShapedType>(value.getType()).getRank() == 0)
@@ -100,7 +100,7 @@ void ScaleWriter::annotate(Operation &op) {
   markByPrior(&op, result);
 }
 
-/// The carries of a loop whose scales the step computes; null if there is none.
+/// Returns the carries with a run-time scale, or null if there are none.
 ArrayAttr ScaleWriter::describeGrowing(Operation &op) {
   SmallVector<Attribute> carries;
   for (const GrowingCarry &entry : analysis.getGrowingCarries()) {
@@ -131,7 +131,7 @@ void ScaleWriter::annotateControlFlow(Operation &op) {
     op.setAttr(kGrowingCarriesAttr, growing);
 }
 
-/// A dot on FP8 data of the program's own is as its author wants it.
+/// Dots on the program's own FP8 data stay as written.
 void ScaleWriter::markOperands(Operation &dot) {
   auto operands = dot.getOpOperands().take_front(2);
   if (!llvm::all_of(ValueRange(dot.getOperands().take_front(2)).getTypes(),
@@ -140,7 +140,7 @@ void ScaleWriter::markOperands(Operation &dot) {
   builder.setInsertionPoint(&dot);
   for (OpOperand &operand : operands) {
     Value value = operand.get();
-    // What fits any scale keeps its own.
+    // A value that fits any scale gets a scale of one.
     int64_t exponent = analysis.lookup(value).anyScale ? 0 : getExponent(value);
     StringAttr rule;
     if (Operation *def = value.getDefiningOp())
@@ -168,10 +168,9 @@ void ScaleWriter::write(Block &block) {
   }
 }
 
-/// Brings the users of each value into the order in which a parser leaves them,
-/// the last one first, whatever passes have done before. Casts, and so the rows
-/// of state that scales have, are made in that order: they are the same for any
-/// mesh.
+/// Sorts the users of each value as a parser leaves them, last user first,
+/// whatever earlier passes have done. Casts, and with them the rows of carried
+/// scales, are created in that order, so that they are the same for any mesh.
 static void orderUsers(func::FuncOp func) {
   DenseMap<Operation *, unsigned> places;
   func.walk<WalkOrder::PreOrder>(
@@ -225,23 +224,22 @@ struct PropagateScalesPass
     }
   }
 
-  /// What no constant scale fits has one of run time.
+  /// Reports the carries and branch results with run-time scales.
   void reportGrowth(const ScaleAnalysis &analysis) {
     for (const GrowingCarry &entry : analysis.getGrowingCarries())
       entry.op->emitRemark(isa<stablehlo::WhileOp>(entry.op) ? "carry "
                                                              : "result ")
           << entry.index << " of '" << entry.op->getName() << "' ("
           << entry.getValue().getType()
-          << ") has a scale of run time: " << entry.describe();
+          << ") has a run-time scale: " << entry.describe();
   }
 
   LogicalResult report(func::FuncOp func, const ScaleAnalysis &analysis) {
     numWithoutRule += analysis.getOpsWithoutRule().size();
     for (Operation *op : analysis.getOpsWithoutRule()) {
       if (strict)
-        op->emitOpError("has no scale rule; its operands would be "
-                        "materialised (drop strict, or add a rule in "
-                        "lib/Scaling/Rules)");
+        op->emitOpError("has no scale rule; its result would count as 2^0 "
+                        "(drop strict, or add a rule in lib/Scaling/Rules)");
       else if (remarks)
         op->emitRemark("'") << op->getName()
                             << "' has no scale rule: it computes on true "

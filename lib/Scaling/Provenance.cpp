@@ -1,4 +1,4 @@
-//===- Provenance.cpp - Which rule made which scale, and from what --------===//
+//===- Provenance.cpp - The rule and the sources of each scale ------------===//
 
 #include "scalify/Scaling/Provenance.h"
 
@@ -34,7 +34,7 @@ private:
   void number(Block &block);
   void describe(Value value);
   void setFacts(Value value, NamedAttrList &entry);
-  /// The values that the scale of `value` came from.
+  /// Returns the values that the scale of `value` came from.
   llvm::SetVector<Value> getSources(Value value);
   void addFlowSources(Operation *op, unsigned index,
                       llvm::SetVector<Value> &sources);
@@ -82,8 +82,8 @@ void ProvenanceWriter::numberValues() {
                     builder.getI32IntegerAttr(ids.lookup(arg)));
 }
 
-/// What flows out of a loop or a branch: the initial value, and what its
-/// bodies yield.
+/// Adds the sources of a loop's or branch's result: the initial value, and the
+/// values that its bodies yield.
 void ProvenanceWriter::addFlowSources(Operation *op, unsigned index,
                                       llvm::SetVector<Value> &sources) {
   if (isa<stablehlo::WhileOp>(op) && index < op->getNumOperands())
@@ -92,7 +92,7 @@ void ProvenanceWriter::addFlowSources(Operation *op, unsigned index,
     if (!region.hasOneBlock() || !region.front().mightHaveTerminator())
       continue;
     Operation *terminator = region.front().getTerminator();
-    // The condition of a loop yields whether to go on, and no value.
+    // The condition of a loop yields a predicate, not a carry.
     bool isCondition =
         isa<stablehlo::WhileOp>(op) && region.getRegionNumber() == 0;
     if (!isCondition && index < terminator->getNumOperands())
@@ -112,7 +112,7 @@ llvm::SetVector<Value> ProvenanceWriter::getSources(Value value) {
       addFlowSources(parent, arg.getArgNumber(), sources);
       return sources;
     }
-    // A state whose scale is not declared takes that of what is written into
+    // State without a declared scale takes the scale of the values written into
     // it.
     auto alias = func.getArgAttrOfType<IntegerAttr>(arg.getArgNumber(),
                                                     "tf.aliasing_output");
@@ -137,7 +137,7 @@ llvm::SetVector<Value> ProvenanceWriter::getSources(Value value) {
       sources.insert(operand);
     return sources;
   }
-  // The rule itself says what it asks for.
+  // Record the values that the rule looks up.
   auto record = [&](Value asked) -> const ScaleFacts & {
     if (asked.getDefiningOp() != op)
       sources.insert(asked);
@@ -172,7 +172,7 @@ void ProvenanceWriter::setFacts(Value value, NamedAttrList &entry) {
   // A value that the analysis did not reach has no facts.
   if (!isFloat || facts.rule.empty())
     return;
-  // Rank-0 values stay true.
+  // Rank-0 values have no scale.
   bool carries = cast<ShapedType>(value.getType()).getRank() > 0;
   entry.set("scale",
             builder.getI64IntegerAttr(carries ? facts.scaleExponent() : 0));
@@ -208,7 +208,7 @@ void ProvenanceWriter::run() {
   if (auto old = module->getAttrOfType<ArrayAttr>(kProvenanceAttr))
     table.append(old.begin(), old.end());
   numberValues();
-  // Numbers count from the table's old size, which `describe` lets grow.
+  // `describe` appends to the table, so numbers start at its old size.
   for (Value value : values)
     describe(value);
   module->setAttr(kProvenanceAttr, builder.getArrayAttr(table));
@@ -254,7 +254,7 @@ std::vector<ProvenanceEntry> scalify::readProvenance(Operation *module) {
   return entries;
 }
 
-/// Whether a loop or branches got this carry or result of a run-time scale.
+/// True if the carry or the result was added for a run-time scale.
 static bool isAdded(Operation *op, unsigned index) {
   auto scales = op->getAttrOfType<DenseI64ArrayAttr>(kCarryScalesAttr);
   return scales && index >= static_cast<unsigned>(scales.size());

@@ -1,10 +1,10 @@
 //===- RegionFacts.cpp - Facts through loops and branches -----------------===//
 //
-// A loop is executed on facts: as often as it runs, where its trip count is
-// known, else until trends show. So a residual stream grows by sqrt(layers)
-// and an accumulator by its count without a rule that says so. Each carry then
-// has one scale, the middle of its exponents, and one more pass over the body
-// gives the facts under it.
+// A loop is executed on facts: for its trip count if that is known, else until
+// trends show. So a residual stream grows by sqrt(layers), and an accumulator
+// by its count, without a rule for either. Each carry then has one scale, the
+// middle of its exponents, and one more pass over the body infers the facts
+// under it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,13 +19,13 @@
 using namespace mlir;
 using namespace scalify;
 
-// Longer loops are continued by their trend. Inside of loops the budget is
-// smaller, so that the cost of a nest stays a multiple of its size.
+// Longer loops are extrapolated by their trend. Nested loops have smaller
+// budgets, so that the cost of a nest stays a multiple of its size.
 static constexpr int64_t kMaxIterations[] = {128, 16, 4};
-// Where nothing tells the trip count: enough to see a trend.
+// Enough iterations to show a trend if the trip count is unknown.
 static constexpr int64_t kDynamicIterations = 8;
 
-/// What is written into a carry that starts as zeros and is only written.
+/// Returns the update of a carry that starts as zeros and is only written.
 Value ScaleAnalysis::getStackedOnZero(stablehlo::WhileOp loop,
                                       unsigned index) const {
   if (!lookup(loop->getOperand(index)).anyScale)
@@ -33,8 +33,8 @@ Value ScaleAnalysis::getStackedOnZero(stablehlo::WhileOp loop,
   return stablehlo::getStackedUpdate(loop, index);
 }
 
-/// Runs the body on facts and records what each carry is on entry, up to what
-/// the last iteration leaves.
+/// Runs the body on facts, and records the facts of each carry on each entry
+/// and after the last iteration.
 void ScaleAnalysis::runLoop(stablehlo::WhileOp loop, unsigned depth,
                             MutableArrayRef<CarryFacts> carries) {
   Block &body = loop.getBody().front();
@@ -77,7 +77,7 @@ void ScaleAnalysis::leaveRoomInCarries(stablehlo::WhileOp loop) {
       continue;
     for (Value state : {Value(body.getArgument(i)), next}) {
       leaveRoomToBound(facts[state], *share);
-      // What the backward saves of it is the state as a slice of a stack.
+      // The backward saves the state as a slice of a stack.
       for (Operation *user : state.getUsers())
         if (isa<stablehlo::BroadcastInDimOp, stablehlo::ReshapeOp>(user))
           leaveRoomToBound(facts[user->getResult(0)], *share);
@@ -85,7 +85,8 @@ void ScaleAnalysis::leaveRoomInCarries(stablehlo::WhileOp loop) {
   }
 }
 
-/// Facts inside of the body under the merged carries, and of the results.
+/// Infers the facts inside the body under the merged carries, and those of the
+/// results.
 void ScaleAnalysis::settleCarries(stablehlo::WhileOp loop, unsigned depth,
                                   ArrayRef<CarryFacts> carries) {
   Block &body = loop.getBody().front(), &cond = loop.getCond().front();
@@ -124,7 +125,7 @@ void ScaleAnalysis::inferLoop(stablehlo::WhileOp loop, unsigned depth) {
   findGrowing(loop, carries);
 }
 
-/// The parts of a value that devices hold are as large as the whole.
+/// A device's shard of a value has the facts of the whole.
 void ScaleAnalysis::inferManual(Operation *op, unsigned depth) {
   Block &body = op->getRegion(0).front();
   for (auto [arg, operand] : llvm::zip(body.getArguments(), op->getOperands()))

@@ -13,7 +13,7 @@ static RankedTensorType typeOf(Value value) {
   return cast<RankedTensorType>(value.getType());
 }
 
-/// A scale as a tensor of a shape: each row's, or the same for all elements.
+/// Broadcasts a scale to a tensor: one scale per row, or one for all elements.
 Value RowScales::spread(Location loc, Value scale, Type like) {
   auto type = cast<RankedTensorType>(like);
   auto wide = type.clone(builder.getF32Type());
@@ -59,8 +59,8 @@ Value RowScales::measure(RescalePointOp point, Value base, Value predicted) {
 // Through ops
 //===----------------------------------------------------------------------===//
 
-/// The scales of rows after a reshape that keeps rows apart: the dimensions
-/// with scales, which come first, are cut anew among themselves.
+/// Returns the shape of row scales after a reshape that keeps rows apart: the
+/// dimensions with scales come first and are reshaped among themselves.
 static std::optional<SmallVector<int64_t>> reshapeRows(ArrayRef<int64_t> from,
                                                        ArrayRef<int64_t> rows,
                                                        ArrayRef<int64_t> to) {
@@ -83,7 +83,8 @@ static std::optional<SmallVector<int64_t>> reshapeRows(ArrayRef<int64_t> from,
   return taken == count ? std::optional(shape) : std::nullopt;
 }
 
-/// The rows of the result of an op that moves, converts or negates.
+/// Returns the row scales of the result of an op that moves, converts or
+/// negates.
 Value RowScales::through(Operation &op, Value scales) {
   Location loc = op.getLoc();
   if (isa<stablehlo::NegOp, stablehlo::ConvertOp,
@@ -108,7 +109,8 @@ Value RowScales::through(Operation &op, Value scales) {
                                       typeOf(scales).clone(*shape), scales);
 }
 
-/// The rows of a product or quotient, one of whose operands has rows.
+/// Returns the row scales of a product or quotient, one of whose operands has
+/// some.
 Value RowScales::product(Operation &op,
                          llvm::function_ref<Value(Value)> correction) {
   Location loc = op.getLoc();
@@ -152,7 +154,7 @@ void RowScales::flow(Operation &op,
 // At dots
 //===----------------------------------------------------------------------===//
 
-/// Why the dot cannot take the operand's rows; empty if it can.
+/// Returns why the dot cannot take the operand's row scales; empty if it can.
 static std::string getReasonAgainst(OpOperand &use, Value scales) {
   auto dot = dyn_cast<stablehlo::DotGeneralOp>(use.getOwner());
   if (!dot)
@@ -192,13 +194,14 @@ void RowScales::visit(ScaleHintOp hint) {
   }
 }
 
-/// The operand over its rows' scales, with the scale that was predicted.
+/// Divides the operand by its row scales, and hints it with the predicted
+/// scale.
 ScaleHintOp RowScales::normalise(const Use &use) {
   ScaleHintOp hint = use.hint;
   Location loc = hint.getLoc();
   builder.setInsertionPoint(hint);
   Value value = hint.getValue();
-  // A reciprocal for each row: exact, as powers of two are.
+  // One reciprocal per row: exact for powers of two.
   auto type = typeOf(use.rows);
   Value ones = stablehlo::ConstantOp::create(
       builder, loc, cast<ElementsAttr>(DenseElementsAttr::get(type, 1.0f)));
@@ -214,11 +217,11 @@ ScaleHintOp RowScales::normalise(const Use &use) {
   return ScaleHintOp::create(
       builder, loc, data, use.scale,
       builder.getStringAttr(
-          (rule + " (predicted), of rows over what the step measures").str()));
+          (rule + " (predicted), of rows over their measured scales").str()));
 }
 
-/// The dimension of a dot's result that an operand's dimension becomes; none
-/// for a contracted one.
+/// Returns the dimension of the dot's result for each dimension of an operand;
+/// -1 for a contracted one.
 static SmallVector<int64_t> getResultDims(stablehlo::DotGeneralOp dot,
                                           unsigned operand) {
   auto numbers = dot.getDotDimensionNumbers();
@@ -243,7 +246,7 @@ static SmallVector<int64_t> getResultDims(stablehlo::DotGeneralOp dot,
   return dims;
 }
 
-/// The dot's result times the scales of the operand's rows.
+/// Multiplies the dot's result by the operand's row scales.
 void RowScales::restore(const Use &use) {
   auto dot = cast<stablehlo::DotGeneralOp>(use.operand->getOwner());
   Location loc = dot.getLoc();

@@ -10,29 +10,28 @@
 
 namespace scalify {
 
-/// Carries the scales of rows from where they are measured to the dots that
-/// can use them: those that do not contract along the rows. There the operand
-/// is divided by its rows' scales before the cast, and the result multiplied
-/// by them. So a cast has one scale, whatever its rows have, and the value that
-/// a program computes is the same.
+/// Propagates row scales from their measurement to the dots that can use them:
+/// those that do not contract along the rows. There the operand is divided by
+/// its row scales before the cast, and the result is multiplied by them. So a
+/// cast still has one scale, and the program's values do not change.
 class RowScales {
 public:
   RowScales(mlir::OpBuilder &builder, bool strict, bool remarks)
       : builder(builder), strict(strict), remarks(remarks) {}
 
-  /// Measures the rows of a point from the scale `base`; returns the largest
-  /// of their scales, which is that of the tensor.
+  /// Measures the rows of a point, relative to the scale `base`. Returns the
+  /// largest row scale, which is the scale of the tensor.
   mlir::Value measure(RescalePointOp point, mlir::Value base,
                       mlir::Value predicted);
-  /// Carries rows through an op in which they stay rows. `correction` gives a
-  /// value's scale over its predicted one, or null.
+  /// Propagates row scales through an op that keeps rows apart. `correction`
+  /// returns a value's scale over its predicted one, or null.
   void flow(mlir::Operation &op,
             llvm::function_ref<mlir::Value(mlir::Value)> correction);
-  /// Notes which dots take the rows of a hint's value; must see the hint while
-  /// its scale is the predicted one. For a dot that cannot take them a remark,
-  /// or under strict an error.
+  /// Records the dots that take the row scales of a hint's value. The hint must
+  /// still have its predicted scale. A dot that cannot take them gets a remark,
+  /// or an error under strict.
   void visit(ScaleHintOp hint);
-  /// Rewrites the dots that were noted; fails where there was an error.
+  /// Rewrites the recorded dots. Fails if there was an error.
   llvm::LogicalResult finish();
 
 private:
@@ -50,7 +49,8 @@ private:
 
   mlir::OpBuilder &builder;
   bool strict, remarks;
-  /// Measured over predicted, of rank and shape of the value, with ones.
+  /// Measured over predicted scales, in the value's shape with ones for the
+  /// dimensions that share a scale.
   llvm::DenseMap<mlir::Value, mlir::Value> rows;
   llvm::SmallVector<Use> uses;
   llvm::LogicalResult error = llvm::success();

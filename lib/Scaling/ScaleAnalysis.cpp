@@ -14,7 +14,7 @@
 using namespace mlir;
 using namespace scalify;
 
-// Adam's moments settle in two rounds; more would only polish fractions of a
+// Adam's moments settle in two rounds; more would change only fractions of a
 // binade.
 static constexpr int kMaxStateRounds = 4;
 
@@ -85,9 +85,9 @@ ScaleFacts ScaleAnalysis::seedArgument(BlockArgument arg) {
   unsigned index = arg.getArgNumber();
   ScaleFacts seed;
   if (takesWrittenScale(func, index)) {
-    // All zero at the start, and no zero constant, which fits any scale.
+    // All zeros at the start, but no zero constant, which fits any scale.
     seed = ScaleFacts::gaussian(0);
-    seed.rule = "state: the scale of what is written into it";
+    seed.rule = "state: takes the scale of the values written into it";
     std::optional<double> size = priors.get(kZeroParameters);
     if (size && (feedsDot(arg) || isParameter(arg))) {
       seed.rms = *size;

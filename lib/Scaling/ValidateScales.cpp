@@ -1,4 +1,4 @@
-//===- ValidateScales.cpp - Check what Scaling promises to Precision ------===//
+//===- ValidateScales.cpp - Check the contract of the Scaling stage -------===//
 
 #include "scalify/Scaling/Passes.h"
 

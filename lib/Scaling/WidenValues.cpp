@@ -1,11 +1,11 @@
-//===- WidenValues.cpp - Compute in F32 what the user wrote in 16 bits ----===//
+//===- WidenValues.cpp - Widen 16-bit values to F32 -----------------------===//
 //
-// A recipe that narrows the whole step has its own scale for every narrow
-// tensor. A step that the user traced in F16 or BF16 narrows without scales:
-// gradients underflow before we see them. So its values become F32 first, and
-// only arguments and results keep their types; where a narrow tensor is wanted,
-// the recipe casts. BF16 has F32's exponents and loses nothing so: under a
-// recipe of BF16 it stays what the user wrote.
+// A recipe that narrows the whole step gives every narrow tensor its own scale.
+// A step that the user traced in F16 or BF16 narrows without scales: gradients
+// underflow before a cast can scale them. So its values become F32 first, and
+// only arguments and results keep their types. The recipe then casts where it
+// wants narrow tensors. BF16 has F32's exponents and loses nothing in this way:
+// under a BF16 recipe it stays as the user wrote it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -63,7 +63,7 @@ private:
 };
 } // namespace
 
-/// The F32 type of a tensor that becomes wide, or null.
+/// Returns the F32 type of a tensor that becomes wide, or null.
 RankedTensorType Widener::getWide(Type type) const {
   auto tensor = dyn_cast<RankedTensorType>(type);
   if (!tensor || !(tensor.getElementType().isF16() ||
@@ -72,7 +72,7 @@ RankedTensorType Widener::getWide(Type type) const {
   return tensor.clone(Float32Type::get(type.getContext()));
 }
 
-/// Bits of a narrow value are those of its narrow type.
+/// Narrows the operand of a bitcast again: its bits are those of that type.
 void Widener::keepBits(stablehlo::BitcastConvertOp op) {
   if (getWide(op.getOperand().getType()) == nullptr)
     return;
@@ -108,7 +108,7 @@ unsigned Widener::run() {
   Block &entry = func.getBody().front();
   SmallVector<Operation *> ops;
   func.getBody().walk([&](Operation *op) { ops.push_back(op); });
-  // Bits first, while operands still have their narrow types.
+  // Bitcasts first, while operands still have their narrow types.
   for (Operation *op : ops)
     if (auto bits = dyn_cast<stablehlo::BitcastConvertOp>(op))
       keepBits(bits);

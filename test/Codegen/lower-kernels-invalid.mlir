@@ -3,7 +3,7 @@
 // Outside of a program nothing has proved the pair. The loops show that a later
 // iteration reads what an earlier one has written.
 func.func @shift(%a: memref<64xf32>, %r: memref<64xf32>) {
-  // expected-error @+2 {{reads elements of operand 0 that it has written over as operand 1}}
+  // expected-error @+2 {{reads elements of operand 0 that it has overwritten through operand 1}}
   // expected-error @+1 {{could not be lowered}}
   plan.kernel "shift" reads(%a : memref<64xf32>) writes(%r : memref<64xf32>) attributes {inplace = array<i64: 0, 0>} {
   ^bb0(%x: tensor<64xf32>):
@@ -17,7 +17,7 @@ func.func @shift(%a: memref<64xf32>, %r: memref<64xf32>) {
 
 // Columns are summed before any element is written, but by every task.
 func.func @columns(%a: memref<256x64xf32>, %r: memref<256x64xf32>) {
-  // expected-error @+2 {{reads elements of operand 0 that it has written over as operand 1}}
+  // expected-error @+2 {{reads elements of operand 0 that it has overwritten through operand 1}}
   // expected-error @+1 {{could not be lowered}}
   plan.kernel "columns" reads(%a : memref<256x64xf32>) writes(%r : memref<256x64xf32>) attributes {inplace = array<i64: 0, 0>} {
   ^bb0(%x: tensor<256x64xf32>):

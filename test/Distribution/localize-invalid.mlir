@@ -28,7 +28,7 @@ func.func @shift(%x: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>
 sdy.mesh @mesh = <["x"=2]>
 
 func.func @other_axes(%x: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}, %y: tensor<8xf32>) {
-  // expected-error @+1 {{needs dimension 0 of 'tensor<8xf32>' and dimension 0 of 'tensor<8xf32>' split alike}}
+  // expected-error @+1 {{needs dimension 0 of 'tensor<8xf32>' and dimension 0 of 'tensor<8xf32>' sharded identically}}
   %0 = stablehlo.add %x, %y {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"x"}]>]>} : tensor<8xf32>
   return
 }
@@ -76,7 +76,7 @@ func.func @start_counts_twice(%x: tensor<8xf32> {sdy.sharding = #sdy.sharding<@m
 sdy.mesh @mesh = <["x"=2]>
 
 func.func @of_what(%x: tensor<8xf32>) {
-  // expected-error @+1 {{joins over axes along which its operand is no partial result}}
+  // expected-error @+1 {{reduces over axes along which its operand is not a partial result}}
   %0 = "sdy.all_reduce"(%x) <{out_sharding = #sdy.sharding<@mesh, [{}]>, reduction_axes = #sdy<axis_ref_list{"x"}>}> : (tensor<8xf32>) -> tensor<8xf32>
   return
 }
@@ -87,7 +87,7 @@ sdy.mesh @mesh = <["x"=2]>
 
 func.func @returned(%x: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>})
     -> (tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}]>}) {
-  // expected-error @+1 {{returns result 0 in other parts than its sharding says}}
+  // expected-error @+1 {{returns result 0 sharded differently than declared}}
   return %x : tensor<8xf32>
 }
 
@@ -100,7 +100,7 @@ sdy.mesh @mesh = <["x"=2]>
 func.func @open_sum(%x: tensor<8x3xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>},
                     %y: tensor<8x5xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) -> tensor<3x5xf32> {
   %0 = stablehlo.dot_general %x, %y, contracting_dims = [0] x [0] : (tensor<8x3xf32>, tensor<8x5xf32>) -> tensor<3x5xf32>
-  // expected-error @+1 {{of which each device has a partial result that nothing has joined}}
+  // expected-error @+1 {{which is still a partial result on each device; reduce it with a collective first}}
   return %0 : tensor<3x5xf32>
 }
 
@@ -114,7 +114,7 @@ func.func @half_a_sum(%x: tensor<8x3xf32> {sdy.sharding = #sdy.sharding<@mesh, [
                       %y: tensor<8x5xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x", "y"}, {}]>}) -> tensor<3x5xf32> {
   %0 = stablehlo.dot_general %x, %y, contracting_dims = [0] x [0] : (tensor<8x3xf32>, tensor<8x5xf32>) -> tensor<3x5xf32>
   %1 = "sdy.all_reduce"(%0) <{out_sharding = #sdy.sharding<@mesh, [{}, {}]>, reduction_axes = #sdy<axis_ref_list{"y"}>}> : (tensor<3x5xf32>) -> tensor<3x5xf32>
-  // expected-error @+1 {{of which each device has a partial result}}
+  // expected-error @+1 {{which is still a partial result on each device}}
   return %1 : tensor<3x5xf32>
 }
 
@@ -142,7 +142,7 @@ func.func @branches(%p: tensor<i1>, %a: tensor<8xf32> {sdy.sharding = #sdy.shard
   %0 = "stablehlo.if"(%p) ({
     stablehlo.return %a : tensor<8xf32>
   }, {
-    // expected-error @+1 {{needs dimension 0 of 'tensor<8xf32>' and dimension 0 of 'tensor<8xf32>' split alike}}
+    // expected-error @+1 {{needs dimension 0 of 'tensor<8xf32>' and dimension 0 of 'tensor<8xf32>' sharded identically}}
     stablehlo.return %b : tensor<8xf32>
   }) {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"x"}]>]>} : (tensor<i1>) -> tensor<8xf32>
   return
@@ -153,7 +153,7 @@ func.func @branches(%p: tensor<i1>, %a: tensor<8xf32> {sdy.sharding = #sdy.shard
 sdy.mesh @mesh = <["x"=2, "y"=2]>
 
 func.func @manual(%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"y"}]>}) {
-  // expected-error @+1 {{has dimension 0 of 'tensor<8xf32>' in other parts than its sharding says}}
+  // expected-error @+1 {{has dimension 0 of 'tensor<8xf32>' sharded differently than declared}}
   %0 = sdy.manual_computation(%a) in_shardings=[<@mesh, [{"x"}]>] out_shardings=[<@mesh, [{"x"}]>] manual_axes={"x"} (%part: tensor<4xf32>) {
     sdy.return %part : tensor<4xf32>
   } : (tensor<8xf32>) -> tensor<8xf32>

@@ -54,7 +54,7 @@ sdy.mesh @mesh = <["data"=2]>
 // CHECK-LABEL: func.func @main
 // CHECK: "stablehlo.all_gather"(%{{.*}}) {{.*}} -> tensor<8xf32>
 func.func @main(%share: tensor<4xf32> {scalify.whole_type = tensor<8xf32>}) -> tensor<4x2xf16> {
-  // expected-remark @+1 {{moves 'f32' that is cast to 'f16': its cast depends on places in the whole}}
+  // expected-remark @+1 {{moves 'f32' that is cast to 'f16': its cast depends on positions in the whole value}}
   %0 = "stablehlo.all_gather"(%share) <{all_gather_dim = 0 : i64, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>, use_global_device_ids}> : (tensor<4xf32>) -> tensor<8xf32>
   %1 = stablehlo.reshape %0 : (tensor<8xf32>) -> tensor<2x4xf32>
   %2 = stablehlo.transpose %1, dims = [1, 0] : (tensor<2x4xf32>) -> tensor<4x2xf32>

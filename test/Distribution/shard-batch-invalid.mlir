@@ -7,7 +7,7 @@ func.func @main(%x: tensor<16x9xf32> {scalify.role = #scalify.role<batch>}) -> t
 
 // -----
 
-// expected-error @below {{has no argument with the role 'batch', of which ranks could have rows each: lower it with shardings}}
+// expected-error @below {{has no argument with the role 'batch' to shard: lower it with shardings}}
 func.func @main(%x: tensor<16x8xf32> {scalify.role = #scalify.role<param>}) -> tensor<16x8xf32> {
   return %x : tensor<16x8xf32>
 }
@@ -15,7 +15,7 @@ func.func @main(%x: tensor<16x8xf32> {scalify.role = #scalify.role<param>}) -> t
 // -----
 
 sdy.mesh @mesh = <["x"=2]>
-// expected-error @below {{has a mesh of its own, whose shardings say what ranks have}}
+// expected-error @below {{already has a mesh: partition it by its own shardings}}
 func.func @main(%x: tensor<16x8xf32> {scalify.role = #scalify.role<batch>}) -> tensor<16x8xf32> {
   return %x : tensor<16x8xf32>
 }

@@ -97,7 +97,7 @@ sdy.mesh @mesh = <["data"=2, "tensor"=2]>
 // CHECK: "stablehlo.all_reduce"
 func.func @main(%m: tensor<8xf32> {scalify.role = #scalify.role<moment>, tf.aliasing_output = 0 : i32, scalify.whole_type = tensor<16xf32>, scalify.parts = [array<i64: 1, 2>], sdy.sharding = #sdy.sharding<@mesh, [{"tensor"}]>},
                 %g: tensor<8xf32>) -> (tensor<8xf32> {scalify.whole_type = tensor<16xf32>, scalify.parts = [array<i64: 1, 2>], sdy.sharding = #sdy.sharding<@mesh, [{"tensor"}]>}, tensor<8xf32>) {
-  // expected-remark @+1 {{is summed whole and in shares: something reads the whole sum}}
+  // expected-remark @+1 {{is both all-reduced and reduce-scattered: something reads the whole sum}}
   %0 = "stablehlo.all_reduce"(%g) <{replica_groups = dense<[[0, 2], [1, 3]]> : tensor<2x2xi64>}> ({
   ^bb0(%a: tensor<f32>, %b: tensor<f32>):
     %s = stablehlo.add %a, %b : tensor<f32>
@@ -164,7 +164,7 @@ func.func @main(
     %m: tensor<10xf32> {scalify.role = #scalify.role<moment>, tf.aliasing_output = 0 : i32},
     %g: tensor<10xf32>) -> (tensor<10xf32>, tensor<f32>) {
   %zero = stablehlo.constant dense<0.0> : tensor<f32>
-  // expected-remark @+1 {{is summed whole and in shares}}
+  // expected-remark @+1 {{is both all-reduced and reduce-scattered}}
   %0 = "stablehlo.all_reduce"(%g) <{replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>}> ({
   ^bb0(%a: tensor<f32>, %b: tensor<f32>):
     %s = stablehlo.add %a, %b : tensor<f32>
@@ -211,7 +211,7 @@ sdy.mesh @mesh = <["data"=2]>
 // CHECK: "stablehlo.all_reduce"
 // CHECK-NOT: reduce_scatter
 func.func @main(
-    // expected-remark @+1 {{stays as it is: it already lies in parts on the ranks that sum}}
+    // expected-remark @+1 {{stays as it is: it is already sharded over the ranks that sum}}
     %e: tensor<4xf32> {scalify.role = #scalify.role<param>, tf.aliasing_output = 0 : i32, sdy.sharding = #sdy.sharding<@mesh, [{"data"}]>},
     %g: tensor<4xf32>) -> (tensor<4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}]>}) {
   %0 = "stablehlo.all_reduce"(%g) <{replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}> ({

@@ -18,7 +18,7 @@ func.func @main(%x: tensor<2xf32> {scalify.whole_type = tensor<8xf32>, sdy.shard
 
 sdy.mesh @mesh = <["x"=2]>
 
-// expected-error @+1 {{with a sharding that is not that of a part: partition the program first}}
+// expected-error @+1 {{that is not a shard of its whole type: partition the program first}}
 func.func @main(%x: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) {
   return
 }
@@ -28,7 +28,7 @@ func.func @main(%x: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}
 sdy.mesh @mesh = <["x"=2]>
 
 func.func @main(%x: tensor<4xf32> {scalify.whole_type = tensor<8xf32>, sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) {
-  // expected-error @+1 {{'sdy.all_gather' op is of a program on whole values}}
+  // expected-error @+1 {{'sdy.all_gather' op belongs to an unpartitioned program}}
   %0 = "sdy.all_gather"(%x) <{gathering_axes = #sdy<list_of_axis_ref_lists[{"x"}]>, out_sharding = #sdy.sharding<@mesh, [{}]>}> : (tensor<4xf32>) -> tensor<4xf32>
   return
 }
@@ -37,7 +37,7 @@ func.func @main(%x: tensor<4xf32> {scalify.whole_type = tensor<8xf32>, sdy.shard
 
 sdy.mesh @mesh = <["x"=2]>
 
-// expected-error @+1 {{has a result 0 that may differ between ranks, and no sharding says how the whole is made of them}}
+// expected-error @+1 {{has a result 0 that may differ between ranks, but has no sharding to assemble it by}}
 func.func @main(%x: tensor<4xf32> {scalify.whole_type = tensor<8xf32>, sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) -> tensor<4xf32> {
   return %x : tensor<4xf32>
 }
@@ -50,7 +50,7 @@ func.func @main(%n: tensor<1xi32> {scalify.whole_type = tensor<2xi32>, sdy.shard
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>
   %most = stablehlo.reshape %n : (tensor<1xi32>) -> tensor<i32>
-  // expected-error @+1 {{'stablehlo.while' op has a condition that may differ between ranks, which one process cannot follow; derive it from a value that all ranks have alike, as an all-reduce gives it}}
+  // expected-error @+1 {{'stablehlo.while' op has a condition that may differ between ranks, which one process cannot simulate; derive it from a value that is the same on all ranks, such as the result of an all-reduce}}
   %0 = stablehlo.while(%i = %zero) : tensor<i32>
   cond {
     %1 = stablehlo.compare LT, %i, %most, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
@@ -80,7 +80,7 @@ func.func @main(%n: tensor<1xi32> {scalify.whole_type = tensor<2xi32>, sdy.shard
 sdy.mesh @mesh = <["x"=2]>
 
 func.func @main(%x: tensor<4xf32>) {
-  // expected-error @+1 {{names replicas and no devices of a mesh}}
+  // expected-error @+1 {{names replicas, not devices of a mesh}}
   %0 = "stablehlo.all_gather"(%x) <{all_gather_dim = 0 : i64, replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}> : (tensor<4xf32>) -> tensor<8xf32>
   return
 }
@@ -100,7 +100,7 @@ func.func @main(%x: tensor<4xf32>) {
 sdy.mesh @mesh = <["x"=2]>
 
 func.func @main(%x: tensor<4xf32>) {
-  // expected-error @+1 {{names a device behind the 2 of the mesh}}
+  // expected-error @+1 {{names a device beyond the 2 of the mesh}}
   %0 = "stablehlo.collective_permute"(%x) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, source_target_pairs = dense<[[0, 2]]> : tensor<1x2xi64>}> : (tensor<4xf32>) -> tensor<4xf32>
   return
 }
@@ -110,7 +110,7 @@ func.func @main(%x: tensor<4xf32>) {
 sdy.mesh @mesh = <["x"=2]>
 
 func.func @main(%x: tensor<4xf32>) {
-  // expected-error @+1 {{joins by 'stablehlo.reshape', which has no meaning for all elements at once}}
+  // expected-error @+1 {{combines elements by 'stablehlo.reshape', which has no meaning for all elements at once}}
   %0 = "stablehlo.all_reduce"(%x) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>, use_global_device_ids}> ({
   ^bb0(%a: tensor<f32>, %b: tensor<f32>):
     %1 = stablehlo.reshape %a : (tensor<f32>) -> tensor<f32>

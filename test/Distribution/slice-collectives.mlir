@@ -105,7 +105,7 @@ func.func @main(%w: tensor<2x4xf16>) -> tensor<2x8xf32> {
   %amax = stablehlo.reduce(%size init: %zero) applies stablehlo.maximum across dimensions = [0, 1] : (tensor<2x8xf32>, tensor<f32>) -> tensor<f32>
   %q = scalify.quantize %0#1, %amax : tensor<2x8xf32> -> tensor<2x8xf8E5M2>
   %d = scalify.dequantize %q, %amax : tensor<2x8xf8E5M2> -> tensor<2x8xf32>
-  // expected-remark@+1 {{is of all layers and goes behind their loop: it needs what is computed there, as a scale measured of all}}
+  // expected-remark@+1 {{covers all layers and runs after their loop: it needs a value computed there, such as a scale measured of all}}
   %1 = "stablehlo.all_reduce"(%d) <{replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}> ({
   ^bb0(%a: tensor<f32>, %b: tensor<f32>):
     %s = stablehlo.add %a, %b : tensor<f32>

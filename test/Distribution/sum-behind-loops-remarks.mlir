@@ -16,7 +16,7 @@ func.func @main(%g: tensor<4xf32>, %start: tensor<4xf32>) -> tensor<4xf32> {
     stablehlo.return %1 : tensor<i1>
   } do {
     %one = stablehlo.constant dense<1> : tensor<i32>
-    // expected-remark @+1 {{stays in its loop: what the loop adds up or stacks does not start from zero}}
+    // expected-remark @+1 {{stays in its loop: the accumulator or stack does not start from zero}}
     %1 = "stablehlo.all_reduce"(%g) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>, use_global_device_ids}> ({
     ^bb0(%a: tensor<f32>, %b: tensor<f32>):
       %9 = stablehlo.add %a, %b : tensor<f32>

@@ -26,7 +26,7 @@ func.func @clamped(%x: tensor<32x16xf8E4M3FN>, %w: tensor<48x16xf8E4M3FN>, %s: t
 // CHECK-LABEL: func.func @overflows
 // CHECK: stablehlo.convert
 func.func @overflows(%x: tensor<32x16xf8E4M3FN>, %w: tensor<48x16xf8E4M3FN>) -> tensor<32x48xf8E4M3FN> {
-  // expected-remark @below {{what is beyond the format is NaN in the program, and saturates in the library's cast (epilogues=all lets it)}}
+  // expected-remark @below {{values beyond the format become NaN in the program, and saturate in the library's cast (epilogues=all allows it)}}
   %y = plan.matmul %x, %w m 32 n 48 k 16 strides [16, 1] x [1, 16] to [48, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 : (tensor<32x16xf8E4M3FN>, tensor<48x16xf8E4M3FN>) -> tensor<32x48xf32>
   %q = stablehlo.convert %y : (tensor<32x48xf32>) -> tensor<32x48xf8E4M3FN>
   return %q : tensor<32x48xf8E4M3FN>
@@ -53,7 +53,7 @@ func.func @other_bounds(%x: tensor<32x16xf8E4M3FN>, %w: tensor<48x16xf8E4M3FN>) 
 func.func @divides(%x: tensor<32x16xf8E4M3FN>, %w: tensor<48x16xf8E4M3FN>, %s: tensor<f32>) -> tensor<32x48xf8E4M3FN> {
   %low = stablehlo.constant dense<-448.0> : tensor<f32>
   %high = stablehlo.constant dense<448.0> : tensor<f32>
-  // expected-remark @below {{the library multiplies by the reciprocal of what the program divides by (epilogues=all lets it)}}
+  // expected-remark @below {{the library multiplies by the reciprocal of the program's divisor (epilogues=all allows it)}}
   %y = plan.matmul %x, %w m 32 n 48 k 16 strides [16, 1] x [1, 16] to [48, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 : (tensor<32x16xf8E4M3FN>, tensor<48x16xf8E4M3FN>) -> tensor<32x48xf32>
   %by = stablehlo.broadcast_in_dim %s, dims = [] : (tensor<f32>) -> tensor<32x48xf32>
   %scaled = stablehlo.divide %y, %by : tensor<32x48xf32>
@@ -69,7 +69,7 @@ func.func @divides(%x: tensor<32x16xf8E4M3FN>, %w: tensor<48x16xf8E4M3FN>, %s: t
 // CHECK: scalify.quantize
 func.func @counted(%x: tensor<32x16xf8E4M3FN>, %w: tensor<48x16xf8E4M3FN>) -> tensor<32x48xf8E4M3FN> {
   %s = stablehlo.constant dense<4.0> : tensor<f32>
-  // expected-remark @below {{nothing counts what the library's cast saturates (epilogues=all lets it)}}
+  // expected-remark @below {{the library's cast does not count saturated values (epilogues=all allows it)}}
   %y = plan.matmul %x, %w m 32 n 48 k 16 strides [16, 1] x [1, 16] to [48, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 : (tensor<32x16xf8E4M3FN>, tensor<48x16xf8E4M3FN>) -> tensor<32x48xf32>
   %q = scalify.quantize %y, %s {cast = "c0: dot"} : tensor<32x48xf32> -> tensor<32x48xf8E4M3FN>
   return %q : tensor<32x48xf8E4M3FN>

@@ -113,7 +113,7 @@ func.func @read_wide(%x: tensor<32x16xf8E4M3FN>, %w: tensor<48x16xf8E4M3FN>) -> 
 // CHECK: scalify.quantize
 func.func @formats(%x: tensor<32x16xf8E4M3FN>, %w: tensor<48x16xf8E4M3FN>) -> tensor<32x48xf8E5M2> {
   %s = stablehlo.constant dense<4.0> : tensor<f32>
-  // expected-remark @below {{what is behind the product is done by a kernel, not by the library: the library has no result of E5M2 of two E4M3 operands}}
+  // expected-remark @below {{the product's epilogue is done by a kernel, not by the library: the library has no E5M2 result of two E4M3 operands}}
   %y = plan.matmul %x, %w m 32 n 48 k 16 strides [16, 1] x [1, 16] to [48, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 : (tensor<32x16xf8E4M3FN>, tensor<48x16xf8E4M3FN>) -> tensor<32x48xf32>
   %q = scalify.quantize %y, %s {cast = "c0: dot"} : tensor<32x48xf32> -> tensor<32x48xf8E5M2>
   return %q : tensor<32x48xf8E5M2>
@@ -137,7 +137,7 @@ func.func @narrow_rows(%x: tensor<32x16xf8E4M3FN>, %w: tensor<8x16xf8E4M3FN>) ->
 // CHECK: scalify.quantize
 func.func @moved(%x: tensor<32x16xf8E4M3FN>, %w: tensor<48x16xf8E4M3FN>) -> tensor<32x48xf8E4M3FN> {
   %s = stablehlo.constant dense<4.0> : tensor<f32>
-  // expected-remark @below {{its scale follows what the cast counts}}
+  // expected-remark @below {{its scale follows the counts of the cast}}
   %y = plan.matmul %x, %w m 32 n 48 k 16 strides [16, 1] x [1, 16] to [48, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 : (tensor<32x16xf8E4M3FN>, tensor<48x16xf8E4M3FN>) -> tensor<32x48xf32>
   %q = scalify.quantize %y, %s {cast = "c0: dot", plan.scale_entry = 0 : i64} : tensor<32x48xf32> -> tensor<32x48xf8E4M3FN>
   return %q : tensor<32x48xf8E4M3FN>

@@ -140,7 +140,7 @@ func.func @returned(%arg0: tensor<1x16x2x8xbf16>, %arg1: tensor<1x24x2x8xbf16>, 
   %6 = stablehlo.exponential %5 : tensor<1x2x16x24xf32>
   %7 = stablehlo.reduce(%6 init: %zero) applies stablehlo.add across dimensions = [3] : (tensor<1x2x16x24xf32>, tensor<f32>) -> tensor<1x2x16xf32>
   %8 = stablehlo.broadcast_in_dim %7, dims = [0, 1, 2] : (tensor<1x2x16xf32>) -> tensor<1x2x16x24xf32>
-  // expected-remark @+1 {{what repeats the softmax of an attention stays GEMMs and kernels: its exponentials are read by 'func.return'}}
+  // expected-remark @+1 {{the repeated softmax of an attention stays GEMMs and kernels: its exponentials are read by 'func.return'}}
   %9 = stablehlo.divide %6, %8 : tensor<1x2x16x24xf32>
   %10 = stablehlo.convert %9 : (tensor<1x2x16x24xf32>) -> tensor<1x2x16x24xbf16>
   %11 = stablehlo.dot_general %arg2, %10, batching_dims = [0, 2] x [0, 1], contracting_dims = [1] x [3] : (tensor<1x24x2x8xbf16>, tensor<1x2x16x24xbf16>) -> tensor<1x2x8x16xbf16>

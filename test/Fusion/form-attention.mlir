@@ -286,7 +286,7 @@ func.func @misaligned(%arg0: tensor<2x16x2x12xbf16>, %arg1: tensor<2x16x2x12xbf1
   %8 = stablehlo.exponential %7 : tensor<2x2x16x16xf32>
   %9 = stablehlo.reduce(%8 init: %cst_0) applies stablehlo.add across dimensions = [3] : (tensor<2x2x16x16xf32>, tensor<f32>) -> tensor<2x2x16xf32>
   %10 = stablehlo.broadcast_in_dim %9, dims = [0, 1, 2] : (tensor<2x2x16xf32>) -> tensor<2x2x16x16xf32>
-  // expected-remark @+1 {{attention stays GEMMs and kernels: an operand does not lie in steps of 16 bytes}}
+  // expected-remark @+1 {{attention stays GEMMs and kernels: an operand's strides are no multiples of 16 bytes}}
   %11 = stablehlo.divide %8, %10 : tensor<2x2x16x16xf32>
   %12 = stablehlo.convert %11 : (tensor<2x2x16x16xf32>) -> tensor<2x2x16x16xbf16>
   %13 = stablehlo.dot_general %arg2, %12, batching_dims = [0, 2] x [0, 1], contracting_dims = [1] x [3] : (tensor<2x16x2x8xbf16>, tensor<2x2x16x16xbf16>) -> tensor<2x2x8x16xbf16>
@@ -335,7 +335,7 @@ func.func @values_by_head(%arg0: tensor<2x4x16x8xbf16>, %arg1: tensor<2x16x8xbf1
   %4 = stablehlo.exponential %3 : tensor<2x4x16x16xf32>
   %5 = stablehlo.reduce(%4 init: %cst) applies stablehlo.add across dimensions = [3] : (tensor<2x4x16x16xf32>, tensor<f32>) -> tensor<2x4x16xf32>
   %6 = stablehlo.broadcast_in_dim %5, dims = [0, 1, 2] : (tensor<2x4x16xf32>) -> tensor<2x4x16x16xf32>
-  // expected-remark @+1 {{attention stays GEMMs and kernels: queries, keys and values have other batches or heads}}
+  // expected-remark @+1 {{attention stays GEMMs and kernels: queries, keys and values differ in batches or heads}}
   %7 = stablehlo.divide %4, %6 : tensor<2x4x16x16xf32>
   %8 = stablehlo.convert %7 : (tensor<2x4x16x16xf32>) -> tensor<2x4x16x16xbf16>
   %9 = stablehlo.dot_general %8, %arg2, batching_dims = [0, 1] x [0, 1], contracting_dims = [3] x [2] : (tensor<2x4x16x16xbf16>, tensor<2x4x16x8xbf16>) -> tensor<2x4x16x8xf32>
@@ -383,7 +383,7 @@ func.func @values_of_all(%arg0: tensor<2x16x4x8xbf16>, %arg1: tensor<2x16x4x8xbf
   %4 = stablehlo.exponential %3 : tensor<2x4x16x16xf32>
   %5 = stablehlo.reduce(%4 init: %cst) applies stablehlo.add across dimensions = [3] : (tensor<2x4x16x16xf32>, tensor<f32>) -> tensor<2x4x16xf32>
   %6 = stablehlo.broadcast_in_dim %5, dims = [0, 1, 2] : (tensor<2x4x16xf32>) -> tensor<2x4x16x16xf32>
-  // expected-remark @+1 {{attention stays GEMMs and kernels: queries, keys and values have other batches or heads}}
+  // expected-remark @+1 {{attention stays GEMMs and kernels: queries, keys and values differ in batches or heads}}
   %7 = stablehlo.divide %4, %6 : tensor<2x4x16x16xf32>
   %8 = stablehlo.convert %7 : (tensor<2x4x16x16xf32>) -> tensor<2x4x16x16xbf16>
   %9 = stablehlo.dot_general %arg2, %8, batching_dims = [1] x [1], contracting_dims = [0] x [3] : (tensor<16x4x8xbf16>, tensor<2x4x16x16xbf16>) -> tensor<4x8x2x16xf32>
@@ -416,7 +416,7 @@ func.func @causal_of_fewer(%arg0: tensor<2x8x4x8xbf16>, %arg1: tensor<2x16x4x8xb
   %11 = stablehlo.exponential %10 : tensor<2x4x8x16xf32>
   %12 = stablehlo.reduce(%11 init: %cst_0) applies stablehlo.add across dimensions = [3] : (tensor<2x4x8x16xf32>, tensor<f32>) -> tensor<2x4x8xf32>
   %13 = stablehlo.broadcast_in_dim %12, dims = [0, 1, 2] : (tensor<2x4x8xf32>) -> tensor<2x4x8x16xf32>
-  // expected-remark @+1 {{attention stays GEMMs and kernels: it is causal, and has not as many queries as keys}}
+  // expected-remark @+1 {{attention stays GEMMs and kernels: it is causal, and its queries and keys differ in number}}
   %14 = stablehlo.divide %11, %13 : tensor<2x4x8x16xf32>
   %15 = stablehlo.convert %14 : (tensor<2x4x8x16xf32>) -> tensor<2x4x8x16xbf16>
   %16 = stablehlo.dot_general %15, %arg2, batching_dims = [0, 1] x [0, 2], contracting_dims = [3] x [1] : (tensor<2x4x8x16xbf16>, tensor<2x16x4x8xbf16>) -> tensor<2x4x8x8xf32>

@@ -71,7 +71,7 @@ func.func @others(%x: tensor<4xf32>, %y: tensor<f32>)
 // -----
 
 func.func @difference(%x: tensor<4xf32>) -> tensor<4xf32> {
-  // expected-error @+1 {{joins by what is no sum, product, maximum, minimum, and, or of both elements}}
+  // expected-error @+1 {{reduces by other than a sum, product, maximum, minimum, and, or of both elements}}
   %0 = "stablehlo.all_reduce"(%x) <{replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}> ({
   ^bb0(%a: tensor<f32>, %b: tensor<f32>):
     %s = stablehlo.subtract %a, %b : tensor<f32>

@@ -86,7 +86,7 @@ func.func @refused(%x: tensor<16x8xbf16>, %w: tensor<8x32xbf16>, %v: tensor<8x12
   %one = stablehlo.constant dense<1.0> : tensor<16x32xf32>
   %slope = stablehlo.constant dense<0.797884583> : tensor<16x32xf32>
   %cubic = stablehlo.constant dense<4.471500e-02> : tensor<16x32xf32>
-  // expected-remark @+1 {{what the backward reads of the product would be rounded too}}
+  // expected-remark @+1 {{the product that the backward reads would be rounded too}}
   %s = plan.matmul %x, %w m 16 n 32 k 8 strides [8, 1] x [32, 1] to [32, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 : (tensor<16x8xbf16>, tensor<8x32xbf16>) -> tensor<16x32xf32>
   %1 = stablehlo.multiply %s, %s : tensor<16x32xf32>
   %2 = stablehlo.multiply %1, %s : tensor<16x32xf32>
@@ -103,7 +103,7 @@ func.func @refused(%x: tensor<16x8xbf16>, %w: tensor<8x32xbf16>, %v: tensor<8x12
   %one1 = stablehlo.constant dense<1.0> : tensor<16x12xbf16>
   %slope1 = stablehlo.constant dense<7.968750e-01> : tensor<16x12xbf16>
   %cubic1 = stablehlo.constant dense<4.467770e-02> : tensor<16x12xbf16>
-  // expected-remark @+1 {{what the GELU reads has rows of no multiple of 8 elements}}
+  // expected-remark @+1 {{the GELU's input has rows of no multiple of 8 elements}}
   %t = plan.matmul %x, %v m 16 n 12 k 8 strides [8, 1] x [12, 1] to [12, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 : (tensor<16x8xbf16>, tensor<8x12xbf16>) -> tensor<16x12xbf16>
   %11 = stablehlo.multiply %t, %t : tensor<16x12xbf16>
   %12 = stablehlo.multiply %11, %t : tensor<16x12xbf16>
@@ -206,7 +206,7 @@ func.func @nowhere(%dy: tensor<16x8xf32>, %w: tensor<8x32xf32>, %v: tensor<32x8x
   %cubic = stablehlo.constant dense<4.471500e-02> : tensor<16x32xf32>
   %cubic3 = stablehlo.constant dense<0.134145> : tensor<16x32xf32>
   %x = stablehlo.cosine %z : tensor<16x32xf32>
-  // expected-remark @+1 {{what the GELU reads is not in memory, since a kernel does the GELU}}
+  // expected-remark @+1 {{the GELU's input is not in memory, since a kernel does the GELU}}
   %g = plan.matmul %dy, %w m 16 n 32 k 8 strides [8, 1] x [32, 1] to [32, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 : (tensor<16x8xf32>, tensor<8x32xf32>) -> tensor<16x32xf32>
   %x2 = stablehlo.multiply %x, %x : tensor<16x32xf32>
   %dx2 = stablehlo.multiply %cubic3, %x2 : tensor<16x32xf32>

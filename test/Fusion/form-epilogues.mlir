@@ -111,7 +111,7 @@ func.func @kernels(%x: tensor<16x8xf32>, %w: tensor<8x32xf32>, %bias: tensor<32x
 // CHECK-LABEL: func.func @roundings
 // CHECK-NOT: epilogue
 func.func @roundings(%x: tensor<16x8xbf16>, %w: tensor<8x32xbf16>, %bias: tensor<32xbf16>, %c: tensor<32xf32>, %q: tensor<16x16xf8E4M3FN>, %p: tensor<32x16xf8E4M3FN>) -> (tensor<16x32xbf16>, tensor<16x32xbf16>, tensor<16x32xf32>) {
-  // expected-remark @+1 {{is done by a kernel, not by the library: the program rounds the product before it adds the bias, and the library behind it (epilogues=all lets it)}}
+  // expected-remark @+1 {{is done by a kernel, not by the library: the program rounds the product before it adds the bias, and the library after it (epilogues=all allows it)}}
   %d = plan.matmul %x, %w m 16 n 32 k 8 strides [8, 1] x [32, 1] to [32, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 : (tensor<16x8xbf16>, tensor<8x32xbf16>) -> tensor<16x32xbf16>
   %b = stablehlo.broadcast_in_dim %bias, dims = [1] : (tensor<32xbf16>) -> tensor<16x32xbf16>
   %s = stablehlo.add %d, %b : tensor<16x32xbf16>

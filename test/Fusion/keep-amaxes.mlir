@@ -85,7 +85,7 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8-current">} {
     %zero = stablehlo.constant dense<0.0> : tensor<f32>
     %one = stablehlo.constant dense<1.0> : tensor<f32>
     %0 = stablehlo.abs %w : tensor<2x8xf32>
-    // expected-remark@+1 {{reads 'w' for its largest element in each step: its new value is not computed element by element}}
+    // expected-remark@+1 {{reads 'w' for its amax in each step: no elementwise op of the last step computes its new value}}
     %1 = stablehlo.reduce(%0 init: %zero) applies stablehlo.maximum across dimensions = [0, 1] : (tensor<2x8xf32>, tensor<f32>) -> tensor<f32>
     %2 = stablehlo.abs %x : tensor<8xf32>
     %3 = stablehlo.reduce(%2 init: %zero) applies stablehlo.maximum across dimensions = [0] : (tensor<8xf32>, tensor<f32>) -> tensor<f32>
@@ -113,7 +113,7 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8-current">} {
       -> (tensor<8xf32>, tensor<8xf32>, tensor<f32>) {
     %zero = stablehlo.constant dense<0.0> : tensor<f32>
     %0 = stablehlo.abs %w : tensor<8xf32>
-    // expected-remark@+1 {{reads 'w' for its largest element in each step: another argument has the same name}}
+    // expected-remark@+1 {{reads 'w' for its amax in each step: another argument has the same name}}
     %1 = stablehlo.reduce(%0 init: %zero) applies stablehlo.maximum across dimensions = [0] : (tensor<8xf32>, tensor<f32>) -> tensor<f32>
     %new = stablehlo.negate %w : tensor<8xf32>
     %next = stablehlo.negate %v : tensor<8xf32>

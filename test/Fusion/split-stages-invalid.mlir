@@ -11,7 +11,7 @@ module attributes {plan.pipeline = {stages = 2 : i64, virtual = 1 : i64, microba
       %1 = stablehlo.negate %0 : tensor<4xf32>
       plan.yield %1 : tensor<4xf32>
     }
-    // expected-error@+1 {{is done by stage 0 before stage 1 has made what it reads ('B1.1 late')}}
+    // expected-error@+1 {{runs on stage 0 before stage 1 has computed its operand ('B1.1 late')}}
     plan.kernel "early" reads(%t : memref<4xf32>) writes(%y : memref<4xf32>) attributes {plan.task = "F0.0"} {
     ^bb0(%0: tensor<4xf32>):
       %1 = stablehlo.negate %0 : tensor<4xf32>
@@ -33,7 +33,7 @@ module attributes {plan.pipeline = {stages = 2 : i64, virtual = 1 : i64, microba
       %1 = stablehlo.negate %0 : tensor<4xf32>
       plan.yield %1 : tensor<4xf32>
     }
-    // expected-error@+1 {{is done by stage 0 in task F0.0 before it has made what that needs, in task F0.1}}
+    // expected-error@+1 {{runs on stage 0 in task F0.0 before its operand is computed in task F0.1}}
     plan.kernel "early" reads(%t : memref<4xf32>) writes(%y : memref<4xf32>) attributes {plan.task = "F0.0"} {
     ^bb0(%0: tensor<4xf32>):
       %1 = stablehlo.negate %0 : tensor<4xf32>

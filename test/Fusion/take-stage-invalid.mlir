@@ -160,6 +160,6 @@ module attributes {plan.pipeline = {stages = 1 : i64, virtual = 1 : i64, microba
 
 plan.program @step {
   %a = plan.temp : memref<4xf32>
-  // expected-error@+1 {{needs the rank that it goes to, or that it comes from}}
+  // expected-error@+1 {{needs one of 'to' and 'from', not both}}
   plan.message "a" %a to 1 from 1 : memref<4xf32>
 }

@@ -10,12 +10,12 @@
 // program has, but not by that name, is not. One that another one precedes at
 // all of its dots is.
 // CHECK-NOT: has the pattern
-// CHECK: warning: part 'where' of the recipe has the pattern 'params\['c', which meets no dot: dots of this program are known by weights params['a'], params['b'] and by places jit(step)/layer0/dot_general
-// CHECK: warning: part 'where' of the recipe has the pattern 'input_grad:'a'', which meets dots, but none of this kind: they are forward_dot, weight_grad (leave the kind out, or the exception)
+// CHECK: warning: part 'where' of the recipe has the pattern 'params\['c', which matches no dot: dots of this program are known by weights params['a'], params['b'] and by places jit(step)/layer0/dot_general
+// CHECK: warning: part 'where' of the recipe has the pattern 'input_grad:'a'', which matches dots, but none of this kind: they are forward_dot, weight_grad (leave the kind out, or the exception)
 // CHECK-NOT: has the pattern
 // STRICT-NOT: has the pattern
-// STRICT: error: part 'where' of the recipe has the pattern 'params\['c', which meets no dot
-// STRICT: error: part 'where' of the recipe has the pattern 'input_grad:'a'', which meets dots, but none of this kind
+// STRICT: error: part 'where' of the recipe has the pattern 'params\['c', which matches no dot
+// STRICT: error: part 'where' of the recipe has the pattern 'input_grad:'a'', which matches dots, but none of this kind
 // STRICT-NOT: has the pattern
 module attributes {scalify.recipe = #scalify.recipe<"fp8", where = {"layer0/" = wide, "params\\['c" = wide, "input_grad:'a'" = bf16, "'b'" = wide, "weight_grad:." = bf16}>} {
   func.func @other(%x: tensor<16x8xf32> {scalify.role = #scalify.role<batch>}, %b: tensor<8x4xf32> {scalify.name = "params['b']"}) -> tensor<16x4xf32> {
@@ -34,7 +34,7 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8", where = {"layer0/" = 
 // A program without a backward has no gradients to except: the recipe is that
 // of the training step. A slip is one here, too.
 // CHECK-NOT: has the pattern 'weight_grad
-// CHECK: the pattern 'input_grad:x', which meets no dot
+// CHECK: the pattern 'input_grad:x', which matches no dot
 // CHECK-NOT: has the pattern
 module attributes {scalify.recipe = #scalify.recipe<"fp8", where = {"weight_grad:'a'" = wide, "input_grad:x" = wide}>} {
   func.func @main(%x: tensor<16x8xf32> {scalify.role = #scalify.role<batch>}, %a: tensor<8x4xf32> {scalify.name = "params['a']"}) -> tensor<16x4xf32> {
@@ -44,7 +44,7 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8", where = {"weight_grad
 }
 
 //--- nameless.mlir
-// CHECK: the pattern 'layer0', which meets no dot: no dot of this program has a name (give its weight a scalify.name, or the dot a location with a name)
+// CHECK: the pattern 'layer0', which matches no dot: no dot of this program has a name (give its weight a scalify.name, or the dot a location with a name)
 module attributes {scalify.recipe = #scalify.recipe<"fp8", where = {"layer0" = wide}>} {
   func.func @main(%x: tensor<16x8xf32>, %y: tensor<16x8xf32>) -> tensor<16x16xf32> {
     %a = stablehlo.tanh %x : tensor<16x8xf32>

@@ -5,9 +5,9 @@
 // 1e4 beside data of unit size: whichever scale is taken, one of both is lost.
 // CHECK-LABEL: func.func @main
 // CHECK-NOT: scalify.quantize {{.*}}tensor<16x16xf8
-// CHECK: stablehlo.dot_general {{.*}}scalify.wide = #scalify.decision<"constant", "1.00E+04 stands among the elements of an operand and saturates in f8E4M3FN at scale 2^0; keep it out of the operand, or this dot wide by name"
+// CHECK: stablehlo.dot_general {{.*}}scalify.wide = #scalify.decision<"constant", "1.00E+04 is among the elements of an operand and saturates in f8E4M3FN at scale 2^0; keep it out of the operand, or leave this dot wide by name"
 // CHECK: scalify.quantize {{.*}}cast = "c2: tanh"
-// STRICT: error: 'stablehlo.dot_general' op stays wide under a strict recipe: constant: 1.00E+04 stands
+// STRICT: error: 'stablehlo.dot_general' op stays wide under a strict recipe: constant: 1.00E+04 is
 // BF16-NOT: scalify.wide
 func.func @main(%x: tensor<14x16xf32>, %w: tensor<16x8xf32>, %v: tensor<8x8xf32>) -> tensor<16x8xf32> {
   %s = stablehlo.constant dense<1.0> : tensor<f32>

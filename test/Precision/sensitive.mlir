@@ -18,7 +18,7 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
     %xs = scalify.scale_hint %x, %s : tensor<256x64xf32>
     %as = scalify.scale_hint %a, %s : tensor<64x64xf32>
     // CHECK: %[[X:.*]] = scalify.dequantize {{.*}} : tensor<256x64xf8E4M3FN>
-    // CHECK: stablehlo.dot_general %arg0, %arg2, {{.*}}scalify.wide = #scalify.decision<"sensitive", "its rounding makes up 98% of the error of gradients, by the model 0.08 of their mean square (recipe: sensitive = false)"
+    // CHECK: stablehlo.dot_general %arg0, %arg2, {{.*}}scalify.wide = #scalify.decision<"sensitive", "its rounding makes up 98% of the error of gradients, estimated at 0.08 of their mean square (recipe: sensitive = false)"
     // expected-remark @+1 {{dot stays wide: sensitive: its rounding makes up 98%}}
     %h = stablehlo.dot_general %xs, %as, contracting_dims = [1] x [0] : (tensor<256x64xf32>, tensor<64x64xf32>) -> tensor<256x64xf32>
     // expected-remark @+1 {{dot stays wide: head}}

@@ -6,7 +6,7 @@
 // CHECK-NOT: rounding
 // CHECK: return
 module attributes {scalify.recipe = #scalify.recipe<"fp16">} {
-  // expected-remark @+1 {{state is rounded to nearest (2 arrays), where updates below half a last place are lost: the recipe's 'state_rounding = stochastic' needs a rounding_key, another one in each step}}
+  // expected-remark @+1 {{state is rounded to nearest (2 arrays), which loses updates below half a unit in the last place: the recipe's 'state_rounding = stochastic' needs a rounding_key, a new one in each step}}
   func.func public @main(
       %w: tensor<4xf32> {tf.aliasing_output = 0 : i32, scalify.role = #scalify.role<param>, scalify.scale = 0 : i32},
       %m: tensor<4xf32> {tf.aliasing_output = 1 : i32, scalify.role = #scalify.role<moment>},

@@ -57,7 +57,7 @@ func.func @scale(%w: tensor<4xf16> {scalify.name = "w", scalify.stored = {expone
 
 // -----
 
-// expected-error @+1 {{argument 'w', which is stored narrow, takes over a result that is no data of its type at its scale of 2^-5}}
+// expected-error @+1 {{argument 'w', which is stored narrow, is donated to a result that is not data of its type at its scale of 2^-5}}
 func.func @written(%w: tensor<4xf16> {scalify.name = "w", scalify.stored = {exponent = -5 : i64, root = false}, tf.aliasing_output = 0 : i32}) -> tensor<4xf16> {
   %s = stablehlo.constant dense<3.125000e-02> : tensor<f32>
   %t = stablehlo.constant dense<6.250000e-02> : tensor<f32>

@@ -1,7 +1,7 @@
 // RUN: scalify-opt %s --scalify-quantize -verify-diagnostics -o /dev/null
 
 // What only a dot reads that stays wide for another cast is not made.
-// expected-remark @below {{cast 'c7: arg1' at '' is not made: what would read it stays wide}}
+// expected-remark @below {{cast 'c7: arg1' at '' is not made: its readers stay wide}}
 module attributes {scalify.recipe = #scalify.recipe<"fp8", head = true>,
     scalify.wide_casts = [{cast = "c0: arg0", elements = 64 : i64, names = "", reason = "seen"}, {cast = "c7: arg1", elements = 64 : i64, names = "", reason = "seen"}]} {
   func.func @main(%x: tensor<8x8xf32>, %w: tensor<8x8xf32>) -> tensor<8x8xf32> {

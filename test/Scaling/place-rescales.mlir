@@ -12,9 +12,9 @@
 
 // A place with a slip in it is named, with the places that there are.
 // UNMET-NOT: has the place 'residual_grad'
-// UNMET: remark: 'rescale' has the place 'layr0', where no value is: ops of this program are at places such as transpose(jvp(layer0))/mlp/add, {{.*}}transpose(jvp(layer0))/norm/tanh
+// UNMET: remark: 'rescale' has the place 'layr0', which matches no value: ops of this program are at places such as transpose(jvp(layer0))/mlp/add, {{.*}}transpose(jvp(layer0))/norm/tanh
 // UNMET-NOT: has the place
-// STRICT: error: 'rescale' has the place 'layr0', where no value is
+// STRICT: error: 'rescale' has the place 'layr0', which matches no value
 
 // PATTERN: error: cannot place rescales at '('
 // STATISTIC: error: unknown statistic 'rms': expected one of max, l1, l2

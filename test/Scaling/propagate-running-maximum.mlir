@@ -42,7 +42,7 @@ func.func @softmax(%x: tensor<8x16xf32> {scalify.scale = 1 : i32}) -> (tensor<16
 // CHECK-LABEL: func.func @lowest
 func.func @lowest(%x: tensor<16xf32> {scalify.scale = 0 : i32}) -> (tensor<16xf32>, tensor<16xf32>) {
   %lowest = stablehlo.constant dense<-1.0e38> : tensor<16xf32>
-  // CHECK: stablehlo.add {{.*}}rule = "sum: with a constant that all else is lost in"
+  // CHECK: stablehlo.add {{.*}}rule = "sum: a constant absorbs the rest"
   %y = stablehlo.add %lowest, %x : tensor<16xf32>
   %m = stablehlo.maximum %x, %y : tensor<16xf32>
   %d = stablehlo.subtract %x, %m : tensor<16xf32>

@@ -17,7 +17,7 @@
 func.func @doubles(%x: tensor<8x8xf32> {scalify.scale = 0 : i32}, %w: tensor<8x8xf32> {scalify.scale = -4 : i32}, %limit: tensor<f32>) -> tensor<8x8xf32> {
   %zero = stablehlo.constant dense<0.0> : tensor<f32>
   %start = stablehlo.constant dense<0.0> : tensor<8x8xf32>
-  // expected-remark @below {{carry 0 of 'stablehlo.while' ('tensor<8x8xf32>') has a scale of run time: grows by 2^1.00 a trip}}
+  // expected-remark @below {{carry 0 of 'stablehlo.while' ('tensor<8x8xf32>') has a run-time scale: grows by 2^1.00 a trip}}
   %r:2 = stablehlo.while(%c = %x, %o = %start) : tensor<8x8xf32>, tensor<8x8xf32>
    cond {
     %m = stablehlo.reduce(%c init: %zero) applies stablehlo.maximum across dimensions = [0, 1] : (tensor<8x8xf32>, tensor<f32>) -> tensor<f32>
@@ -44,7 +44,7 @@ func.func @doubles(%x: tensor<8x8xf32> {scalify.scale = 0 : i32}, %w: tensor<8x8
 // CHECK:           stablehlo.return %{{.*}}, %[[M]]
 func.func @power(%x: tensor<8x8xf32> {scalify.scale = 0 : i32}, %w: tensor<8x8xf32> {scalify.scale = 1 : i32}, %limit: tensor<f32>) -> tensor<8x8xf32> {
   %zero = stablehlo.constant dense<0.0> : tensor<f32>
-  // expected-remark @below {{carry 0 of 'stablehlo.while' ('tensor<8x8xf32>') has a scale of run time: measured, moves through}}
+  // expected-remark @below {{carry 0 of 'stablehlo.while' ('tensor<8x8xf32>') has a run-time scale: measured, moves through}}
   %r = stablehlo.while(%c = %x) : tensor<8x8xf32>
    cond {
     %m = stablehlo.reduce(%c init: %zero) applies stablehlo.maximum across dimensions = [0, 1] : (tensor<8x8xf32>, tensor<f32>) -> tensor<f32>
@@ -70,7 +70,7 @@ func.func @counted(%x: tensor<8x8xf32> {scalify.scale = 0 : i32}) -> tensor<8x8x
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>
   %n = stablehlo.constant dense<24> : tensor<i32>
-  // expected-remark @below {{carry 1 of 'stablehlo.while' ('tensor<8x8xf32>') has a scale of run time: grows by 2^1.00 a trip}}
+  // expected-remark @below {{carry 1 of 'stablehlo.while' ('tensor<8x8xf32>') has a run-time scale: grows by 2^1.00 a trip}}
   %r:2 = stablehlo.while(%i = %zero, %c = %x) : tensor<i32>, tensor<8x8xf32>
    cond {
     %0 = stablehlo.compare LT, %i, %n, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>

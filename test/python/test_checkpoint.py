@@ -313,7 +313,7 @@ def test_what_does_not_fit_is_named(tmp_path: pathlib.Path) -> None:
         ({"x": WHOLE, "y": 3.0}, "is a Python int, and a Python float"),
         ({"x": WHOLE, "y": "3"}, r"leaf '\['y'\]' of `like` is a str"),
         ({"x": WHOLE, "y": 3j}, r"leaf '\['y'\]' of `like` is a complex"),
-        ({"x": WHOLE}, r"1 leaves that `like` has not, as '\['y'\]'"),
+        ({"x": WHOLE}, r"1 leaves that are not in `like`, as '\['y'\]'"),
     ]
     for like, words in cases:
         with pytest.raises(ValueError, match=words):

@@ -282,7 +282,7 @@ def test_random_keys_go_in_and_come_out() -> None:
 @pytest.mark.parametrize(
     ("options", "error", "text"),
     [
-        ({"wide": ["c0"]}, TypeError, r"'c0' in wide= is no WideCast"),
+        ({"wide": ["c0"]}, TypeError, r"'c0' in wide= is not a WideCast"),
         (
             {"calibration": 3},
             TypeError,

@@ -408,7 +408,7 @@ def test_rows_of_zeros_and_of_what_is_not_finite() -> None:
     want = x[good].astype(np.float64) @ w
     assert row_errors(got[good], want).max() < 0.3 and not got[3].any()
     for axis in (2, -3, (0, 5)):
-        with pytest.raises(ValueError, match="of an array of rank 2"):
+        with pytest.raises(ValueError, match="for an array of rank 2"):
             lax.rescale(x, axis=axis)
 
 

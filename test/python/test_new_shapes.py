@@ -70,7 +70,7 @@ def test_scales_that_transform_keeps_go_along() -> None:
         params, _ = run(params, batch(32))
     before = run.state
     assert (before != 0).any(), "weights that grow have left their predictions"
-    with pytest.warns(UserWarning, match="casts go along"):
+    with pytest.warns(UserWarning, match="casts are kept"):
         run(params, batch(16))
     # One that has moved is no longer zero, which stands for the prediction.
     np.testing.assert_array_equal(run.state != 0, before != 0)

@@ -124,7 +124,7 @@ def test_a_fault_of_shardy_is_an_error(
         "import os, sys\nprint('Check failed', file=sys.stderr, flush=True)\nos.abort()\n"
     )
     monkeypatch.setattr(partitioner, "SHARDY", script)
-    with pytest.raises(CompileError, match=r"broke down \(SIGABRT\)(.|\n)*Check failed"):
+    with pytest.raises(CompileError, match=r"crashed \(SIGABRT\)(.|\n)*Check failed"):
         partition(lowered((16, 4), P("data"), lambda x: x * 2, data=8))
 
 

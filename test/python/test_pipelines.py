@@ -277,7 +277,7 @@ def test_borders_that_do_not_fit() -> None:
     state = pipeline_programs.mlp_state(4)
     tokens = pipeline_programs.batches(1, 3)[0]
     text = pipeline_programs.lower(pipeline_programs.mlp_step(2), state, tokens)
-    with pytest.raises(CompileError, match="has 1 stage borders one behind the other, and 4 st"):
+    with pytest.raises(CompileError, match="has 1 stage borders in sequence, and 4 st"):
         build_stages(text, {"pipelineStages": 4, "pipelineVirtual": 1})
     text = pipeline_programs.lower(pipeline_programs.mlp_step(4), state, tokens)
     with pytest.raises(CompileError, match="3 micro-batches, which do not go through the chunks"):

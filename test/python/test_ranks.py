@@ -249,14 +249,14 @@ def test_arrays_of_parts() -> None:
     np.testing.assert_array_equal(found, whole)
     assert [place[1].start for place in seen] == [0, 2, 4]
     for wrong, text in (
-        (spec("data"), "4 elements are no multiple of 3 ranks; leave the dimension whole"),
+        (spec("data"), "4 elements are not a multiple of 3 ranks; leave the dimension unsharded"),
         (spec("rows"), "the mesh has no axis 'rows'"),
         (spec("tensor", "tensor"), "axis 'tensor' splits it twice"),
         (spec(None, None, "tensor"), "more entries than the array has dimensions"),
     ):
         with pytest.raises(ValueError, match=text):
             mesh.array((4, 6), wrong, part)
-    with pytest.raises(ValueError, match=r"a part of shape \(4, 6\) for .*, which are \(4, 2\)"):
+    with pytest.raises(ValueError, match=r"a part of shape \(4, 6\) for .* of shape \(4, 2\)"):
         mesh.array((4, 6), spec(None, "data"), lambda place: whole)
 
 
@@ -306,7 +306,7 @@ def test_collectives_that_no_rank_can_do() -> None:
     text = partition(traced.lower(lowering_platforms=("cpu",)).as_text(debug_info=True)).text
     broken = text.replace("stablehlo.add %", "stablehlo.subtract %")
     assert broken != text
-    with pytest.raises(CompileError, match="joins by what is no sum"):
+    with pytest.raises(CompileError, match="reduces by other than a sum"):
         scalify.compile(broken)
 
 

@@ -120,7 +120,7 @@ def test_replace_takes_the_words_for_several_parts_in_order() -> None:
         ({"masters": None}, r"part 'masters' of a recipe is 'null': expected given or a format"),
         ({"history": "ten"}, r"part 'history' of a recipe is 'ten': expected an integer"),
         ({"history": 1.5}, r"part 'history' of a recipe is '1.5': expected an integer"),
-        ({"margin": 2}, r"part 'margin' .* is 2 under scales = propagated, which know no amax"),
+        ({"margin": 2}, r"part 'margin' .* is 2 under scales = propagated, which measure no amax"),
         ({"margin": 65}, r"part 'margin' of a recipe is 65: expected -64 to 64 binades"),
         ({"gradient_exponent": 500}, r"part 'gradient_exponent' .* 500: expected -64 to 64"),
         (

@@ -433,7 +433,7 @@ def test_a_cast_that_stays_sick_is_left_wide_at_the_next_compile() -> None:
         for scale in (0, 0, 1, 1, 1, 1, 1):
             fn(x * np.float32(scale), w, v)
         assert fn.widened() == ()
-    with pytest.warns(UserWarning, match=r"of cast 'c\d: x'.* saturated at 3 looks in a row"):
+    with pytest.warns(UserWarning, match=r"of cast 'c\d: x'.* saturated at 3 checks in a row"):
         before, _ = fn(x, w, v)
     (cast,) = fn.widened()
     assert re.fullmatch(r"c\d: x", cast.cast) and cast.elements == 32 * 32
@@ -463,7 +463,7 @@ def test_what_is_widened_is_kept_for_other_compilations() -> None:
     x, w, v = sick_arguments()
     fixed: dict[str, Any] = {"scales": [0, 0, 0], "cast_scales": "static"}
     fn = scalify.jit(two_matmuls, recipe=HEAD, health="widen", **fixed)
-    with pytest.warns(UserWarning, match="at 3 looks in a row"):
+    with pytest.warns(UserWarning, match="at 3 checks in a row"):
         for _ in range(3):
             fn(x, w, v)
     kept = [scalify.WideCast(**json.loads(json.dumps(dataclasses.asdict(c)))) for c in fn.widened()]
@@ -521,7 +521,7 @@ def test_saved_values_and_state_stay_wide_too() -> None:
     recipe = '#scalify.recipe<"fp16", head = true>'
     make = functools.partial(scalify.jit, step, recipe, scales=[-3, 0], donate_argnums=0)
     fn = make(health="widen")
-    with pytest.warns(UserWarning, match="at 3 looks in a row"):
+    with pytest.warns(UserWarning, match="at 3 checks in a row"):
         for _ in range(3):
             fn(params, x)
     wide = fn.widened()
@@ -548,7 +548,7 @@ def test_adaptive_scales_inside_of_other_transformations_name_the_way_out() -> N
         jax.vmap(fn),
         jax.shard_map(fn, mesh=mesh, in_specs=(spec, spec), out_specs=spec),
     ):
-        with pytest.warns(UserWarning, match=r"no recipe holds here.*scalify\.transform"):
+        with pytest.warns(UserWarning, match=r"no recipe applies.*scalify\.transform"):
             np.testing.assert_array_equal(wrapped(x[None], x[None]), x[None] @ x[None])
 
 

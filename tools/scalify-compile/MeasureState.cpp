@@ -24,7 +24,7 @@ static Error makeError(const Twine &message) {
   return createStringError(inconvertibleErrorCode(), message);
 }
 
-/// Null for types that are not floating point.
+/// Returns null for types that are not floating point.
 static const fltSemantics *getSemantics(StringRef dtype) {
   return StringSwitch<const fltSemantics *>(dtype)
       .Case("F64", &APFloat::IEEEdouble())
@@ -45,7 +45,7 @@ static double readElement(const fltSemantics &semantics, const char *bytes) {
   return value.convertToDouble();
 }
 
-/// As `scalify.measure` in Python.
+/// Like `scalify.measure` in Python.
 static std::optional<ArgumentScale> measure(const fltSemantics &semantics,
                                             StringRef data) {
   unsigned size = APFloat::getSizeInBits(semantics) / 8;

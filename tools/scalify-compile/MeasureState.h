@@ -7,8 +7,8 @@
 
 namespace scalify {
 
-/// The scale of each tensor of a safetensors file, by its name: the power of
-/// two nearest to its root mean square; kZeroScale for one that is all zero.
+/// Returns the scale of each tensor of a safetensors file, by name: the power
+/// of two nearest to its root mean square; kZeroScale for an all-zero tensor.
 /// Tensors that are not finite, not floating point, or of rank 0 have none.
 llvm::Expected<std::vector<ArgumentScale>> measureState(llvm::StringRef path);
 

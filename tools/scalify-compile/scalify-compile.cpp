@@ -1,4 +1,4 @@
-//===- scalify-compile.cpp - From StableHLO text to an artefact -----------===//
+//===- scalify-compile.cpp - Compiler from StableHLO text to an artefact --===//
 
 #include "MeasureState.h"
 #include "scalify/Pipeline/Compiler.h"
@@ -20,10 +20,9 @@ static cl::OptionCategory category("scalify-compile options");
 static cl::opt<std::string> input(cl::Positional, cl::Required,
                                   cl::desc("IN.mlir (- for standard input)"),
                                   cl::cat(category));
-static cl::opt<std::string> output("o", cl::Required,
-                                   cl::desc("where the result goes (- for "
-                                            "standard output)"),
-                                   cl::value_desc("file"), cl::cat(category));
+static cl::opt<std::string>
+    output("o", cl::Required, cl::desc("output file (- for standard output)"),
+           cl::value_desc("file"), cl::cat(category));
 static cl::opt<std::string>
     recipe("recipe",
            cl::desc("a preset, or the text of a #scalify.recipe<...> "
@@ -36,8 +35,8 @@ static cl::opt<std::string> target("target", cl::init("cpu"),
                                    cl::cat(category));
 static cl::opt<std::string>
     fp8Form("fp8-form", cl::init("wide"),
-            cl::desc("with --target=stablehlo: how dots on FP8 data are "
-                     "written: wide (default), xla-gpu, plain"),
+            cl::desc("with --target=stablehlo: the form of dots on FP8 "
+                     "data: wide (default), xla-gpu, plain"),
             cl::value_desc("form"), cl::cat(category));
 static cl::opt<std::string> mcpu(
     "mcpu", cl::init("x86-64-v3"),
@@ -48,11 +47,11 @@ static cl::opt<std::string>
           cl::desc("with --target=sm_90a: NVIDIA's assembler (default: on the "
                    "search path, or the CUDA toolkit's)"),
           cl::value_desc("program"), cl::cat(category));
-static cl::opt<bool> strict("strict", cl::desc("make what falls back an error"),
+static cl::opt<bool> strict("strict", cl::desc("turn fallbacks into errors"),
                             cl::cat(category));
 static cl::opt<std::string>
     scalesFile("scales",
-               cl::desc("JSON: what scalify.measure(...).save wrote, an object "
+               cl::desc("JSON: a file of scalify.measure(...).save, an object "
                         "of argument names, or a list in "
                         "main's order, with log2 of each scale"),
                cl::value_desc("file"), cl::cat(category));
@@ -63,8 +62,8 @@ static cl::opt<std::string>
               cl::value_desc("file"), cl::cat(category));
 static cl::opt<bool> declaredScales(
     "declared-scales",
-    cl::desc("arguments without a scale count as 2^0 (an error with --strict); "
-             "without, each step measures them"),
+    cl::desc("arguments without a scale get 2^0 (an error with --strict); "
+             "by default each step measures them"),
     cl::cat(category));
 static cl::opt<std::string>
     compileFrom("compile-from", cl::init("input"),
@@ -96,7 +95,7 @@ static cl::list<std::string>
         cl::value_desc("name"), cl::cat(category));
 static cl::opt<unsigned>
     whyDepth("scalify-why-depth", cl::init(6),
-             cl::desc("steps that --scalify-why goes back (0: to the end)"),
+             cl::desc("steps that --scalify-why traces back (0: all)"),
              cl::value_desc("steps"), cl::cat(category));
 static cl::opt<bool>
     keepReport("keep-report",
@@ -109,30 +108,29 @@ static cl::opt<bool>
                       cl::cat(category));
 static cl::list<std::string>
     rescaleAt("rescale",
-              cl::desc("where the step measures scales: residual_grad, "
+              cl::desc("places where the step measures scales: residual_grad, "
                        "residual, or a regular expression for JAX's names"),
               cl::value_desc("place"), cl::cat(category));
 static cl::list<std::string>
     priors("scalify-priors",
-           cl::desc("guesses about training that predictions rest on, by name, "
+           cl::desc("guesses about training that predictions use, by name, "
                     "or none, or default, in place of the recipe's"),
            cl::value_desc("names"), cl::CommaSeparated, cl::cat(category));
 static cl::opt<bool>
     adaptScales("adapt-scales",
                 cl::desc("make the scales of casts an argument, which the "
-                         "artefact's function 'rescale' moves"),
+                         "artefact's function 'rescale' adapts"),
                 cl::cat(category));
 enum class CastScales { Carried, Measured, Static };
 static cl::opt<CastScales> castScales(
     "cast-scales", cl::init(CastScales::Carried),
     cl::desc("scales of casts whose values may grow:"),
-    cl::values(
-        clEnumValN(CastScales::Carried, "carried",
-                   "an argument that each step moves and returns"),
-        clEnumValN(CastScales::Measured, "measured",
-                   "measured in each step where a constant does not fit"),
-        clEnumValN(CastScales::Static, "static",
-                   "constants of the first step")),
+    cl::values(clEnumValN(CastScales::Carried, "carried",
+                          "an argument that each step adapts and returns"),
+               clEnumValN(CastScales::Measured, "measured",
+                          "measured in each step if a constant does not fit"),
+               clEnumValN(CastScales::Static, "static",
+                          "constants of the first step")),
     cl::cat(category));
 static cl::opt<bool>
     packState("pack-state",
@@ -141,54 +139,51 @@ static cl::opt<bool>
               cl::cat(category));
 static cl::opt<int64_t> streams(
     "streams", cl::init(1),
-    cl::desc(
-        "streams of a GPU for what does not fill it by itself (default: 1)"),
+    cl::desc("GPU streams for commands that do not fill the GPU (default: 1)"),
     cl::cat(category));
 static cl::opt<std::string> simulateRanks(
     "simulate-ranks",
     cl::desc("one process runs a partitioned program for all devices of its "
-             "mesh, which must be as many where a number is given"),
+             "mesh, whose size must be this number if one is given"),
     cl::ValueOptional, cl::value_desc("ranks"), cl::cat(category));
 static cl::opt<std::string> libraryAttention(
     "library-attention",
     cl::desc(
-        "attentions of a GPU that are cuDNN's: those whose results the "
-        "program rounds as it does (exact), also those whose operands the "
+        "attentions of a GPU that use cuDNN: those whose results the "
+        "program rounds identically (exact), also those whose operands the "
         "recipe casts (recipe, the default), or none, for a machine without it "
         "(none)"),
     cl::init("recipe"), cl::value_desc("which"), cl::cat(category));
 static cl::opt<std::string> epilogues(
     "epilogues",
     cl::desc(
-        "what a GPU's library does behind a product: what rounds as the "
-        "program does (exact, the default), all that it has (all), or nothing "
-        "(none)"),
+        "epilogues of products in a GPU's library: those that round as the "
+        "program does (exact, the default), all (all), or none (none)"),
     cl::init("exact"), cl::value_desc("which"), cl::cat(category));
 static cl::opt<bool>
     overlap("overlap",
-            cl::desc("what ranks exchange goes on beside what they compute; "
-                     "=false for one after the other"),
+            cl::desc("run collectives concurrently with computation; =false "
+                     "for one after the other"),
             cl::init(true), cl::cat(category));
 static cl::opt<int64_t> bucketBytes(
     "bucket-bytes",
-    cl::desc("bytes that a rank gives to a bucket of collectives; 0 for none "
+    cl::desc("bytes of a rank in a bucket of collectives; 0 for no buckets "
              "(default: 1 MiB on CPUs, 25 MiB on GPUs)"),
     cl::value_desc("bytes"), cl::cat(category));
 static cl::opt<int64_t> memoryLimit(
     "memory-limit",
-    cl::desc("bytes that a rank may need for a step: where it needs more, "
-             "weights in shares are gathered again for the backward (default: "
-             "any number)"),
+    cl::desc("bytes that a rank may need for a step: beyond, all-gathers of "
+             "sharded weights are repeated for the backward (default: any "
+             "number)"),
     cl::value_desc("bytes"), cl::cat(category));
 static cl::opt<std::string>
     sums("sums",
          cl::desc("floats of several GPUs are summed in the order of ranks "
                   "(ordered, the default), or by NCCL in its own (nccl)"),
          cl::init("ordered"), cl::value_desc("order"), cl::cat(category));
-static cl::opt<bool>
-    memory("memory",
-           cl::desc("print where the bytes of the step are, by the plan"),
-           cl::cat(category));
+static cl::opt<bool> memory("memory",
+                            cl::desc("print the plan's memory by purpose"),
+                            cl::cat(category));
 static cl::opt<bool> remarks("remarks", cl::desc("print remarks in full"),
                              cl::cat(category));
 
@@ -214,7 +209,7 @@ static llvm::Error setStage(Stage &stage, llvm::StringRef option,
   return llvm::Error::success();
 }
 
-/// Measured scales first, so that given ones override them.
+/// Measured scales first, so that given scales override them.
 static llvm::Error setScales(CompileOptions &options) {
   if (!stateFile.empty()) {
     llvm::Expected<std::vector<ArgumentScale>> measured =
@@ -236,7 +231,7 @@ static llvm::Error setScales(CompileOptions &options) {
   return llvm::Error::success();
 }
 
-/// Without a number as many as the mesh has.
+/// Without a number, the ranks are those of the mesh.
 static llvm::Error setRanks(CompileOptions &options) {
   if (!simulateRanks.getNumOccurrences())
     return llvm::Error::success();
@@ -320,7 +315,7 @@ static int write(const CompileResult &result) {
 
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
-  // libLLVM brings hundreds of options of its own.
+  // libLLVM adds hundreds of its own options.
   cl::HideUnrelatedOptions(category);
   cl::SetVersionPrinter([](llvm::raw_ostream &os) {
     os << "scalify-compile " << SCALIFY_VERSION << "\n";

@@ -27,7 +27,7 @@ static cl::list<std::string>
         cl::value_desc("name"));
 static cl::opt<unsigned>
     whyDepth("scalify-why-depth", cl::init(6),
-             cl::desc("steps that --scalify-why goes back (0: to the end)"),
+             cl::desc("steps that --scalify-why traces back (0: all)"),
              cl::value_desc("steps"));
 static cl::opt<std::string> whyFormat("scalify-why-format", cl::init("text"),
                                       cl::desc("json or text (default)"),
@@ -56,7 +56,7 @@ static bool hasScales(ModuleOp module) {
       .wasInterrupted();
 }
 
-/// The passes of the command line, or those that lead to scales and formats.
+/// Adds the passes of the command line, or those up to scales and formats.
 static LogicalResult buildPasses(ModuleOp module,
                                  const MlirOptMainConfig &config,
                                  PassManager &manager) {

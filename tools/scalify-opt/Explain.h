@@ -7,12 +7,12 @@
 
 namespace scalify {
 
-/// Whether `--scalify-report` or `--scalify-why` was given.
+/// True if `--scalify-report` or `--scalify-why` was given.
 bool wantsExplanation();
 
-/// Writes what was asked for about the module in `input` to `os`, after the
-/// passes of the command line; without any, after Import, Scaling and
-/// Precision unless the module has scales already.
+/// Writes the requested explanation of the module in `input` to `os`, after the
+/// passes of the command line. Without passes, Import, Scaling and Precision
+/// run first, unless the module has scales already.
 llvm::LogicalResult explain(std::unique_ptr<llvm::MemoryBuffer> input,
                             mlir::DialectRegistry &registry,
                             const mlir::MlirOptMainConfig &config,

@@ -25,7 +25,7 @@ static bool asksForHelp(int argc, char **argv) {
   });
 }
 
-/// Has the passes run on modules that use these priors.
+/// Adds a first pass that sets the priors.
 static void usePriors(mlir::MlirOptMainConfig &config,
                       llvm::ArrayRef<std::string> names) {
   scalify::SetPriorsOptions options;
@@ -36,14 +36,14 @@ static void usePriors(mlir::MlirOptMainConfig &config,
   });
 }
 
-/// What mlir-opt does, on text that later MLIR versions may have printed.
+/// Runs mlir-opt, on text that later MLIR versions may have printed.
 static llvm::LogicalResult run(int argc, char **argv) {
   mlir::DialectRegistry registry;
   mlir::registerAllDialects(registry);
   mlir::registerAllExtensions(registry);
   scalify::registerAllDialects(registry);
   scalify::registerAllPasses();
-  // Among hundreds of MLIR's nobody finds them.
+  // Among the hundreds of MLIR's passes nobody would find them.
   if (asksForHelp(argc, argv)) {
     llvm::outs() << "Scalify's own passes, before those of MLIR:\n\n";
     mlir::printRegisteredPasses();
@@ -58,9 +58,8 @@ static llvm::LogicalResult run(int argc, char **argv) {
       llvm::cl::desc("Print the table of scale rules and exit"));
   llvm::cl::list<std::string> priors(
       "scalify-priors", llvm::cl::CommaSeparated, llvm::cl::value_desc("names"),
-      llvm::cl::desc(
-          "Guesses about training that predictions rest on, by name, "
-          "or none, or default, in place of the recipe's"));
+      llvm::cl::desc("Guesses about training that predictions use, by name, "
+                     "or none, or default, in place of the recipe's"));
   auto [inputName, outputName] = mlir::registerAndParseCLIOptions(
       argc, argv, "Scalify: scale propagation for StableHLO\n", registry);
   if (listRules) {

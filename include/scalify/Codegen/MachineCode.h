@@ -1,4 +1,4 @@
-//===- MachineCode.h - What LLVM's code generators share --------*- C++ -*-===//
+//===- MachineCode.h - Helpers for LLVM code generators ---------*- C++ -*-===//
 
 #ifndef SCALIFY_CODEGEN_MACHINECODE_H
 #define SCALIFY_CODEGEN_MACHINECODE_H
@@ -10,16 +10,16 @@
 
 namespace scalify {
 
-/// The code generator of a triple whose target is registered; null, with the
-/// reason, where there is none. `contraction` says whether a product and the
-/// sum that reads it may round once: `Fast`, or never (`Strict`).
+/// Returns the code generator of a triple whose target is registered, or null
+/// with the reason in `error`. `contraction` states whether a product and the
+/// sum that reads it may fuse into one rounding: `Fast`, or never (`Strict`).
 std::unique_ptr<llvm::TargetMachine> createTargetMachine(
     llvm::StringRef triple, llvm::StringRef cpu, llvm::StringRef features,
     std::optional<llvm::Reloc::Model> relocation, llvm::CodeGenOptLevel level,
     llvm::FPOpFusion::FPOpFusionMode contraction, std::string &error);
 
-/// Gives a module its machine, optimises it, and writes it as an object or as
-/// text. False where the code generator cannot write such a file.
+/// Sets the module's target, optimises the module and emits an object file or
+/// assembly. False if the code generator cannot emit this kind of file.
 bool emitMachineCode(llvm::Module &module, llvm::TargetMachine &machine,
                      llvm::OptimizationLevel level, llvm::CodeGenFileType kind,
                      llvm::SmallVectorImpl<char> &code);

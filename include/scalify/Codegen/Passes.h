@@ -1,4 +1,4 @@
-//===- Passes.h - From kernels to LLVM --------------------------*- C++ -*-===//
+//===- Passes.h - Lowering of kernels to LLVM -------------------*- C++ -*-===//
 
 #ifndef SCALIFY_CODEGEN_PASSES_H
 #define SCALIFY_CODEGEN_PASSES_H
@@ -20,7 +20,7 @@ namespace scalify {
 #define GEN_PASS_REGISTRATION
 #include "scalify/Codegen/Passes.h.inc"
 
-/// The whole way from kernel functions to the LLVM dialect.
+/// Adds the passes that lower kernel functions to the LLVM dialect.
 void buildKernelsToLLVMPipeline(mlir::OpPassManager &pm);
 } // namespace scalify
 

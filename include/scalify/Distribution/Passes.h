@@ -1,7 +1,7 @@
 //===- Passes.h - Passes of the Distribution stage --------------*- C++ -*-===//
 //
-// Distribution turns a program on whole values, sharded over a mesh, into the
-// program that each device runs.
+// Distribution turns a sharded program on whole values into the program that
+// each device runs.
 //
 //===----------------------------------------------------------------------===//
 

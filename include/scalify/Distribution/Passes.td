@@ -9,17 +9,16 @@ def LocalizePass : Pass<"scalify-localize", "::mlir::ModuleOp"> {
   let summary = "convert a partitioned program to the program of one device";
   let description = [{
     Before: one function on whole values, without calls. Every value has an
-    `sdy.sharding` or is whole on every device, ops read values as they need
-    them, and sdy collectives stand where a sharding changes: what Shardy's
-    partitioner leaves before its own last pass.
-
-    After: the same ops on one device's parts, with stablehlo collectives over
-    groups of devices in the order of the mesh. Where a part depends on the
-    device, it is looked up by `stablehlo.partition_id`. Arguments and results
-    keep their `sdy.sharding`, and have their whole shape in
-    `scalify.whole_type`; `scalify.parts` says which device has which part: for
-    each dimension pairs (stride, size), where a device's place is the number
-    with digits device / stride mod size.
+    `sdy.sharding` or is replicated. Each op reads its operands in a sharding
+    that it can use, and sdy collectives stand where a sharding changes. This is
+    the output of Shardy's partitioner before its own last pass.
+    After: the same ops on one device's shards, with stablehlo collectives whose
+    replica groups are in mesh order. What depends on the device, such as the
+    offset of a shard, comes from a table indexed by `stablehlo.partition_id`.
+    Arguments and results keep their `sdy.sharding`. `scalify.whole_type` is
+    their unsharded type. `scalify.parts` gives each dimension a list of
+    (stride, size) pairs, the major one first: a device's shard index along the
+    dimension has the digits device / stride mod size.
 
     ```mlir
     sdy.mesh @mesh = <["data"=2]>
@@ -29,16 +28,16 @@ def LocalizePass : Pass<"scalify-localize", "::mlir::ModuleOp"> {
         reduction_axes = #sdy<axis_ref_list{"data"}>}>
         : (tensor<3x4xf32>) -> tensor<3x4xf32>
     ```
-    becomes, where x and dy are split along their first dimension,
+    becomes, where x and dy are sharded along their first dimension,
     ```mlir
     %0 = stablehlo.dot_general %x, %dy, contracting_dims = [0] x [0]
         : (tensor<4x3xf32>, tensor<4x4xf32>) -> tensor<3x4xf32>
     %1 = "stablehlo.all_reduce"(%0) <{replica_groups = dense<[[0, 1]]> ...
     ```
 
-    An op that would need elements of other devices and has no collective
-    before it, a dimension that does not divide over its axes, and a mesh
-    whose devices are not in order are errors.
+    Errors: an op that would need elements of other devices without a collective
+    before it, a dimension that its axes do not divide, and a mesh whose devices
+    are not in order.
   }];
   let dependentDialects = ["::scalify::stablehlo::StableHLODialect",
                            "::scalify::sdy::SdyDialect"];
@@ -48,11 +47,11 @@ def ShardBatchPass : Pass<"scalify-shard-batch", "::mlir::ModuleOp"> {
   let summary = "shard the batch of an unsharded step over ranks";
   let description = [{
     Before: a step without a mesh, whose arguments have roles. After: a mesh of
-    one axis, `data`; of each argument with the role `batch` a rank has rows,
-    of all other arguments and of results the whole. Rows are the first
-    dimension, or, of a batch that a loop takes apart, that behind micro-batches.
-    Batches with rows that the ranks do not divide, or of other numbers, and
-    programs with shardings are errors.
+    one axis, `data`. Arguments with the role `batch` are sharded by rows; all
+    other arguments and all results are replicated. Rows are the first
+    dimension, or the second one where a loop iterates over the first
+    (micro-batches). Errors: row counts that the ranks do not divide or that
+    differ between batches, and programs that already have shardings.
 
     ```mlir
     func.func public @main(%w: tensor<8x4xf32> {scalify.role = #scalify.role<param>}, %x: tensor<16x8xf32> {scalify.role = #scalify.role<batch>}) -> tensor<16x4xf32>
@@ -65,17 +64,17 @@ def ShardBatchPass : Pass<"scalify-shard-batch", "::mlir::ModuleOp"> {
   }];
   let dependentDialects = ["::scalify::sdy::SdyDialect"];
   let options = [Option<"ranks", "ranks", "int64_t", /*default=*/"1",
-                        "how many ranks; of one nothing changes">];
+                        "number of ranks; 1 changes nothing">];
 }
 
 def HideMarksPass : Pass<"scalify-hide-marks", "::mlir::ModuleOp"> {
   let summary = "encode scale hints as optimization_barrier during partitioning";
   let description = [{
     Before: a program with `scalify.data_scale`, `scalify.override_scale` and
-    `scalify.rescale_point`. After: in their places barriers of the same values,
-    through which shardings go, with what they stand for in `scalify.mark`. Of
-    the first one, which has no scale to give before there is any, the scale is
-    1. `scalify-restore-marks` is the way back.
+    `scalify.rescale_point`. After: each is an optimization_barrier on the same
+    values, through which shardings propagate; `scalify.mark` holds the op's
+    name and attributes. The scale result of `scalify.data_scale` is a constant
+    1 meanwhile. `scalify-restore-marks` is the inverse.
 
     ```mlir
     %d, %s = scalify.data_scale %x : tensor<4xf32>
@@ -90,9 +89,9 @@ def HideMarksPass : Pass<"scalify-hide-marks", "::mlir::ModuleOp"> {
 def RestoreMarksPass : Pass<"scalify-restore-marks", "::mlir::ModuleOp"> {
   let summary = "decode scale hints from optimization_barrier after partitioning";
   let description = [{
-    Before: barriers of `scalify-hide-marks`, of whole values or of parts. After:
-    the ops that they stand for, of the same values. A scale is that of a
-    device's part, where the step measures it.
+    Before: barriers of `scalify-hide-marks`, on whole values or on shards.
+    After: the original ops on the same values. A scale that the step measures
+    is that of the device's shard.
 
     ```mlir
     %y = stablehlo.optimization_barrier {scalify.mark = {attrs = {statistic = #scalify<statistic max>}, name = "scalify.rescale_point"}} %x : tensor<2xf32>
@@ -107,15 +106,16 @@ def BucketCollectivesPass
     : Pass<"scalify-bucket-collectives", "::mlir::ModuleOp"> {
   let summary = "bucket collectives in order of readiness";
   let description = [{
-    Before: a device's program. After: gathers, exchanges and reduce-scatters of
-    arrays of rank 1, and all-reduces, that are alike but for their sizes go in
-    buckets of up to `bytes` of what a rank gives, with the same values. A rank's
-    share of a bucket is its shares of the arrays one behind the other. What can
-    be sent when the step starts goes in the order of the program, a bucket of a
-    quarter of the size first; what is made in the step goes when the last array
-    of its bucket is there, and the last bucket is of a quarter. With `by-chunk`
-    what stage borders keep apart is in different buckets, first and last ones
-    included.
+    Before: a device's program. After: all-reduces, and all-gathers, all-to-alls
+    and reduce-scatters of arrays of rank 1, that differ in size only are merged
+    into buckets of up to `bytes` of a rank's operand; results do not change. A
+    rank's shard of a bucket is the concatenation of its shards of the arrays.
+    All-gathers whose operands are available when the step starts are bucketed
+    in the order of their first readers, and the first bucket holds a quarter of
+    `bytes`. All other collectives are bucketed in program order, a bucket is
+    sent when its last operand is ready, and the last bucket holds a quarter.
+    With `by-chunk` a bucket does not cross stage borders, and each chunk of a
+    pipeline has small first and last buckets of its own.
 
     ```mlir
     %0 = "stablehlo.all_gather"(%a) ... : (tensor<2xf32>) -> tensor<4xf32>
@@ -131,13 +131,13 @@ def BucketCollectivesPass
   let dependentDialects = ["::scalify::stablehlo::StableHLODialect"];
   let options = [
     Option<"bytes", "bytes", "int64_t", "26214400",
-           "of a bucket; 0: none are made">,
+           "size limit of a bucket; 0 disables bucketing">,
     Option<"byChunk", "by-chunk", "bool", "false",
-           "a bucket has arrays of one chunk of a pipeline">
+           "bucket the collectives of each pipeline chunk separately">
   ];
   let statistics = [
-    Statistic<"numBuckets", "buckets", "buckets">,
-    Statistic<"numBucketed", "bucketed", "collectives that are in one">
+    Statistic<"numBuckets", "buckets", "buckets formed">,
+    Statistic<"numBucketed", "bucketed", "collectives merged into a bucket">
   ];
 }
 
@@ -145,11 +145,11 @@ def SumBehindLoopsPass
     : Pass<"scalify-sum-behind-loops", "::mlir::ModuleOp"> {
   let summary = "sink all-reduces of accumulators out of loops";
   let description = [{
-    Before: what `scalify-localize` makes. After: sums over ranks of what a loop
-    adds to a carry, as gradients of micro-batches, or writes into a stack, as
-    gradients of scanned layers, stand behind the loop, where the carry starts
-    from zero and nothing else reads them. Of stacks no bit changes. What
-    micro-batches add up is summed per rank first, and then over ranks.
+    Before: the output of `scalify-localize`. After: an all-reduce of a value
+    that a loop adds to a carry (gradients of micro-batches) or writes into a
+    stack (gradients of scanned layers) follows the loop, if the carry starts
+    from zero and has no other use. Stacks keep their bits. Micro-batches are
+    summed on each rank first, and then over ranks.
 
     ```mlir
     %0 = stablehlo.while(%sum = %zero, ...) do {
@@ -165,25 +165,24 @@ def SumBehindLoopsPass
   let dependentDialects = ["::scalify::stablehlo::StableHLODialect"];
   let options = [
     Option<"stacks", "stacks", "bool", "true",
-           "also stacks of loops that are in no other loop">
+           "also move sums of stacks out of outermost loops">
   ];
-  let statistics = [Statistic<"numMoved", "moved", "sums that left a loop">];
+  let statistics = [Statistic<"numMoved", "moved", "sums moved out of loops">];
 }
 
 def SimulateRanksPass : Pass<"scalify-simulate-ranks", "::mlir::ModuleOp"> {
   let summary = "simulate all ranks of a mesh in one process";
   let description = [{
-    Before: `@main` on one device's parts, with stablehlo collectives, as
-    `--scalify-localize` leaves it; ops of other dialects, as Precision adds
-    them, and arguments without a sharding, which are whole on every rank.
-
-    After: `@main` on whole values, which names no mesh, no device and no
-    collective. Each rank reads its parts of the arguments, and every op stands
-    once for each rank, or once for all ranks that read the same values.
-    A collective is what it does to the ranks' values: a sum goes from the first
-    member of a group to the last, in F32 where the numbers are narrower, and
-    is rounded once. Results are put together from their parts; of what several
-    ranks have the first one gives it.
+    Before: `@main` on one device's shards, with stablehlo collectives, as
+    `--scalify-localize` leaves it. Ops of other dialects and arguments without
+    a sharding, which are replicated, may have been added by Precision.
+    After: `@main` on whole values, without mesh, device ids or collectives.
+    Each rank slices its shards out of the arguments. An op is cloned for each
+    rank, or once for all ranks that have the same operands. A collective
+    becomes its effect on the ranks' values: a sum goes from the first member of
+    a group to the last, in F32 if the element type is narrower, and is rounded
+    once. Results are concatenated from their shards; of replicas the first
+    rank's is taken.
 
     ```mlir
     %0 = stablehlo.dot_general %x, %dy, contracting_dims = [0] x [0] ...
@@ -200,9 +199,9 @@ def SimulateRanksPass : Pass<"scalify-simulate-ranks", "::mlir::ModuleOp"> {
     %1 = stablehlo.add %r0, %r1 ...
     ```
 
-    Ranks go through loops and branches side by side. A condition that is not
-    seen to be the same on all of them is an error, and so is a result that
-    differs between ranks without a sharding.
+    Ranks share loops and branches. Errors: a condition that is not provably the
+    same on all ranks, and a result without a sharding that may differ between
+    ranks.
   }];
   let options = [
     Option<"ranks", "ranks", "int64_t", "0",
@@ -214,20 +213,20 @@ def SimulateRanksPass : Pass<"scalify-simulate-ranks", "::mlir::ModuleOp"> {
 def ShardStatePass : Pass<"scalify-shard-state", "::mlir::ModuleOp"> {
   let summary = "shard replicated state over ranks (ZeRO)";
   let description = [{
-    Before: what `scalify-localize` makes, with roles and donation. After: of
-    donated state that is updated element by element from a sum over ranks, each
-    of these ranks keeps and updates a share. A share has as many elements on
-    every rank: all elements in a row, filled up with zeros, in equal pieces of
-    whole chunks (`scalify.flat` on arguments and results says of what).
-
-    The sum becomes a reduce-scatter. Sums of all elements, as the norm of the
-    gradients, are sums of shares by chunks, whose size depends on the number of
-    elements alone: their bits do not depend on how many ranks there are.
-
-    Levels 1 and 2 keep moments in shares, and parameters are gathered behind
-    their update (gradients are in shares too: a step has no place where they
-    would be kept whole). Level 3 keeps parameters in shares, and gathers them
-    at the start of the step. What stays whole is said in a remark.
+    Before: the output of `scalify-localize`, with roles and donation. After:
+    donated state that is updated elementwise from a sum over ranks is sharded:
+    each of these ranks keeps and updates one share. A share is an equal piece
+    of the flattened, zero-padded array, in whole chunks; all ranks' shares have
+    the same size. `scalify.flat` on arguments and results describes the
+    original array.
+    The sum becomes a reduce-scatter. Sums of all elements, such as the
+    gradient norm, become sums over the shares in chunks. The chunk size depends
+    on the number of elements alone, so that their bits do not depend on the
+    number of ranks.
+    Levels 1 and 2 shard moments, and all-gather parameters after their update.
+    (Gradients are sharded as well: a step has no place to keep them whole.)
+    Level 3 also shards parameters, and all-gathers them at the start of the
+    step. A remark names what stays whole.
 
     ```mlir
     %g = "stablehlo.all_reduce"(%d) ... : (tensor<128xf32>) -> tensor<128xf32>
@@ -241,18 +240,18 @@ def ShardStatePass : Pass<"scalify-shard-state", "::mlir::ModuleOp"> {
   }];
   let dependentDialects = ["::scalify::stablehlo::StableHLODialect"];
   let options = [Option<"level", "level", "int64_t", "2",
-                        "of ZeRO: 1 and 2 moments, 3 also parameters">];
+                        "ZeRO level: 1 and 2 shard moments, 3 parameters too">];
 }
 
 def ScatterInLoopsPass
     : Pass<"scalify-scatter-in-loops", "::mlir::ModuleOp"> {
   let summary = "move reduce-scatter into the accumulation loop";
   let description = [{
-    Before: what `scalify-shard-state` makes. After: a reduce-scatter of what a
-    loop adds up from zeros, as gradients of micro-batches, stands in the loop,
-    which adds up shares: less memory by the number of ranks, and as many times
-    the bytes as the loop has iterations. One that something else reads whole
-    stays behind the loop.
+    Before: the output of `scalify-shard-state`. After: a reduce-scatter of a
+    value that a loop accumulates from zeros, such as micro-batch gradients, is
+    in the loop, which accumulates shares. This divides the accumulator by the
+    number of ranks and multiplies the bytes sent by the trip count. A sum that
+    something else reads whole stays after the loop.
 
     ```mlir
     %0 = stablehlo.while(%sum = %zeros, ...) do {   // tensor<8xf32>
@@ -267,22 +266,23 @@ def ScatterInLoopsPass
     ```
   }];
   let dependentDialects = ["::scalify::stablehlo::StableHLODialect"];
-  let statistics = [Statistic<"numMoved", "moved", "sums that went into a loop">];
+  let statistics = [Statistic<"numMoved", "moved", "sums moved into loops">];
 }
 
 def SliceCollectivesPass
     : Pass<"scalify-slice-collectives", "::mlir::ModuleOp"> {
   let summary = "split collectives of stacked layers into one for each layer";
   let description = [{
-    Before: a device's program, where `scalify-shard-state` cuts stacks slice by
-    slice: their collectives are along the second dimension. After: of a
-    reduce-scatter or all-reduce of what a loop writes slice by slice each slice
-    is summed by itself, with the same bits, all arrays of a layer one after the
-    other, in the order in which the loop makes layers. With `gathers`, instead,
-    each slice that loops read is gathered by itself. So the first layer's sum
-    needs no other layer, and loops over layers overlap with what they exchange
-    once they are unrolled. Others, as of gradients whose scale is measured of
-    the whole stack, become collectives of all elements in a row.
+    Before: a device's program, in which `scalify-shard-state` cuts stacks slice
+    by slice: their collectives are along the second dimension. After: each
+    slice of a stack that a loop writes slice by slice has a reduce-scatter or
+    all-reduce of its own, with the same bits. All arrays of a layer follow each
+    other, in the order in which the loop computes the layers. With `gathers`
+    the pass instead splits all-gathers of stacks that loops read. So the first
+    layer's sum needs no other layer, and loops over layers overlap with their
+    collectives once they are unrolled. The other collectives of stacks, such as
+    those of gradients whose scale is measured over the whole stack, become
+    collectives of flattened arrays.
 
     ```mlir
     %g = "stablehlo.reduce_scatter"(%stack) <{scatter_dimension = 1 ...
@@ -297,32 +297,32 @@ def SliceCollectivesPass
   }];
   let dependentDialects = ["::scalify::stablehlo::StableHLODialect"];
   let options = [Option<"gathers", "gathers", "bool", "false",
-                        "slice gathers in place of sums">];
-  let statistics = [Statistic<"numSliced", "sliced", "collectives of stacks">];
+                        "split all-gathers instead of sums">];
+  let statistics = [Statistic<"numSliced", "sliced", "collectives split">];
 }
 
 def NarrowCollectivesPass
     : Pass<"scalify-narrow-collectives", "::mlir::ModuleOp"> {
   let summary = "narrow collectives whose values are narrow anyway";
   let description = [{
-    Before: `@main` on one device's parts, with the casts of Precision. After:
-    the same values, to the bit, by collectives on narrow data where
-
-    - all that read what is gathered, exchanged or sent cast it alike: each rank
-      casts what it has before, and where the cast of what is gathered rounds
-      stochastically, by the words of its elements' places in the whole;
-    - what is gathered, exchanged or sent was narrow: it becomes wide behind;
-    - what is summed was narrow: each rank gets all ranks' narrow data of its
-      part (all-to-all), and sums it in F32 in the order of ranks. An all-reduce
-      is that, and an all-gather of the sums.
-
-    The largest magnitude of what is gathered is taken of the shares, and then
-    over ranks, so that scales which follow from it are known before; those of
-    arguments by one message.
-
-    The scale has to be seen to be the same on all ranks of a group: a constant,
-    of whole arguments, or of what these ranks have reduced or gathered. What
-    stays wide though it is narrow on one side is said in a remark.
+    Before: `@main` on one device's shards, with the casts of Precision. After:
+    the same values, to the bit, from collectives on narrow data where
+    - all readers of an all-gather, all-to-all or permute apply the same cast:
+      each rank casts its operand before the collective. A cast that rounds
+      stochastically after an all-gather uses the random words of the elements'
+      positions in the whole value;
+    - the operand of an all-gather, all-to-all or permute was narrow: it is
+      widened after the collective;
+    - the operand of a sum was narrow: each rank receives all ranks' narrow data
+      of its piece (all-to-all) and sums it in F32 in the order of ranks. An
+      all-reduce is followed by an all-gather of the sums.
+    The amax of an all-gathered value becomes the maximum over ranks of the
+    shards' amaxes, so that scales computed from it are known before the
+    all-gather. Amaxes of arguments share one message.
+    The scale must be provably the same on all ranks of a group: a constant,
+    computed from replicated arguments, or from values that these ranks have
+    all-reduced or all-gathered. A remark names values that are narrow on one
+    side only and stay wide.
 
     ```mlir
     %w = "stablehlo.all_gather"(%share) ... : (tensor<4xf32>) -> tensor<8xf32>
@@ -343,23 +343,23 @@ def NarrowCollectivesPass
   let dependentDialects = ["::scalify::stablehlo::StableHLODialect",
                            "::scalify::ScalifyDialect"];
   let statistics = [Statistic<"numNarrowed", "narrowed",
-                              "collectives that became narrow">];
+                              "collectives narrowed">];
 }
 
 def OrderSumsPass : Pass<"scalify-order-sums", "::mlir::ModuleOp"> {
   let summary = "order sums over ranks by rank";
   let description = [{
-    Before: a device's program. After: no sum or product of floats is joined by
-    the transport. Each rank gets all ranks' data of a piece (all-to-all), and
-    joins them in the order of the group, in F32 where they are narrower, rounded
-    once: the bits of one process, and of ranks whose transport joins so itself.
-    An all-reduce is that, and an all-gather of the sums. Where all ranks' data
-    together have at most `gather-bytes`, each rank gathers and joins them all,
-    which is one message and not two. Maxima, minima and integers, which have the
-    same bits in any order, stay the transport's.
-
-    What joins has `scalify.in_order`: it is a kernel of its own, by which the
-    parts are joined as soon as they are there, and never by lanes.
+    Before: a device's program. After: the transport sums or multiplies no
+    floats. Each rank receives all ranks' data of its piece (all-to-all) and
+    reduces it in group order, in F32 if the element type is narrower, rounded
+    once. So the bits are those of one process, and of transports that reduce in
+    rank order themselves. An all-reduce is followed by an all-gather of the
+    sums. If all ranks' data together have at most `gather-bytes`, each rank
+    all-gathers and reduces all of it: one message instead of two. Maxima,
+    minima and integer sums have the same bits in any order and stay with the
+    transport.
+    The reduction has `scalify.in_order`: it is a kernel of its own, so that it
+    can start as soon as the data arrive, and is never split into vector lanes.
 
     ```mlir
     %r = "stablehlo.reduce_scatter"(%g) ... : (tensor<8xf32>) -> tensor<4xf32>
@@ -376,17 +376,17 @@ def OrderSumsPass : Pass<"scalify-order-sums", "::mlir::ModuleOp"> {
   }];
   let dependentDialects = ["::scalify::stablehlo::StableHLODialect"];
   let options = [Option<"gatherBytes", "gather-bytes", "int64_t", "262144",
-                        "of all ranks together, up to which all are gathered">];
-  let statistics = [Statistic<"numOrdered", "ordered", "sums">];
+                        "total bytes of a group up to which ranks all-gather">];
+  let statistics = [Statistic<"numOrdered", "ordered", "sums ordered">];
 }
 
 def LimitRescale : Pass<"scalify-limit-rescale", "::mlir::ModuleOp"> {
-  let summary = "update the limits of @rescale to the elements that casts count after distribution";
+  let summary = "recompute the limits of @rescale after distribution";
   let description = [{
-    Before: the program of `scalify-adapt-scales`, whose casts were moved or
-    copied since. After: the limits of `@rescale` are of the elements that main
-    casts under each name; of the program of one rank, on all ranks, whose
-    counts are then added. A cast that is gone moves nothing. Does nothing
+    Before: the output of `scalify-adapt-scales`, whose casts later passes have
+    moved or cloned. After: the limits of `@rescale` are based on the number of
+    elements that main casts under each name, times the number of ranks, whose
+    counts are added. The scale of an erased cast does not move. Does nothing
     without `@rescale`.
 
     ```mlir

@@ -1,7 +1,7 @@
-//===- CollectivePasses.td - What ranks exchange -------------*- tablegen -*-===//
+//===- CollectivePasses.td - Passes on collectives ---------*- tablegen -*-===//
 //
-// Passes of the fusion stage on collectives: their form, their place beside what
-// is computed, and the proof that ranks meet in them.
+// The fusion stage's passes on collectives: they form them, schedule them
+// beside compute, and prove that all ranks issue them in the same order.
 //
 //===----------------------------------------------------------------------===//
 
@@ -13,11 +13,11 @@ include "mlir/Pass/PassBase.td"
 def FormCollectives : Pass<"scalify-form-collectives", "::mlir::func::FuncOp"> {
   let summary = "form plan.communicate on dense memory";
   let description = [{
-    Before: StableHLO collectives along any dimension. After: `plan.communicate`,
-    one for each operand, whose parts lie one behind the other; where that was
-    not so, transposes stand around it. What joins elements is a sum, a product,
-    a maximum, a minimum, an and, an or; anything else, and groups of unequal
-    size, are errors.
+    Before: StableHLO collectives along any dimension. After: one
+    `plan.communicate` for each operand, whose parts lie one after the other in
+    memory; transposes around it bring other layouts into this order. A
+    reduction is a sum, a product, a maximum, a minimum, an and or an or; any
+    other reduction, and groups of unequal size, are errors.
 
     ```mlir
     %1 = "stablehlo.all_gather"(%0) <{all_gather_dim = 1 : i64, ...}>
@@ -35,39 +35,40 @@ def FormCollectives : Pass<"scalify-form-collectives", "::mlir::func::FuncOp"> {
 }
 
 def SplitStacks : Pass<"scalify-split-stacks", "::mlir::func::FuncOp"> {
-  let summary = "split what collectives need of stacks into slices, computed early";
+  let summary = "split ops on stacks into slices and hoist collectives";
   let description = [{
-    For plans with collectives. Before: StableHLO without loops. After: what is
-    computed of a stack and read slice by slice alone, as the sum of what
-    micro-batches add up, is computed slice by slice; so is a maximum or a sum of
-    integers of such a stack, as the statistics of its cast. A collective, with
-    what casts, moves and packs what it sends, stands behind the last op that
-    makes that, not behind the whole stack. No bit changes.
+    For plans with collectives. Before: StableHLO without loops. After: an op on
+    a stack whose users all read single slices, such as the sum of the
+    micro-batches' gradients, is computed slice by slice; so is a maximum or a
+    sum of integers over such a stack, such as the statistics of its cast. A
+    collective, with the casts, moves and packing of its source, directly
+    follows the last producer of its source instead of the whole stack. No bit
+    changes.
 
     ```mlir
     %s = stablehlo.concatenate %a, %b, dim = 0 : (tensor<1x8xf32>, tensor<1x8xf32>) -> tensor<2x8xf32>
     %t = stablehlo.add %acc, %s : tensor<2x8xf32>
     %0 = stablehlo.slice %t [1:2, 0:8] : (tensor<2x8xf32>) -> tensor<1x8xf32>
-    // becomes, behind %b
+    // becomes, after %b
     %p = stablehlo.slice %acc [1:2, 0:8] : (tensor<2x8xf32>) -> tensor<1x8xf32>
     %0 = stablehlo.add %p, %b : tensor<1x8xf32>
     ```
   }];
   let dependentDialects = ["::scalify::stablehlo::StableHLODialect"];
   let statistics = [
-    Statistic<"numSplit", "split", "ops on stacks that became ops on slices">,
-    Statistic<"numMoved", "moved", "collectives behind what they need">];
+    Statistic<"numSplit", "split", "ops on stacks split into ops on slices">,
+    Statistic<"numMoved", "moved", "collectives hoisted to their producers">];
 }
 
 def GatherAgain : Pass<"scalify-gather-again", "::mlir::ModuleOp"> {
   let summary = "rematerialise all-gathers under a memory limit";
   let description = [{
-    Before: StableHLO without loops, with `plan.communicate`. After: gathers, as
-    those of weights under ZeRO-3, add no more than `most-bytes` to memory at one
-    time, as far as that can be had: where there is most of it, that which would
-    wait longest for its next read is let go, and gathered, moved and cast again
-    before it. No bit changes; a cast that is done again
-    counts once. `plan.gathered_bytes` says how many there were at most before.
+    Before: StableHLO without loops, with `plan.communicate`. After:
+    all-gathers, such as those of weights under ZeRO-3, add at most `most-bytes`
+    to memory at one time, as far as possible: at the peak, the pass evicts the
+    gather whose next use is furthest, and gathers, moves and casts it again
+    before that use. No bit changes; a repeated cast counts once.
+    `plan.gathered_bytes` records the peak before the pass.
 
     ```mlir
     %w = plan.communicate all_gather none %share groups ...
@@ -83,9 +84,10 @@ def GatherAgain : Pass<"scalify-gather-again", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"mostBytes", "most-bytes", "int64_t", "-1",
-           "that gathers add to memory at one time; -1 for any number">];
+           "bytes that all-gathers may add to memory at one time; -1 for no "
+           "limit">];
   let statistics = [
-    Statistic<"numGathered", "gathered", "gathers that are done again">];
+    Statistic<"numGathered", "gathered", "all-gathers rematerialised">];
 }
 
 def OverlapCollectives : Pass<"scalify-overlap-collectives",
@@ -93,27 +95,28 @@ def OverlapCollectives : Pass<"scalify-overlap-collectives",
   let summary = "overlap collectives with compute";
   let description = [{
     Before: a program whose temporaries have no offsets. After: a collective
-    stands behind the command that makes its source, or lets its destination be
-    written, on a stream of its own (`plan.stream`), and what needs its result
-    waits for it there and not before. Commands that compute stay in their order,
-    but for what only finishes collectives' results, as the last stage of a sum:
-    that stands before what reads it. Collectives follow each other in that in which they are issued, which the
-    verifier proves. One beside which nothing is computed stays on the first
-    stream, where the plan has it.
+    directly follows the producer of its source, or the last earlier user of its
+    destination, on a stream of its own (`plan.stream`), and users of its result
+    wait for it only where they need it. Commands that compute keep their order,
+    except those that only finish results of collectives, such as the last stage
+    of a sum: each precedes its first user. The verifier proves that collectives
+    execute in the order of issue. A collective that overlaps no compute stays
+    in place on the first stream.
 
-    With `sums` (GPUs) a kernel that sums what ranks gave (`scalify.in_order`)
-    goes on that stream too, behind the collective that brought it: what is
-    computed beside it does not wait, and the parts are not kept.
+    With `sums` (GPUs), a kernel that sums the ranks' parts (`scalify.in_order`)
+    runs on that stream too, after the collective that delivers them: compute
+    does not wait for it, and the parts die early.
 
-    Messages and collectives of a pipeline's stage stand where they stood, all on
-    that stream.
+    Messages and collectives of a pipeline stage keep their places, all on that
+    stream.
 
-    Of collectives that wait for nothing, as gathers of parameters, the first
-    is issued when the step starts, and each other one before what needs the
-    one before it: so two are in memory. So is what is gathered again
-    (`scalify-gather-again`). With `most-in-flight` what is computed waits until
-    no more collectives are on their way, which hold what they send, and these
-    do not run ahead of it.
+    Of the collectives that depend on nothing, such as all-gathers of
+    parameters, the first is issued when the step starts, and each other one
+    before the first user of its predecessor: two are in memory. Rematerialised
+    all-gathers (`scalify-gather-again`) are issued the same way.
+    `most-in-flight` limits the number of collectives in flight, each of which
+    keeps its source live: compute waits for the excess, and collectives do not
+    run ahead of compute.
 
     ```mlir
     plan.gemm "dw1" %x, %dy, %g1 ...
@@ -133,26 +136,27 @@ def OverlapCollectives : Pass<"scalify-overlap-collectives",
   }];
   let dependentDialects = ["::scalify::plan::PlanDialect"];
   let options = [Option<"sums", "sums", "bool", "false",
-                        "sums of what ranks gave are on the stream, too">,
+                        "also put sums of the ranks' parts on the stream">,
                  Option<"mostInFlight", "most-in-flight", "int64_t", "0",
-                        "collectives on their way at one time; 0 for any number">];
+                        "collectives in flight at one time; 0 for no limit">];
   let statistics = [
     Statistic<"numOverlapped", "overlapped",
-              "collectives beside what is computed">,
+              "collectives that overlap compute">,
     Statistic<"numEvents", "events", "events recorded">];
 }
 
 def ProveExchanges : Pass<"scalify-prove-exchanges", "::mlir::ModuleOp"> {
   let summary = "prove that all ranks issue the same collectives in one order";
   let description = [{
-    Before and after: a program with its collectives in the order of issue, which the
-    verifier holds to be that in which each stream gets to them. Every rank goes
-    through its list, and waits at each collective until all of its group are
-    there; all come to the end, and so, for each communicator, its members issue
-    the same collectives in the same order. Else it is an error that names the
-    collective, and where the other ranks stand: a rank that no group has, ranks
-    that wait for each other. Of the stages of a pipeline, which run several
-    programs, `scalify-take-stage` proves the same.
+    Before and after: a program whose collectives are in order of issue; the
+    verifier proves that each stream reaches them in that order. The pass
+    simulates all ranks: each goes through its list and waits at each collective
+    until all members of its group arrive. If all ranks reach the end, the
+    members of each communicator issue the same collectives in the same order.
+    Otherwise, as where no group contains a rank or ranks wait for each other,
+    the error names the collective and where the other ranks stand.
+    `scalify-take-stage` proves the same for the stages of a pipeline, which run
+    different programs.
 
     ```mlir
     plan.collective all_reduce sum %0 to %0 groups dense<[[0, 1], [2, 3]]> ...

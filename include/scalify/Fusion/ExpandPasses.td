@@ -1,7 +1,7 @@
-//===- ExpandPasses.td - Ops that become others --------------*- tablegen -*-===//
+//===- ExpandPasses.td - Passes that expand ops ------------*- tablegen -*-===//
 //
-// Passes of the fusion stage that write what is no op of a kernel by ops that
-// are.
+// The fusion stage's passes that expand ops that no kernel computes into ops
+// that kernels and GEMMs compute.
 //
 //===----------------------------------------------------------------------===//
 
@@ -12,14 +12,15 @@ include "mlir/Pass/PassBase.td"
 
 def ExpandConvolutions
     : Pass<"scalify-expand-convolutions", "::mlir::func::FuncOp"> {
-  let summary = "expand convolutions into products of windows and kernels";
+  let summary = "expand convolutions into dots of windows and kernels";
   let description = [{
-    Before: StableHLO of static shapes. After: no `stablehlo.convolution`; the
-    input's windows (`plan.windows`, filled up at the edges), in the order in
-    which the kernel lies in memory, times the kernel by a `dot_general`. Groups
-    are batch dimensions of the product; with one output feature a group, as in
-    a depthwise convolution, it is a sum of products instead. Gradients of
-    inputs and kernels are convolutions, and no case of their own.
+    Before: StableHLO of static shapes. After: no `stablehlo.convolution`; a
+    `dot_general` multiplies the input's windows (`plan.windows`, padded at the
+    edges), in the order in which the kernel lies in memory, by the kernel.
+    Groups are batch dimensions of the dot; with one output feature per group,
+    as in a depthwise convolution, elementwise products are reduced instead.
+    Gradients of inputs and kernels are convolutions themselves and need no case
+    of their own.
 
     ```mlir
     %y = stablehlo.convolution(%x, %k)
@@ -39,15 +40,15 @@ def ExpandConvolutions
 }
 
 def ExpandWindows : Pass<"scalify-expand-windows", "::mlir::func::FuncOp"> {
-  let summary = "expand window reductions and their scatters into reductions";
+  let summary = "expand window reductions and their gradients into reductions";
   let description = [{
     Before: StableHLO of static shapes. After: no `reduce_window` and no
-    `select_and_scatter`. A reduction over windows is one over the places inside
-    of them (`plan.windows`); a cumulative sum, maximum or the like of more than
-    32 elements joins neighbours at distances 1, 2, 4 and so on. For the
-    gradient of a maximum each window says which place it chooses, and each
-    element sums what windows that chose it were given. Another join than a sum
-    there is an error.
+    `select_and_scatter`. A reduction over windows becomes a reduction over the
+    positions inside them (`plan.windows`); a cumulative sum, maximum or the
+    like of more than 32 elements combines neighbours at distances 1, 2, 4 and
+    so on. For the gradient of a maximum, each window computes the position that
+    it selects, and each element sums the source elements of the windows that
+    select it. A scatter by anything but a sum is an error.
 
     ```mlir
     %m = "stablehlo.reduce_window"(%x, %init) <{window_dimensions = array<i64: 1, 2>,
@@ -68,11 +69,11 @@ def ExpandSorts : Pass<"scalify-expand-sorts", "::mlir::func::FuncOp"> {
   let summary = "expand sorts into elementwise ops and sums";
   let description = [{
     Before: StableHLO of static shapes. After: no `stablehlo.sort`; every sort
-    is stable. In rows of up to 64 elements each counts those that go before it,
-    by the comparator and then by place, and each place takes the element of
-    that number. Longer rows, filled up to a power of two, go through a bitonic
-    network; a step compares elements at one distance. What the comparator
-    cannot do for all elements at once is an error.
+    is stable. In rows of up to 64 elements, each element counts those that
+    precede it, by the comparator and then by position, and each position takes
+    the element with that count. Longer rows, padded to a power of two, go
+    through a bitonic network; each step compares elements at one distance. A
+    comparator that cannot be applied to all elements at once is an error.
 
     ```mlir
     %s = "stablehlo.sort"(%x) <{dimension = 0 : i64}> ({ LT }) : (tensor<4xf32>) -> tensor<4xf32>
@@ -91,10 +92,10 @@ def ExpandBits : Pass<"scalify-expand-bits", "::mlir::func::FuncOp"> {
   let summary = "expand random bit generators and bitcasts between widths";
   let description = [{
     Before: StableHLO of static shapes. After: no `rng_bit_generator`, and no
-    `bitcast_convert` between widths, whose parts shifts give. THREE_FRY
-    is Threefry-2x32 with 20 rounds, PHILOX and DEFAULT are Philox-4x32 with 10,
-    with the bits of XLA on a CPU. A state that is not `ui64`, of two words or
-    three for PHILOX, is an error.
+    `bitcast_convert` between widths: shifts split or combine the elements.
+    THREE_FRY is Threefry-2x32 with 20 rounds, PHILOX and DEFAULT are
+    Philox-4x32 with 10, bit-identical to XLA on a CPU. The state must be `ui64`
+    of two words, or of three for PHILOX.
 
     ```mlir
     %next, %bits = stablehlo.rng_bit_generator %state, algorithm = PHILOX
@@ -113,14 +114,14 @@ def ExpandBits : Pass<"scalify-expand-bits", "::mlir::func::FuncOp"> {
 }
 
 def ExpandScatters : Pass<"scalify-expand-scatters", "::mlir::func::FuncOp"> {
-  let summary = "expand scatters of one element a row into selects";
+  let summary = "expand scatters of one element per row into selects";
   let description = [{
     Before: StableHLO without loops. After: no scatter that adds one element to
-    each row of a constant; comparing places computes the same bits, and is
-    part of the kernel that reads the result. So the gradient of a cross entropy
-    by labels needs no zeros of the logits' size. An index outside of its row is
-    no place, as before. Other scatters stay: onto data, of several elements
-    a row, of windows.
+    each row of a constant; a comparison of positions computes the same bits,
+    inside the kernel that reads the result. So the gradient of a cross entropy
+    by labels needs no zeros of the logits' size. An index outside its row
+    selects no position, as before. Other scatters stay: onto values that are
+    not constant, of several elements per row, of windows.
 
     ```mlir
     %r = "stablehlo.scatter"(%zeros, %label, %g) <{... input_batching_dims = [0], ...}> ({ ... add ... })
@@ -135,7 +136,7 @@ def ExpandScatters : Pass<"scalify-expand-scatters", "::mlir::func::FuncOp"> {
   }];
   let dependentDialects = ["::scalify::stablehlo::StableHLODialect"];
   let statistics = [
-    Statistic<"numExpanded", "expanded", "scatters made selects">];
+    Statistic<"numExpanded", "expanded", "scatters replaced by selects">];
 }
 
 def ExpandBlocks : Pass<"scalify-expand-blocks", "::mlir::ModuleOp"> {
@@ -143,10 +144,10 @@ def ExpandBlocks : Pass<"scalify-expand-blocks", "::mlir::ModuleOp"> {
   let description = [{
     Before: `scalify.quantize` and `scalify.dequantize` with `block`. After:
     each is an elementwise product with the blocks' scales, or their inverses,
-    spread over the tensor, and a cast by 1, marked as one whose own scale says
-    nothing. Scales are powers of two, so the bits are the same. What stands
-    behind a dequantize is then a product, so that dots on blocks are F32 dots
-    in every form of StableHLO out.
+    broadcast over the tensor, and a cast by 1, marked `scalify.scaled` because
+    its own scale carries no information. Scales are powers of two, so the bits
+    are the same. Users of a dequantize then read a product, so dots on blocks
+    are F32 dots in every form of StableHLO out.
 
     ```mlir
     %q = scalify.quantize %x, %s by tensor<4x2xf32> {block = array<i64: 1, 128>} : tensor<4x256xf32> -> tensor<4x256xf8E4M3FN>
@@ -162,22 +163,22 @@ def ExpandBlocks : Pass<"scalify-expand-blocks", "::mlir::ModuleOp"> {
                            "::scalify::stablehlo::StableHLODialect"];
   let options = [
     Option<"keepDequantized", "keep-dequantized", "bool", "false",
-           "leaves `scalify.dequantize`: products of a GPU read data and scales">];
+           "keep `scalify.dequantize`: GPU GEMMs read data and scales">];
 }
 
 def ExpandRounding : Pass<"scalify-expand-rounding", "::mlir::ModuleOp"> {
   let summary = "expand stochastic rounding into integer arithmetic";
   let description = [{
     Before: `scalify.quantize` with `rounding = stochastic` and a counter.
-    After: a cast to nearest of a value which that rounding has put on the
-    format's grid already, by a `scalify.random_bits` and elementwise ops on the
-    bits of F32. What rounding makes zero reaches the cast as a quarter of the
-    smallest number, which it counts as it would have. A cast without a counter
-    rounds to nearest.
+    After: a `scalify.random_bits` and elementwise ops on the F32 bits round the
+    value to the format's grid, and a cast to nearest converts it exactly. A
+    value that the rounding flushes to zero reaches the cast as a quarter of the
+    format's smallest number, so that the cast still counts the flush. A cast
+    without a counter rounds to nearest.
 
     ```mlir
     %q = scalify.quantize %x, %s at %step {rounding = #scalify.rounding<stochastic>, stream = 6 : i64} : tensor<4x8xf32> -> tensor<4x8xbf16>
-    // becomes, but for signs and NaN,
+    // becomes, except for signs and NaN,
     %0 = stablehlo.bitcast_convert %x : (tensor<4x8xf32>) -> tensor<4x8xi32>
     %1 = scalify.random_bits 0 of %step, %three : tensor<4x8xi32>
     %2 = stablehlo.shift_right_logical %1, %sixteen : tensor<4x8xi32>

@@ -1,4 +1,4 @@
-//===- HostCalls.h - What plans say of calls into the process ---*- C++ -*-===//
+//===- HostCalls.h - Attributes of host calls -------------------*- C++ -*-===//
 
 #ifndef SCALIFY_FUSION_HOSTCALLS_H
 #define SCALIFY_FUSION_HOSTCALLS_H
@@ -7,9 +7,9 @@
 
 namespace scalify::plan {
 
-/// On a host call: the shapes of what its function takes and gives, as an array
-/// for each of its reads and writes. A buffer that a reshape shares may have
-/// another one.
+/// On a host call: the shapes of the callee's operands and results, one array
+/// for each of the call's reads and writes. They may differ from the buffer's
+/// shape where a reshape shares the buffer.
 inline constexpr llvm::StringLiteral kShapesAttr = "plan.shapes";
 
 } // namespace scalify::plan

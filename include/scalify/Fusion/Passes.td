@@ -10,14 +10,14 @@ include "scalify/Fusion/ExpandPasses.td"
 def UnrollLoops : Pass<"scalify-unroll-loops", "::mlir::func::FuncOp"> {
   let summary = "unroll loops of known trip count";
   let description = [{
-    Before: StableHLO with loops and branches. After: no `stablehlo.while`; an
-    iteration is a copy of the body in which the counter is a constant, what is
-    computed from it is folded, and a branch that it chooses is inlined. Of
-    branches that data choose all are computed, and a select takes the results
-    of one; what is cast in the others counts in the step's health. A slice
-    of a stack reads the value that an iteration put there, and a stack that is
-    read as a whole is one concatenation, marked `plan.stack` where its pieces
-    can be computed in place. A loop whose trip count is not known is an error.
+    Before: StableHLO with loops and branches. After: no `stablehlo.while`; each
+    iteration is a copy of the body in which the counter is a constant, ops on
+    it are folded, and branches on it are inlined. All regions of a
+    data-dependent branch are computed, and a select takes the results of one;
+    casts in the other regions still count in the step's health. A slice of a
+    stack reads the value that an iteration wrote there, and a stack that is
+    read as a whole is one concatenation, marked `plan.stack` if its pieces can
+    be computed in place. A loop of unknown trip count is an error.
 
     ```mlir
     %r:2 = stablehlo.while(%i = %c0, %s = %stack) : tensor<i32>, tensor<2x8xf32>
@@ -36,26 +36,26 @@ def UnrollLoops : Pass<"scalify-unroll-loops", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::scalify::stablehlo::StableHLODialect"];
   let options = [
     Option<"maxOps", "max-ops", "int64_t", "200000",
-           "ops that all iterations may have together: a plan of more takes "
-           "minutes to make">];
+           "limit on the ops of all iterations: a larger plan takes minutes to "
+           "form">];
   let statistics = [
     Statistic<"numLoops", "loops", "loops replaced">,
-    Statistic<"numIterations", "iterations", "iterations written out">,
+    Statistic<"numIterations", "iterations", "iterations unrolled">,
     Statistic<"numStacks", "stacks", "stacks made concatenations">,
-    Statistic<"numSelects", "selects", "branches that data choose">];
+    Statistic<"numSelects", "selects", "data-dependent branches">];
 }
 
 def FormHostCalls : Pass<"scalify-form-host-calls", "::mlir::func::FuncOp"> {
-  let summary = "form host calls for callbacks and for ops without a CPU lowering";
+  let summary = "form host calls for callbacks and ops without a CPU lowering";
   let description = [{
-    Before: custom calls of JAX's callbacks, and with `fallback=xla` ops that the
-    CPU target has no lowering for: calls of libraries, FFT, Cholesky, complex
-    numbers, loops of unknown length. After: `plan.invoke` for each callback, and
-    for each such op. Ops that pass each other values which no buffer can hold
-    (complex ones) become one, with all that lies between them. Its `program` is
-    a module whose `@main` is what was cut out; a remark says what that was. The
-    pass goes into loops of known length and branches. Without `callbacks` a callback is
-    an error, since nobody would know what it calls.
+    Before: custom calls of JAX's callbacks, and with `fallback=xla` ops without
+    a CPU lowering: library calls, FFT, Cholesky, complex numbers, loops of
+    unknown trip count. After: a `plan.invoke` for each callback and each such
+    op. Ops that exchange values which no buffer can hold (complex ones) become
+    one `plan.invoke`, with all ops on paths between them. Its `program` is a
+    module whose `@main` holds the outlined ops; a remark names them. The pass
+    descends into branches and loops of known trip count. Without `callbacks` a
+    callback is an error, since the plan's caller has no function for it.
 
     ```mlir
     %1 = stablehlo.cholesky %0 : tensor<4x4xf32>
@@ -67,20 +67,20 @@ def FormHostCalls : Pass<"scalify-form-host-calls", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::scalify::plan::PlanDialect"];
   let options = [
     Option<"callbacks", "callbacks", "bool", "false",
-           "whoever runs the plan has the functions that are called back">,
+           "the plan's caller has the functions of the callbacks">,
     Option<"fallback", "fallback", "std::string", "\"\"",
-           "xla: what the CPU target lacks is run by XLA">];
+           "xla: XLA runs the ops without a CPU lowering">];
   let statistics = [
     Statistic<"numCallbacks", "callbacks", "callbacks formed">,
-    Statistic<"numFallbacks", "fallbacks", "programs cut out for XLA">];
+    Statistic<"numFallbacks", "fallbacks", "programs outlined for XLA">];
 }
 
 def OrderHostCalls : Pass<"scalify-order-host-calls", "::mlir::func::FuncOp"> {
   let summary = "chain host calls with side effects in program order";
   let description = [{
-    Before: one block whose `plan.invoke` ops with `effects` are ordered by their
-    places alone. After: each reads an i32 that the one before it made, so that
-    no scheduling can change the order.
+    Before: one block in which only their positions order the `plan.invoke` ops
+    with `effects`. After: each reads an i32 that its predecessor returns, so
+    that no scheduling can change the order.
 
     ```mlir
     plan.invoke "print" %x callback 0 effects : (tensor<f32>) -> ()
@@ -95,13 +95,13 @@ def OrderHostCalls : Pass<"scalify-order-host-calls", "::mlir::func::FuncOp"> {
 def RecomputeCasts : Pass<"scalify-recompute-casts", "::mlir::func::FuncOp"> {
   let summary = "rematerialise casts whose source is already saved";
   let description = [{
-    For GPUs. Before: StableHLO without loops, whose values Precision cast, each
-    once. After: what the forward keeps for the backward is the cheapest cut in
-    bytes through elementwise ops and casts by one scale. Data whose source the
-    backward reads as well are cast again in the backward, by a
-    `scalify.quantize` that is `scalify.uncounted`. No bit changes. Casts of
-    arguments stay, one a step, and so does what another forward behind the
-    first backward reads, in steps of several micro-batches.
+    For GPUs. Before: StableHLO without loops, in which Precision cast each
+    value once. After: the forward saves the minimum cut in bytes, through
+    elementwise ops and casts by one scale, for the backward. If the backward
+    also reads the source of a cast, it casts that source again, by a
+    `scalify.quantize` with `scalify.uncounted`. No bit changes. Casts of
+    arguments stay, one per step, and so do values that another forward after
+    the first backward reads, in steps of several micro-batches.
 
     ```mlir
     %t = stablehlo.tanh %h : tensor<16x32xf32>
@@ -115,54 +115,57 @@ def RecomputeCasts : Pass<"scalify-recompute-casts", "::mlir::func::FuncOp"> {
     ```
   }];
   let statistics = [
-    Statistic<"numRecomputed", "recomputed", "ops that the backward computes again">];
+    Statistic<"numRecomputed", "recomputed", "ops rematerialised">];
 }
 
 def PreparePlan : Pass<"scalify-prepare-plan", "::mlir::func::FuncOp"> {
-  let summary = "rewrite ops that no kernel or GEMM runs as they are";
+  let summary = "legalise ops for kernels and GEMMs";
   let description = [{
-    Before: StableHLO without loops, branches, sorts, windows and convolutions. After: dots are f32 and floating point; other dots
-    are sums of products; reductions are over trailing dimensions or over
+    Before: StableHLO without loops, branches, sorts, windows and convolutions.
+    After: dots are f32 (on a GPU also of one 16-bit format); integer and F64
+    dots are sums of products; a reduction is over trailing dimensions or over
     others, never both; a sum of a large tensor to few elements has two stages
-    of fixed size, so that its bits do not depend on threads; barriers are
-    gone; each dequantized value is made anew near its uses, so that what lives
-    from forward to backward is the FP8 tensor; equal constant scales are one,
-    and a scale that is an entry of `scalify.scales` is the constant that it
-    starts from, marked `plan.scale_entry`, so that both plan alike. Ops that the plan cannot hold
-    (Fourier transforms, complex and random numbers, F64 forms of functions that are polynomials) are errors.
+    of fixed size, so that its bits do not depend on the number of threads;
+    barriers are gone; dequantized values are rematerialised near their uses, so
+    that only the FP8 tensor lives from forward to backward; equal constant
+    scales are one value, and a scale that is an entry of `scalify.scales` is
+    its initial value as a constant, marked `plan.scale_entry`, so that both
+    kinds give the same plan. Ops that the plan cannot hold (Fourier transforms,
+    complex numbers, `rng`, floating-point types that kernels do not compute,
+    reductions of FP8 data) are errors.
   }];
   let dependentDialects = ["::scalify::stablehlo::StableHLODialect"];
   let options = [
     Option<"phaseDistance", "phase-distance", "int64_t", "8",
-           "ops between a use and one of another phase of the step that is "
-           "to have a dequantized value of its own">];
+           "distance in ops from which on a use in another phase of the step "
+           "gets a dequantized value of its own">];
   let statistics = [
-    Statistic<"numSplitReduces", "split-reduces", "reductions cut in stages">,
-    Statistic<"numWidenedDots", "widened-dots", "dots made f32">,
-    Statistic<"numRemade", "remade", "dequantized values made a second time">];
+    Statistic<"numSplitReduces", "split-reduces", "reductions split in stages">,
+    Statistic<"numWidenedDots", "widened-dots", "dots widened to f32">,
+    Statistic<"numRemade", "remade", "dequantized values rematerialised">];
 }
 
 def NarrowDots : Pass<"scalify-narrow-dots", "::mlir::func::FuncOp"> {
-  let summary = "feed dots the narrow data behind their operands";
+  let summary = "feed narrow data to dots directly";
   let description = [{
-    For GPUs of the Hopper kind. Before: dots on wide operands that are made of
-    narrow data, `scalify.dequantize` or a convert. After: dots on the data
-    themselves, and products of their results with the scales; what was made
-    for dots alone is gone. Both operands of an FP8 dot have the sum's dimension
-    innermost, in strides of 16 bytes: where the data lie otherwise they are
-    stored once more beside where they are made, transposed, one copy for all
-    dots that want it. A sum of no multiple of 16 elements is filled up with
-    zeros in what a kernel stores anyway: whoever else reads these data reads
-    the filled rows. What no FP8 product of the library can be (two operands of
-    E5M2, a sum of 24 over an argument, rows of the result of no 16 bytes) is
-    one of BF16, which is exact, with a remark.
+    For Hopper GPUs. Before: dots on wide operands, each a `scalify.dequantize`
+    or a convert of narrow data. After: dots on the narrow data, with their
+    results multiplied by the scales; ops that only fed dots are gone. Both
+    operands of an FP8 dot have the contracting dimension innermost, and strides
+    that are multiples of 16 bytes. Where the data lie otherwise, a transposed
+    copy is stored next to their producer, one for all dots that need it. A
+    contracting dimension of no multiple of 16 elements is padded with zeros in
+    a tensor that a kernel stores anyway; its other users read the padded rows.
+    A dot that the library does not have in FP8 (two E5M2 operands, K = 24 with
+    an argument as operand, result rows that are no multiple of 16 bytes)
+    becomes a BF16 dot, which is exact, with a remark.
 
-    An operand with many scales, a `scalify.dequantize` with `block`, stays one,
-    on a matrix whose data and scales lie as the library reads both, and is
-    marked `plan.scaling` with how: `rows`, `vectors` of 128 or `blocks` of
-    128 x 128 (`plan.gemm`). Scales of more elements are written for each part.
-    What these cannot say, and a batch, is a product of BF16: block scales are
-    powers of two, so that it too is exact.
+    An operand with many scales, a `scalify.dequantize` with `block`, keeps the
+    dequantize, on a matrix whose data and scales have the library's layouts,
+    marked by `plan.scaling`: `rows`, `vectors` of 128 or `blocks` of 128 x 128
+    (`plan.gemm`). A scale that covers more elements is repeated for each part.
+    Other blocks, and batches, become BF16 dots: block scales are powers of two,
+    so these are exact too.
 
     ```mlir
     %x = scalify.dequantize %q, %s : tensor<16x32xf8E4M3FN> -> tensor<16x32xf32>
@@ -178,28 +181,29 @@ def NarrowDots : Pass<"scalify-narrow-dots", "::mlir::func::FuncOp"> {
   let statistics = [
     Statistic<"numNarrowed", "narrowed", "dots that read narrow data">,
     Statistic<"numTransposed", "transposed", "FP8 tensors stored transposed">,
-    Statistic<"numFilled", "filled", "FP8 tensors whose rows are filled up">];
+    Statistic<"numFilled", "filled", "FP8 tensors with padded rows">];
 }
 
 def FormAttention : Pass<"scalify-form-attention", "::mlir::func::FuncOp"> {
-  let summary = "fuse dots around a softmax into a library's attention";
+  let summary = "fuse dots around a softmax into library attention calls";
   let description = [{
-    For GPUs, behind `scalify-narrow-dots`. Before: a softmax of a dot that is
-    scaled by constants and perhaps masked causally, dots that mix values by its
-    weights, and dots on its gradient, all on operands of BF16 or F16. After:
-    `plan.attend` of the forward and of the gradient; weights and scores are
-    gone. What `scalify.nn.attention` and its gradient decompose to has this
-    form. Scales of the operands' data are in the attention's scale, and those
-    of its results are multiplied behind it, where they are powers of two. What
-    `scalify-quantize` lets the backward compute again is read as computed once.
+    For GPUs, after `scalify-narrow-dots`. Before: a softmax of a dot that is
+    scaled by constants and perhaps masked causally, dots of values with its
+    weights, and dots on its gradient, all on BF16 or F16 operands. After:
+    `plan.attend` for the forward and for the gradient; weights and scores are
+    gone. `scalify.nn.attention` and its gradient decompose to this form. Scales
+    of the operands' data are folded into the attention's scale; scales of its
+    results are multiplied after it, where they are powers of two. Ops that
+    `scalify-quantize` rematerialises in the backward are matched as if computed
+    once.
 
-    The library rounds its results to 16 bits. With the level `exact` the program
-    must do so too. With `recipe` it need not where the recipe's own casts made
-    the operands BF16: then the attention is a product that the recipe has in
-    BF16, and its results are rounded where they leave it.
+    The library rounds its results to 16 bits. At the level `exact` the program
+    must do so too. At `recipe` it need not where the recipe's own casts made
+    the operands BF16: the recipe then runs the attention in BF16, and its
+    results are rounded when stored.
 
-    Where anything else reads its weights, or the hardware's library has no such
-    attention, it stays as it is, and a remark says the reason.
+    If anything else reads its weights, or the hardware's library has no such
+    attention, the ops stay as they are, and a remark gives the reason.
 
     ```mlir
     %s = stablehlo.dot_general %q, %k, batching_dims = [0, 2] x [0, 2], contracting_dims = [3] x [3] : ...
@@ -223,11 +227,11 @@ def FormGemms : Pass<"scalify-form-gemms", "::mlir::func::FuncOp"> {
   let summary = "convert dots to strided GEMMs";
   let description = [{
     Before: `stablehlo.dot_general` on f32. After: `plan.matmul`, whose strides
-    hold the transposes, reshapes and slices around the dot, and whose alpha
-    holds a multiply of the result by a constant; scales of FP8 operands that
-    are no constants, or many, the GEMM reads from memory. An operand whose layout no
-    GEMM can read is copied, with a remark. On a GPU F32 dots that ask for TF32
-    get it.
+    absorb the transposes, reshapes and slices around the dot, and whose alpha
+    absorbs multiplies of the result by constants. The GEMM reads the scales of
+    FP8 operands from memory if they are not constant, or many. An operand in a
+    layout that no GEMM reads is copied, with a remark. On a GPU, F32 dots that
+    request TF32 use it.
 
     ```mlir
     %t = stablehlo.transpose %w, dims = [1, 0] : (tensor<8x4xf32>) -> tensor<4x8xf32>
@@ -238,7 +242,7 @@ def FormGemms : Pass<"scalify-form-gemms", "::mlir::func::FuncOp"> {
   }];
   let dependentDialects = ["::scalify::plan::PlanDialect"];
   let statistics = [
-    Statistic<"numGemms", "gemms", "GEMMs made">,
+    Statistic<"numGemms", "gemms", "GEMMs formed">,
     Statistic<"numCopies", "copies", "operands copied for their layout">,
     Statistic<"numAlphas", "alphas", "multiplies folded into a GEMM">];
 }
@@ -246,32 +250,33 @@ def FormGemms : Pass<"scalify-form-gemms", "::mlir::func::FuncOp"> {
 def FormEpilogues : Pass<"scalify-form-epilogues", "::mlir::func::FuncOp"> {
   let summary = "fuse bias, activation and cast epilogues into GEMMs";
   let description = [{
-    For GPUs, behind `scalify-form-gemms`. Before: `plan.matmul` without an
-    epilogue, and what is done to its result. After: where a vector is added to
-    each of its rows, or a ReLU follows, or both, and then perhaps a rounding to
-    16 bits, and what that makes is in memory anyway, as an operand of another
-    call or a result, it is the GEMM's epilogue, and no kernel does it. The
-    backward asks the stored result where it asked the product if it was above 0.
+    For GPUs, after `scalify-form-gemms`. Before: `plan.matmul` without an
+    epilogue, and ops on its result. After: the addition of a vector to each
+    row, a ReLU, or both, and then perhaps a rounding to 16 bits, are the GEMM's
+    epilogue instead of a kernel's if their result is in memory anyway, as an
+    operand of another call or a result. The backward compares the stored result
+    with 0 where it compared the product.
 
     No rounding changes: sums stay F32 until they are stored. A product that the
     program rounds before it adds a bias, a bias of a type that the library does
-    not add to such a result, one along the columns, and operands with many
-    scales keep their kernel, with a remark that says why. Where kernels alone
-    read what is made, each adds the bias itself, which costs nothing, and
-    nothing is said.
+    not add to such a result, a bias along the columns, and operands with many
+    scales keep their kernel, with a remark that gives the reason. If only
+    kernels read the result, each adds the bias itself at no cost, without a
+    remark.
 
-    With the level `all` the library also rounds once where the program rounds the
-    product before it adds the bias, and does GELU in its tanh form, by a tanh of
-    its own. What else reads the sum reads what the library stores of it. The
-    product of a gradient goes on behind a GELU whose input is in memory, and
-    behind a ReLU that is a GEMM's, which stores a bit an element for it.
+    At the level `all` the library also rounds once where the program rounds the
+    product before it adds the bias, and computes GELU in its tanh form, with
+    its own tanh. Other users of the sum read the copy that the library stores.
+    The product of a gradient takes the gradient of a GELU as epilogue if the
+    GELU's input is in memory, and that of a ReLU if the ReLU is a GEMM's
+    epilogue, which stores one bit per element for it.
 
-    A product of FP8 of which nothing but a cast to FP8 is read, by a scale that
-    is known before, and perhaps its largest magnitude, is stored as FP8, in the
-    order of what reads it if that is one. With the level `exact` it is a cast of
-    the program's own that clamps to the format; with `all` also one that is
-    counted, which the library's is not, or that has a NaN where the library
-    saturates, and one behind a bias, a ReLU or a GELU.
+    An FP8 product whose only users are a cast to FP8, by a scale known before
+    the product, and perhaps an amax, is stored as FP8, and transposed if its
+    one user reads it so. At the level `exact` the cast must be the program's
+    own and clamp to the format; at `all` it may also be one that is counted,
+    which the library's is not, one that gives NaN where the library saturates,
+    or one after a bias, a ReLU or a GELU.
 
     ```mlir
     %d = plan.matmul %x, %w m 16 n 32 k 8 ... : ... -> tensor<16x32xf32>
@@ -287,7 +292,8 @@ def FormEpilogues : Pass<"scalify-form-epilogues", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::scalify::plan::PlanDialect"];
   let options = [
     Option<"level", "level", "std::string", "\"exact\"",
-           "exact: what rounds as the program does; all: what the library has">];
+           "exact: epilogues that round as the program does; all: all that "
+           "the library has">];
   let statistics = [
     Statistic<"numEpilogues", "epilogues", "GEMMs that have an epilogue">];
 }
@@ -297,18 +303,19 @@ def PlaceStages : Pass<"scalify-place-stages", "::mlir::ModuleOp"> {
   let description = [{
     Before: `@main` of a step without loops, with borders between the chunks of
     the model (`stablehlo.optimization_barrier` with `scalify.stage_border`,
-    "forward", and "backward" in the gradient) once for each micro-batch. After:
-    no borders. With `stages`, ops have the task that they belong to
-    (`plan.task`): "F2.1", the forward of chunk 2 for micro-batch 1, "B2.1", its
-    backward, or "U0", what stage 0 does when all backwards are done; chunk c is
-    on stage c mod `stages`. The module's `plan.pipeline` also has the `ranks` of
-    each stage: those of the mesh that the program is of. Ops that read no state have none: every stage that
-    wants what they make does them. Arguments that are state have the stage that
-    keeps them (`plan.owner`), but for the scales of narrow state: all have these.
+    "forward", and "backward" in the gradient), once for each micro-batch.
+    After: no borders. With `stages`, ops have a task (`plan.task`): "F2.1", the
+    forward of chunk 2 for micro-batch 1, "B2.1", its backward, or "U0", the
+    work of stage 0 after all backwards; chunk c is on stage c mod `stages`. The
+    module's `plan.pipeline` also has the number of `ranks` per stage, those of
+    the program's mesh. Ops that read no state have no task: every stage that
+    uses their results computes them. State arguments name the stage that keeps
+    them (`plan.owner`), except the scales of narrow state, which all stages
+    have.
 
-    What reads state alone, as a cast of a weight, is in the first task that
-    reads it. The optimizer is where its gradients are. A value that another
-    stage reads without a border is sent there, with a remark.
+    Ops that read only state, such as casts of weights, belong to the first task
+    that uses them. The optimizer runs on the stage of its gradients. A value
+    that another stage reads without a border is sent there, with a remark.
 
     ```mlir
     %h = stablehlo.tanh %x : tensor<8x16xf32>
@@ -323,7 +330,7 @@ def PlaceStages : Pass<"scalify-place-stages", "::mlir::ModuleOp"> {
                            "::scalify::plan::PlanDialect"];
   let options = [
     Option<"stages", "stages", "int64_t", "0",
-           "of the pipeline; with 0 borders only go">,
+           "stages of the pipeline; 0 only erases borders">,
     Option<"virtualChunks", "virtual", "int64_t", "1",
            "chunks of the model on each stage">];
 }
@@ -333,11 +340,11 @@ def SplitStages : Pass<"scalify-split-stages", "::mlir::ModuleOp"> {
   let description = [{
     Before: `plan.program @step` whose commands have tasks, temporaries without
     offsets. After: programs `@stage0`, `@stage1`, ..., each with the arguments,
-    results and commands of one stage. A stage does its tasks in the order of
-    the schedule, 1F1B or interleaved; what it reads of others comes by
-    `plan.message`, all messages of all stages in one order. Results stay with
-    the stage that makes them; those of one element, and what replaces an
-    argument that all stages have, go to all.
+    results and commands of one stage. A stage runs its tasks in the order of
+    the schedule, 1F1B or interleaved; `plan.message` ops, in one order for all
+    stages, bring it values of other stages. Results stay on the stage that
+    computes them; those of one element, and those that replace an argument that
+    all stages have, go to all.
 
     ```mlir
     plan.kernel "tanh" ... writes(%h : memref<8xf32>) attributes {plan.task = "F0.0"}
@@ -361,57 +368,58 @@ def SplitStages : Pass<"scalify-split-stages", "::mlir::ModuleOp"> {
 def TakeStage : Pass<"scalify-take-stage", "::mlir::ModuleOp"> {
   let summary = "extract one pipeline stage, if all stages fit together";
   let description = [{
-    Before: `plan.program @stage0`, `@stage1`, ... of all stages, each of which
-    its `ranks` run: groups of collectives are of these, numbered within the
-    stage, and peers of messages are stages, where the rank of the same place is
-    meant. After: that of `stage` alone, as `@step`. Proves first, for all ranks,
-    that each message meets its other end, of the same name and type, and each
-    collective all of its group, also where nothing is ever under way: who
-    comes first waits. What would wait for ever is an error that names the
-    exchange at which each stage stands.
+    Before: `plan.program @stage0`, `@stage1`, ... of all stages, each run by
+    `ranks` ranks. Replica groups number the ranks within the stage; the peer of
+    a message is a stage, and means the rank with the same number there. After:
+    only the program of `stage`, as `@step`. The pass first proves, for all
+    ranks, that each message meets its counterpart, of the same name and type,
+    and each collective all of its group, even if nothing is buffered: the first
+    to arrive waits. A deadlock is an error that names the exchange at which
+    each stage stands.
   }];
   let dependentDialects = ["::scalify::plan::PlanDialect"];
   let options = [
-    Option<"stage", "stage", "int64_t", "0", "whose program is kept">];
+    Option<"stage", "stage", "int64_t", "0", "stage whose program is kept">];
 }
 
 def FormPlan : Pass<"scalify-form-plan", "::mlir::ModuleOp"> {
   let summary = "cluster ops into kernels and form the plan";
   let description = [{
     Before: `@main` of StableHLO ops and `plan.matmul`. After: a `plan.program
-    @step` whose kernels, GEMMs, copies and fills do the same in program order.
-    Another function, `@rescale`, becomes a program of its own name.
-    A kernel holds ops over one space of rows and columns: elementwise ops,
-    sums of rows and what is computed from them. Cheap ops are computed again
-    in each kernel that uses them rather than stored; a result that takes its
-    argument's memory is written there where no read follows. What a forward
-    keeps for its backward is kept as narrow as it is rounded.
+    @step` whose kernels, GEMMs, copies and fills compute the same in program
+    order. Another function, such as `@rescale`, becomes a program of the same
+    name. A kernel holds ops over one space of rows and columns: elementwise
+    ops, row reductions and ops on their results. Cheap ops are recomputed in
+    each kernel that uses them rather than stored; a result that aliases a
+    donated argument is written in place if no read follows. The forward saves
+    values for the backward in the narrow type that they are rounded to.
   }];
   let dependentDialects = ["::scalify::plan::PlanDialect",
                            "::mlir::memref::MemRefDialect"];
   let options = [
     Option<"maxBuffers", "max-buffers", "unsigned", "48",
-           "buffers of a kernel at most: each is a register or a spill">,
+           "limit on the buffers of a kernel: each is a register or a spill">,
     Option<"maxOps", "max-ops", "unsigned", "256",
-           "ops of a kernel at most: compile time grows faster than linearly">,
+           "limit on the ops of a kernel: compile time grows faster than "
+           "linearly">,
     Option<"phaseDistance", "phase-distance", "int64_t", "8",
-           "ops between the forward and the backward from which on no kernel "
-           "of the forward makes more for the backward than is kept anyway">];
+           "distance in ops from which on a kernel of the forward stores for "
+           "the backward only what is saved anyway">];
   let statistics = [
     Statistic<"numKernels", "kernels", "kernels formed">,
     Statistic<"numMerged", "merged", "kernels merged into another one">];
 }
 
 def BindSlices : Pass<"scalify-bind-slices", "::mlir::ModuleOp"> {
-  let summary = "bind slices of stacks to kernels in place";
+  let summary = "bind slices of stacks as buffers of kernels";
   let description = [{
-    Before: kernels whose bodies slice what they read. After: where all that a
-    kernel reads of a temporary, an argument or a result are slices that are one
-    run of memory each, from a multiple of 64 bytes on or of one element, it
-    reads buffers that are those parts. Kernels of layers that differ in nothing
-    but their place in a stack, or among the scales of all state, are equal
-    then, and share their code. A part counts as its temporary or argument in
-    live ranges and in what may be written in place.
+    Before: kernels whose bodies slice their inputs. After: if a kernel reads a
+    temporary, an argument or a result only by slices, each contiguous and
+    either at a multiple of 64 bytes or of one element, it reads buffers that
+    are those parts. Kernels of layers that differ only in their position in a
+    stack, or among the scales of all state, are then equal and share code. A
+    part counts as its temporary or argument in live ranges and in the checks of
+    in-place writes.
 
     ```mlir
     plan.kernel "abs" reads(%x : memref<3x64xf32>) writes(%y : memref<64xf32>) {
@@ -426,25 +434,26 @@ def BindSlices : Pass<"scalify-bind-slices", "::mlir::ModuleOp"> {
   }];
   let dependentDialects = ["::scalify::plan::PlanDialect"];
   let statistics = [
-    Statistic<"numSlices", "slices", "slices that are buffers now">];
+    Statistic<"numSlices", "slices", "slices bound as buffers">];
 }
 
 def AssignStreams : Pass<"scalify-assign-streams", "::mlir::ModuleOp"> {
   let summary = "assign independent chains of commands to streams";
   let description = [{
     Before: a program whose commands run one after another, its temporaries
-    without offsets. After: commands that others need late, as the gradients of
-    weights, run on streams of their own (`plan.stream`) beside those that a
-    cost model of an H100 says do not fill it; `plan.record` and `plan.wait`
-    order what depends on each other, and the verifier proves that they do. The
-    order of the commands in the program stays, so a machine without streams runs
-    it as it is.
+    without offsets. After: commands whose results are needed late, such as
+    weight gradients, run on streams of their own (`plan.stream`), beside
+    commands that leave the GPU partly idle by a cost model of an H100.
+    `plan.record` and `plan.wait` order dependent commands, which the verifier
+    proves. The order of the commands in the program stays, so a machine without
+    streams runs it as it is.
 
-    A product is tiles of 128 x 128 for 132 multiprocessors, and leaves idle what its
-    last wave does; what is bound by memory fills the GPU; nothing takes less
-    than 2 us. A chain moves if two events cost less than it saves. It starts behind
-    what is before it in the program, and where it should be done the first stream
-    waits for it, so that memory is not held for longer.
+    In the model a GEMM is tiles of 128 x 128 on 132 multiprocessors, of which
+    its last wave leaves some idle; a memory-bound command fills the GPU; no
+    command takes less than 2 us. A chain moves if two events cost less than it
+    saves. It starts after its predecessors in the program, and the first stream
+    waits for it where the model has it done, so that memory is not held for
+    longer.
 
     ```mlir
     plan.kernel "dy" ...
@@ -465,9 +474,9 @@ def AssignStreams : Pass<"scalify-assign-streams", "::mlir::ModuleOp"> {
   let dependentDialects = ["::scalify::plan::PlanDialect"];
   let options = [
     Option<"streams", "streams", "int64_t", "2",
-           "streams of a program at most, the first one included">];
+           "limit on the streams of a program, the first one included">];
   let statistics = [
-    Statistic<"numMoved", "moved", "commands beside the first stream">,
+    Statistic<"numMoved", "moved", "commands moved off the first stream">,
     Statistic<"numEvents", "events", "events recorded">,
     Statistic<"numSaved", "saved-ns", "nanoseconds that the model saves">];
 }
@@ -475,14 +484,16 @@ def AssignStreams : Pass<"scalify-assign-streams", "::mlir::ModuleOp"> {
 def AssignBuffers : Pass<"scalify-assign-buffers", "::mlir::ModuleOp"> {
   let summary = "assign temporaries to one arena and reuse memory in place";
   let description = [{
-    Before: a program whose temporaries have no offsets. After: every `plan.temp`
-    has an offset, a multiple of 64 bytes, the program has `arena_bytes`, and kernels say which outputs lie in the memory of an input
-    that dies there; a collective's result takes the place of its source so, where
-    both are as large. The program's verifier proves that nothing overlaps. Memory is
-    used again when every stream is behind what touched it. Buffers are placed by
-    best fit in three orders: as the program writes them, largest first, and
-    longest in memory first; the smallest arena is taken, of equal ones the first.
-    With more than 16,384 buffers only the first order is tried.
+    Before: a program whose temporaries have no offsets. After: every
+    `plan.temp` has an offset, a multiple of 64 bytes, the program has
+    `arena_bytes`, and kernels mark the outputs that take the memory of an input
+    that dies there. A collective's result likewise takes the memory of its
+    source if both have the same size. The program's verifier proves that no
+    live buffers overlap. Memory is reused once every stream is past the
+    commands that touched it. Buffers are placed by best fit in three orders: as
+    the program writes them, largest first, and longest live range first; the
+    smallest arena wins, of equal ones the first. With more than 16,384 buffers
+    only the first order is tried.
   }];
   let dependentDialects = ["::scalify::plan::PlanDialect"];
   let statistics = [
@@ -494,18 +505,18 @@ def KeepAmaxes : Pass<"scalify-keep-amaxes", "::mlir::ModuleOp"> {
   let summary = "carry parameter amaxes across steps";
   let description = [{
     Does nothing unless the recipe's scales are `current`. Before: a step
-    without loops. After: where it took the largest magnitude of
-    a donated argument, perhaps rounded, or of its slices along the first
-    dimension, main has that as an entry of one more argument, last,
-    `tensor<N x f32>` named `scalify.argument_amax`. It returns the amaxes of the
-    results that take the arguments' memory, which the kernels that make these
-    have in registers. Beside main stands `@measure`, which takes the arguments
-    and returns their amaxes: whoever runs main calls it first, and again
-    whenever one of them is not the last step's result. A maximum has the same
-    bits in any order, so the step's are those without the pass.
+    without loops. After: instead of computing the amax of a donated argument,
+    perhaps rounded, or of its slices along the first dimension, main reads it
+    from an additional last argument, `tensor<N x f32>` named
+    `scalify.argument_amax`. Main returns the amaxes of the results that alias
+    those arguments; the kernels that produce the results compute them from
+    registers. The function `@measure` takes the arguments and returns their
+    amaxes: the caller of main calls it first, and again whenever one of the
+    arguments is not the last step's result. A maximum has the same bits in any
+    order, so the pass changes no bit of the step.
 
-    An argument whose new value is gathered from other ranks or put together of
-    pieces is read as before, with a remark.
+    An argument whose new value is gathered from other ranks or concatenated
+    from pieces is read as before, with a remark.
 
     ```mlir
     func.func @main(%w: tensor<4x8xf32> {scalify.name = "w", tf.aliasing_output = 0 : i32})
@@ -520,7 +531,7 @@ def KeepAmaxes : Pass<"scalify-keep-amaxes", "::mlir::ModuleOp"> {
     ```
   }];
   let statistics = [
-    Statistic<"numKept", "kept", "arguments whose amaxes are kept">
+    Statistic<"numKept", "kept", "arguments whose amaxes are carried">
   ];
   let dependentDialects = ["::scalify::ScalifyDialect",
                            "::scalify::stablehlo::StableHLODialect"];

@@ -12,54 +12,55 @@
 namespace scalify::import {
 
 struct FoldOptions {
-  int64_t maxElements; // of a constant that is no splat
-  bool signedZeros;    // whether the sign of a zero must be kept
+  int64_t maxElements; // limit for constants that are no splat
+  bool signedZeros;    // preserve the sign of zeros
 };
 
-/// The most elements of a constant of `type`, splats aside. Predicates stay
-/// below 100: MLIR prints larger ones as packed bits up to version 22 and as
-/// bytes from 23 on, so that jaxlib could not read them back.
+/// Returns the size limit for constants of `type`, except splats. It is below
+/// 100 for predicates: MLIR prints larger ones as packed bits up to version 22
+/// and as bytes from 23 on, so that jaxlib could not parse them.
 int64_t getMaxElements(mlir::Type type, int64_t maxElements);
 
-/// Evaluation of elementwise ops whose operands are constants.
+/// Adds folds that evaluate elementwise ops on constants.
 void populateConstantFolds(mlir::RewritePatternSet &patterns,
                            const FoldOptions &options);
-/// Neutral elements, inverses, conversions and selects that do nothing.
+/// Adds folds of neutral elements, inverses, and redundant conversions and
+/// selects.
 void populateAlgebraFolds(mlir::RewritePatternSet &patterns,
                           const FoldOptions &options);
-/// Moves that do nothing, moves of moves, moves of constants.
+/// Adds folds of identity moves, moves of moves, and moves of constants.
 void populateShapeFolds(mlir::RewritePatternSet &patterns,
                         const FoldOptions &options);
-/// Sums of padded tensors that share no element.
+/// Adds folds of sums of padded tensors that share no element.
 void populatePadFolds(mlir::RewritePatternSet &patterns,
                       const FoldOptions &options);
 
-/// All of them.
+/// Returns all folds.
 mlir::FrozenRewritePatternSet getFolds(mlir::MLIRContext *context,
                                        const FoldOptions &options);
-/// Folds, and merges equal ops, until neither finds more. `listener` hears of
-/// both.
+/// Folds and merges equal ops until neither changes anything. Notifies
+/// `listener` of both.
 mlir::LogicalResult
 foldAndMerge(mlir::Operation *root, const mlir::FrozenRewritePatternSet &folds,
              mlir::RewriterBase::Listener *listener = nullptr);
 
-/// The elements of `value` if it is a constant, else null.
+/// Returns the elements of `value` if it is a constant, else null.
 mlir::DenseElementsAttr getConstant(mlir::Value value);
 
-/// Whether the op is a broadcast that only adds dimensions of one element.
+/// True if the op is a broadcast that only adds dimensions of one element.
 bool addsOnes(mlir::Operation *op);
 
-/// The operand of a concatenation that has all of its elements from `begin` to
-/// `end` along its dimension, and the place of the first of them there; null if
-/// they are of several operands.
+/// Returns the operand of a concatenation that contains all elements from
+/// `begin` to `end` along its dimension, and the index of the first of them in
+/// it; null if they span several operands.
 std::pair<mlir::Value, int64_t> findPiece(stablehlo::ConcatenateOp op,
                                           int64_t begin, int64_t end);
 
-/// Whether every element of `value` is known to be zero, of either sign.
+/// True if every element of `value` is known to be zero, of either sign.
 bool isZero(mlir::Value value);
-/// Whether every element of `value` is known to be -0.0.
+/// True if every element of `value` is known to be -0.0.
 bool isNegativeZero(mlir::Value value);
-/// Whether every element of `value` is known to be one.
+/// True if every element of `value` is known to be one.
 bool isOne(mlir::Value value);
 
 } // namespace scalify::import

@@ -1,4 +1,4 @@
-//===- JoinStacks.h - Tensors that are written piece by piece ---*- C++ -*-===//
+//===- JoinStacks.h - Join stacks that are written in pieces ----*- C++ -*-===//
 
 #ifndef SCALIFY_IMPORT_JOINSTACKS_H
 #define SCALIFY_IMPORT_JOINSTACKS_H
@@ -9,18 +9,18 @@
 
 namespace scalify {
 
-/// Makes one value of pieces that lie one behind the other along a dimension.
+/// Builds one value from pieces that are adjacent along a dimension.
 using JoinPieces = std::function<mlir::Value(
     mlir::OpBuilder &, mlir::Location, mlir::RankedTensorType whole,
     mlir::ArrayRef<mlir::Value> pieces, int64_t dim)>;
 
-/// As one concatenation.
+/// Joins the pieces by one concatenation.
 mlir::Value concatenatePieces(mlir::OpBuilder &b, mlir::Location loc,
                               mlir::RankedTensorType whole,
                               mlir::ArrayRef<mlir::Value> pieces, int64_t dim);
 
-/// Joins what a chain of updates at known places writes: the updates, and
-/// slices of what they leave. Returns how many chains there were.
+/// Replaces each chain of updates at known indices by one join of the updates
+/// and of slices of the original value. Returns the number of chains.
 unsigned joinStacks(mlir::Block &block, IndexFolder &folder,
                     const JoinPieces &joinPieces);
 

@@ -9,17 +9,17 @@
 
 namespace scalify {
 
-/// The stack of names under which JAX traced an op, outermost first and joined
-/// by '/', such as `jit(step)/transpose(jvp())/silu/mul`. An inlined op has its
-/// callers' names before its own. Empty where the location holds no name.
+/// Returns the stack of names under which JAX traced an op, outermost first and
+/// joined by '/', such as `jit(step)/transpose(jvp())/silu/mul`. An inlined op
+/// has its callers' names before its own. Empty if the location has no name.
 std::string getNameStack(mlir::Location location);
 
-/// The innermost place in a file: the line of the user's program that called
-/// JAX, or the place in the text. Null where the location holds none.
+/// Returns the innermost file location: the line of the user's program that
+/// called JAX, or the line of the IR text. Null if the location has none.
 mlir::FileLineColLoc getFileLocation(mlir::Location location);
 
-/// `file:line:column (stack of JAX names)`, or the part of it that there is:
-/// how diagnostics, the report and the artefact name an op.
+/// Returns `file:line:column (stack of JAX names)`, or the part of it that the
+/// location has. Diagnostics, the report and the artefact name ops so.
 std::string describeLocation(mlir::Location location);
 
 } // namespace scalify

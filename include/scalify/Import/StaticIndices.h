@@ -1,8 +1,8 @@
-//===- StaticIndices.h - Indices that are known -----------------*- C++ -*-===//
+//===- StaticIndices.h - Fold constant indices ------------------*- C++ -*-===//
 //
-// In an iteration that stands by itself the counter is a constant, and so is
-// what is computed from it: a dynamic slice becomes a slice, and a slice of a
-// stack becomes the value that was put there.
+// In an unrolled iteration the induction variable is a constant, and so are the
+// values computed from it: a dynamic slice becomes a slice, and a slice of a
+// stack becomes the value that was written there.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,15 +16,14 @@
 
 namespace scalify {
 
-/// Folds ops one by one, in program order: linear in the ops, where a greedy
-/// driver would visit the users of users.
+/// Folds ops one by one, in program order. This is linear in the number of ops;
+/// a greedy driver would revisit users of users.
 class IndexFolder : mlir::RewriterBase::Listener {
 public:
   explicit IndexFolder(mlir::MLIRContext *context);
 
-  /// Folds `op`, whose operands are folded already, as far as it goes. Its
-  /// users see what replaces it; returned are the values in place of its
-  /// results.
+  /// Folds `op`, whose operands must be folded already, repeatedly, and
+  /// replaces its uses. Returns the values that replace its results.
   llvm::SmallVector<mlir::Value> fold(mlir::Operation *op);
 
 private:
@@ -41,7 +40,7 @@ private:
   llvm::SmallVector<mlir::Value> values;
 };
 
-/// Where a dynamic_update_slice writes, if that is known.
+/// Returns the indices at which a dynamic_update_slice writes, if known.
 std::optional<llvm::SmallVector<int64_t>>
 getStarts(stablehlo::DynamicUpdateSliceOp op);
 

@@ -1,4 +1,4 @@
-//===- Unroller.h - Loops of a known number of iterations -------*- C++ -*-===//
+//===- Unroller.h - Unroll loops of known trip count ------------*- C++ -*-===//
 
 #ifndef SCALIFY_IMPORT_UNROLLER_H
 #define SCALIFY_IMPORT_UNROLLER_H
@@ -10,13 +10,13 @@
 namespace scalify {
 
 struct UnrollOptions {
-  /// Ops that all iterations may have together.
+  /// Limit of the number of ops of all iterations.
   int64_t maxOps = 200000;
-  /// Whether what cannot be written out stays as it is: loops of an unknown
-  /// number of iterations or of too many ops, and branches that data choose.
-  /// Otherwise such loops are errors, and of such branches all are computed.
+  /// Whether to keep loops of unknown trip count or with too many ops, and
+  /// branches on values that are not constant. Otherwise such loops are errors,
+  /// and all regions of such branches are computed.
   bool partly = false;
-  /// How the pieces that iterations write of a stack become one value.
+  /// Joins the pieces of a stack that iterations write.
   JoinPieces joinPieces = concatenatePieces;
 };
 
@@ -24,9 +24,9 @@ struct UnrollCounts {
   unsigned loops = 0, iterations = 0, stacks = 0, selects = 0;
 };
 
-/// Replaces the loops of a block by their iterations. In one that stands by
-/// itself the counter is a constant; what is computed from it is folded, and a
-/// branch that it chooses is inlined.
+/// Unrolls the loops of a block. The induction variable of an iteration is a
+/// constant; ops computed from it are folded, and the branch that it selects is
+/// inlined.
 llvm::FailureOr<UnrollCounts> unrollLoops(mlir::Block &block,
                                           UnrollOptions options);
 

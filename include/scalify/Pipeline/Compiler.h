@@ -1,7 +1,7 @@
 //===- Compiler.h - From StableHLO text to an artefact ----------*- C++ -*-===//
 //
-// The one entry to the compiler for tools and for Python. Nothing here throws
-// or prints: a failure is explained by the diagnostics that come back.
+// The entry point of the compiler, for tools and for Python. No function here
+// throws or prints: returned diagnostics explain a failure.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,19 +28,19 @@ struct ArgumentScale {
   /// Its name ("params['w']"), or its index in decimal.
   std::string argument;
   int32_t exponent = 0;
-  /// Of an argument that is carried by its mean.
+  /// Only for an argument whose mean dominates its elements.
   std::optional<ArgumentMoments> moments = std::nullopt;
 };
 
-/// The role of the arguments of main whose names match.
+/// The role of all arguments of main whose names match the pattern.
 struct ArgumentRole {
-  /// A regular expression that is searched in names.
+  /// A regular expression, searched in argument names.
   std::string pattern;
   std::string role;
 };
 
-/// What one argument of main is assumed to keep to; the key of each member is
-/// that of `scalify.range`.
+/// The declared range of one argument of main. Each member corresponds to the
+/// key of `scalify.range` of that name.
 struct ArgumentRange {
   std::string argument;
   std::optional<double> max, min, frobenius;
@@ -48,159 +48,162 @@ struct ArgumentRange {
 };
 
 struct CompileOptions {
-  /// A preset's name or the text of a `#scalify.recipe<...>`; empty for the
-  /// recipe that the module carries, or `none`.
+  /// A preset's name or the text of a `#scalify.recipe<...>`. If empty, the
+  /// module's recipe applies, or `none` if the module has no recipe.
   std::string recipe;
   /// "cpu", "sm_90a" or "stablehlo".
   std::string target = "cpu";
   bool strict = false;
-  /// The CPU whose instructions kernels may use. Not the machine's own: equal
-  /// programs shall give equal artefacts everywhere.
+  /// The CPU whose instructions kernels may use. The default is not the host
+  /// CPU, so that equal programs give equal artefacts on every machine.
   std::string mcpu = "x86-64-v3";
-  /// NVIDIA's assembler, for kernels of a GPU; empty looks for it.
+  /// Path of NVIDIA's assembler, for GPU kernels; empty: search for it.
   std::string ptxas;
   std::vector<ArgumentScale> scales;
-  /// Arguments without one count as 2^0, and are an error under `strict`; else
-  /// the step measures them (the pass scalify-measure-arguments).
+  /// If true, arguments without a scale count as 2^0, and are an error under
+  /// `strict`. Otherwise the step measures them (scalify-measure-arguments).
   bool declaredScales = false;
   std::vector<ArgumentRange> ranges;
-  /// The first that matches counts; before what Import finds.
+  /// The first matching pattern applies; it overrides the role that Import
+  /// finds.
   std::vector<ArgumentRole> roles;
-  /// What proofs of the range analysis are for: "report", or "choose" formats.
+  /// Use of the range analysis: "report", or "choose" (formats).
   std::string rangeUse = "report";
-  /// A calibration: one entry per cast, in their order, or empty.
+  /// A calibration: one entry per cast, in program order, or empty.
   std::vector<CastScale> castScales;
-  /// Casts that an earlier run found to clip, and that this compilation leaves
-  /// wide, with the dots that read them.
+  /// Casts that clipped in an earlier run. This compilation leaves them, and
+  /// the dots that read them, wide.
   std::vector<WideCast> wide;
-  /// Where the step measures scales: see the pass scalify-place-rescales.
+  /// Places at which the step measures scales (scalify-place-rescales).
   std::vector<std::string> rescaleAt;
-  /// Names of priors in place of the recipe's; empty: the recipe's.
+  /// Names of priors that replace the recipe's; empty: the recipe's priors.
   std::vector<std::string> priors;
-  /// Main takes the scales of its casts as one more argument, last: see the
-  /// pass scalify-adapt-scales.
+  /// Main takes the scales of its casts as one more argument, the last
+  /// (scalify-adapt-scales).
   bool adaptScales = false;
-  /// Main takes and returns the scales of casts whose values may grow: see the
-  /// pass scalify-carry-scales. Not where `adaptScales` moves them.
+  /// Main takes and returns the scales of casts whose values may grow
+  /// (scalify-carry-scales). Has no effect with `adaptScales`.
   bool carryScales = true;
-  /// Each step measures these scales instead: see `measure-unproved` of the
-  /// pass scalify-quantize.
+  /// The step measures these scales in each run instead of carrying them
+  /// (`measure-unproved` of scalify-quantize).
   bool measureCasts = false;
-  /// One warning says how many arguments each step measures. False where
-  /// whoever compiles says it in words of his own.
+  /// Emit one warning with the number of arguments that each step measures.
+  /// False if the caller reports it itself.
   bool tellMeasured = true;
-  /// State that the recipe narrows is narrow data also between steps: see the
-  /// pass scalify-store-state. Not for StableHLO out.
+  /// State that the recipe narrows stays narrow between steps
+  /// (scalify-store-state). Ignored for StableHLO out.
   bool packState = false;
-  /// Streams of a GPU that commands of the step may run on side by side: see
-  /// the pass scalify-assign-streams.
+  /// The number of GPU streams on which commands of the step may run
+  /// concurrently (scalify-assign-streams).
   int64_t streams = 1;
-  /// The program is that of one device of a mesh, and one process runs it for
-  /// all devices: as many as this says, or 0 for those that the mesh has. See
-  /// the pass scalify-simulate-ranks.
+  /// The input is the program of one device of a mesh, and one process runs it
+  /// for all devices. The value is the required number of devices; 0: any mesh
+  /// (scalify-simulate-ranks).
   std::optional<int64_t> simulateRanks;
-  /// Which attentions of a GPU's step are cuDNN's: "exact", those whose results
-  /// the program rounds as it does, "recipe", also those whose operands the
-  /// recipe has cast, or "none", for where cuDNN is not. See the pass
+  /// The attentions of a GPU's step that become cuDNN calls. "exact": those
+  /// whose results the program rounds as cuDNN does. "recipe": also those whose
+  /// operands the recipe casts. "none": for machines without cuDNN. See
   /// scalify-form-attention.
   std::string libraryAttention = "recipe";
-  /// What a GPU's library does behind a product: "exact", what rounds as the
-  /// program does, "all" that it has, or "none". See the pass
-  /// scalify-form-epilogues.
+  /// The epilogues that a GPU's GEMM library computes. "exact": those that
+  /// round as the program does. "all": every epilogue of the library. "none":
+  /// no epilogue. See scalify-form-epilogues.
   std::string epilogues = "exact";
-  /// The process that runs the artefact has the Python functions that the
-  /// program calls back; else such a call is an error.
+  /// The process that runs the artefact has the Python callbacks that the
+  /// program calls. Otherwise such a call is an error.
   bool callbacks = false;
-  /// "xla": what the CPU target lacks is run by XLA in the process that runs
-  /// the step; empty: it is an error. See the pass scalify-form-host-calls.
+  /// "xla": XLA runs the ops that the CPU target lacks, in the process that
+  /// runs the step. Empty: such an op is an error. See scalify-form-host-calls.
   std::string fallback;
-  /// What ranks exchange goes on beside what they compute: see the pass
-  /// scalify-overlap-collectives.
+  /// Overlap collectives with compute (scalify-overlap-collectives).
   bool overlap = true;
-  /// With stages, the artefact is that of one stage of a pipeline, with so many
-  /// chunks of the model each: see the pass scalify-place-stages.
+  /// If pipelineStages > 0, the artefact is that of stage pipelineStage of a
+  /// pipeline, with pipelineVirtual chunks of the model per stage
+  /// (scalify-place-stages).
   int64_t pipelineStages = 0, pipelineVirtual = 1, pipelineStage = 0;
-  /// Ranks exchange narrow data where values are narrow anyway, with the same
-  /// bits: see the pass scalify-narrow-collectives.
+  /// Ranks exchange narrow data where values are narrow anyway, with identical
+  /// results (scalify-narrow-collectives).
   bool narrowCollectives = true;
-  /// Bytes that a rank gives to a bucket of collectives, 0 for none and none
-  /// given for what fills the target's links: see the pass
-  /// scalify-bucket-collectives.
+  /// The largest size of a bucket of collectives, in bytes that one rank
+  /// contributes; 0: no buckets; unset: the size that saturates the target's
+  /// links (scalify-bucket-collectives).
   std::optional<int64_t> bucketBytes;
-  /// What a rank may have in memory for a step, in bytes; 0 for any number.
-  /// Where more is needed, weights in shares are gathered again for the
-  /// backward, as few as will do: see the pass scalify-gather-again.
+  /// The memory limit of a rank's step, in bytes; 0: none. If the step needs
+  /// more, as few gathers of sharded weights as possible are rematerialised for
+  /// the backward (scalify-gather-again).
   int64_t memoryLimit = 0;
-  /// How ranks with GPUs sum floats: "ordered", in the order of ranks as those
-  /// of CPUs do (see the pass scalify-order-sums), or "nccl", in its own.
+  /// The order in which GPU ranks sum floats. "ordered": by rank, as CPU ranks
+  /// do (scalify-order-sums). "nccl": NCCL's own order.
   std::string sums = "ordered";
-  /// The caller gives main another key of random words in each step; else
-  /// the recipe's stochastic rounding of state is to nearest, with a remark.
+  /// The caller passes new random words as a key to main in each step.
+  /// Otherwise the recipe's stochastic rounding of state becomes round to
+  /// nearest, with a remark.
   bool roundingKey = true;
   /// The input is the output of this stage.
   Stage compileFrom = Stage::Input;
-  /// The last stage to run; before Target the output is IR text.
+  /// The last stage to run. Before Target the output is IR text.
   Stage compileTo = Stage::Target;
-  /// A folder for the IR after each stage, `01-import.mlir` and so on.
+  /// The folder for the IR after each stage, `01-import.mlir` and so on.
   std::string snapshots;
-  /// StableHLO out: how dots on FP8 data are written, "wide", "xla-gpu" or
-  /// "plain".
+  /// StableHLO out: the form of dots on FP8 data, "wide", "xla-gpu" or "plain".
   std::string fp8Form = "wide";
-  /// StableHLO out: main also returns wide value and scale of each cast.
+  /// StableHLO out: main also returns the wide value and the scale of each
+  /// cast.
   bool probeCasts = false;
-  /// StableHLO out: main also returns the statistics of all casts, one row
-  /// each; see the pass scalify-collect-statistics.
+  /// StableHLO out: main also returns the statistics of all casts, one row per
+  /// cast (scalify-collect-statistics).
   bool collectStatistics = false;
   /// "brief" (arguments, casts and dots) or "full" (every value, its facts and
-  /// where they came from), in the result and in the artefact.
+  /// their sources). Applies to the result and the artefact.
   std::string report = "brief";
   /// Print locations in IR text.
   bool debugInfo = true;
-  /// What locations call the input.
+  /// The input's name in locations.
   std::string inputName = "input";
 };
 
 struct CompileResult {
   /// The artefact's bytes, or IR text.
   std::string output;
-  /// The report as JSON, empty before Precision: brief an array of rows, full
-  /// an object (docs/stages/explain.md).
+  /// The report as JSON; empty before Precision. A brief report is an array of
+  /// rows, a full one an object (docs/stages/explain.md).
   std::string report;
-  /// The full report, where it was asked for.
+  /// The full report, if requested.
   ScaleReport values;
-  /// The report in a few lines for a terminal.
+  /// A short form of the report for a terminal.
   std::string summary;
-  /// Where the bytes of @step are, once there is a plan.
+  /// The memory of @step, once the plan exists.
   std::optional<plan::PlanMemory> memory;
 };
 
 /// Reads options from a JSON object whose keys are the members' names, such as
 /// `{"recipe": "fp8", "scales": {"params['w']": -5}}`. `scales` may also be a
-/// list in main's order, with null for "none declared".
+/// list in main's order, with null for an argument without a declared scale.
 llvm::Expected<CompileOptions> parseCompileOptions(llvm::StringRef json);
 
-/// Adds what the file of `--scales` holds: `scales`, or an object that Python's
-/// `scalify.Scales.save` wrote, which may also hold moments and ranges.
+/// Adds the contents of a `--scales` file. The file holds `scales`, or an
+/// object written by Python's `scalify.Scales.save`, which may also hold
+/// moments and ranges.
 llvm::Error addArgumentScales(CompileOptions &options, llvm::StringRef json);
 
-/// Runs the stages that the options ask for.
+/// Runs the requested stages.
 mlir::FailureOr<CompileResult>
 compile(llvm::StringRef text, const CompileOptions &options,
         std::vector<DiagnosticRecord> &diagnostics);
 
-/// The artefact for a device, all stages up to Target included.
+/// Compiles to the artefact for a device, through all stages including Target.
 mlir::FailureOr<CompileResult>
 compileToArtefact(llvm::StringRef text, CompileOptions options,
                   std::vector<DiagnosticRecord> &diagnostics);
 
-/// StableHLO that any XLA backend runs.
+/// Transforms to StableHLO that any XLA backend runs.
 mlir::FailureOr<CompileResult>
 transformToStableHLO(llvm::StringRef text, CompileOptions options,
                      std::vector<DiagnosticRecord> &diagnostics);
 
-/// The IR text after a pass pipeline in mlir-opt's syntax; `builtin.module(`
-/// may be left out. Arguments have `roles` before. With `debugInfo` the text
-/// has the ops' locations.
+/// Returns the IR text after a pass pipeline in mlir-opt's syntax;
+/// `builtin.module(` may be omitted. `roles` are set on arguments before the
+/// pipeline runs. With `debugInfo` the text includes locations.
 mlir::FailureOr<std::string>
 runPipeline(llvm::StringRef text, llvm::StringRef pipeline,
             std::vector<DiagnosticRecord> &diagnostics, bool debugInfo = false,

@@ -1,7 +1,7 @@
 //===- Diagnostics.h - Diagnostics as data ----------------------*- C++ -*-===//
 //
-// Tools print diagnostics and Python raises them. Both want them as data: what
-// went wrong, at which op, in which line of the text or of the user's program.
+// Tools print diagnostics and Python raises them. Both need them as data: the
+// message, the op, and the line of the input text or of the user's program.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,9 +25,9 @@ struct Note {
 struct DiagnosticRecord {
   mlir::DiagnosticSeverity severity;
   std::string message;
-  /// As `describeLocation` gives it; may be empty.
+  /// The result of `describeLocation`; may be empty.
   std::string location;
-  /// The line of the input text that the location points at, or empty.
+  /// The line of the input text at the location, or empty.
   std::string source;
   std::vector<Note> notes;
 };
@@ -35,10 +35,10 @@ struct DiagnosticRecord {
 /// "error", "warning", "remark" or "note".
 llvm::StringRef stringifySeverity(mlir::DiagnosticSeverity severity);
 
-/// Collects the diagnostics of a context for as long as it lives.
+/// Collects the diagnostics of a context during the collector's lifetime.
 class DiagnosticCollector {
 public:
-  /// `text` is the input, whose lines are quoted for locations in `name`.
+  /// `text` is the input. Its lines are quoted for locations in file `name`.
   DiagnosticCollector(mlir::MLIRContext *context, llvm::StringRef name,
                       llvm::StringRef text, std::vector<DiagnosticRecord> &out);
 
@@ -49,11 +49,11 @@ private:
   llvm::StringRef name;
   llvm::StringRef text;
   std::vector<DiagnosticRecord> &out;
-  // Last, so that no diagnostic comes before the members above are set.
+  // Last, so that the members above are initialised before any diagnostic.
   mlir::ScopedDiagnosticHandler handler;
 };
 
-/// The diagnostic as text: location, severity, message, quoted line, notes.
+/// Formats the diagnostic: location, severity, message, quoted line, notes.
 std::string formatDiagnostic(const DiagnosticRecord &diagnostic);
 
 } // namespace scalify

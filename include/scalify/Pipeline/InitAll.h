@@ -9,7 +9,7 @@ class DialectRegistry;
 
 namespace scalify {
 
-/// Registers Scalify's dialects, the external models of its interfaces, and
+/// Registers Scalify's dialects and the external models of its interfaces, but
 /// nothing of upstream MLIR.
 void registerAllDialects(mlir::DialectRegistry &registry);
 

@@ -1,4 +1,4 @@
-//===- NarrowWork.h - How much of a step's work is narrow -------*- C++ -*-===//
+//===- NarrowWork.h - The narrow share of a step's work ---------*- C++ -*-===//
 
 #ifndef SCALIFY_PIPELINE_NARROWWORK_H
 #define SCALIFY_PIPELINE_NARROWWORK_H
@@ -9,16 +9,17 @@
 
 namespace scalify {
 
-/// The floating-point operations of a dot or a convolution, each trip of the
-/// loops around it counted, where their number is known.
+/// Returns the floating-point operations of a dot or a convolution, multiplied
+/// by the trip counts of all enclosing loops whose trip count is known.
 double countWork(mlir::Operation *dot);
 
-/// One line where less than half of the work of main's products is done on
-/// narrow data: how many products, why, and what would cast them. Empty
-/// otherwise. What the program or the recipe's author asked to be wide, by name
-/// or by a part that is another than the preset's, is not counted. Without a
-/// backward nor is what the preset keeps wide by role, but convolutions, which
-/// are counted wherever linear layers are cast. Call it behind Precision.
+/// Returns a one-line warning if less than half of the work of main's products
+/// is narrow: how many products are wide, why, and what would cast them.
+/// Returns an empty string otherwise. The count omits products that the program
+/// or the recipe's author keeps wide, by name or by a part that differs from
+/// the preset's. Without a backward it also omits products that the preset
+/// keeps wide by role, except convolutions, which count wherever linear layers
+/// are cast. Call it after Precision.
 std::string describeWideWork(mlir::ModuleOp module);
 
 } // namespace scalify

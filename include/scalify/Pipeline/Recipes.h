@@ -8,17 +8,17 @@
 
 namespace scalify {
 
-/// A preset's name, or the text of a `#scalify.recipe<...>`.
+/// Reads a recipe from a preset's name or the text of a `#scalify.recipe<...>`.
 mlir::FailureOr<RecipeAttr> readRecipe(llvm::StringRef text,
                                        mlir::MLIRContext *context);
 
-/// The value of every part of that recipe, as a JSON object.
+/// Returns the values of all parts of the recipe as a JSON object.
 mlir::FailureOr<std::string>
 readRecipeAsJSON(llvm::StringRef text,
                  std::vector<DiagnosticRecord> &diagnostics);
 
-/// The shortest text of a recipe of that name and those parts, a JSON list of
-/// [part, value]. A list that is none is an error like any other.
+/// Returns the shortest text of a recipe with the given name and parts. `parts`
+/// is a JSON list of [part, value]. A malformed list is a diagnostic.
 mlir::FailureOr<std::string>
 printRecipe(llvm::StringRef name, llvm::StringRef parts,
             std::vector<DiagnosticRecord> &diagnostics);

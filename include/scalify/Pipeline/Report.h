@@ -1,4 +1,4 @@
-//===- Report.h - What got which scale and format, and why ------*- C++ -*-===//
+//===- Report.h - The scale and format of each value, and why ---*- C++ -*-===//
 
 #ifndef SCALIFY_PIPELINE_REPORT_H
 #define SCALIFY_PIPELINE_REPORT_H
@@ -13,55 +13,56 @@ namespace scalify {
 
 /// One value of the step.
 struct ReportRow {
-  /// Its name in the IR after Precision ("%412"), or of the argument.
+  /// Its name in the IR after Precision ("%412"), or the argument's name.
   std::string value;
   std::string op;
   std::string location;
   std::string phase;
-  /// log2 of the scale; none where the step measures it or there is none.
+  /// log2 of the scale; unset if there is none or the step measures it.
   std::optional<int64_t> scale;
-  /// "f8E4M3FN"; of a dot "f8E4M3FN x f8E5M2 -> f32".
+  /// The element type ("f8E4M3FN"), or of a dot "f8E4M3FN x f8E5M2 -> f32".
   std::string format;
-  /// The rule, fact or choice of the recipe behind scale and format.
+  /// The rule, fact or recipe part that determines scale and format.
   std::string reason;
-  /// Of a quantizing cast its name, else empty.
+  /// The name of a quantizing cast; empty for other ops.
   std::string cast;
-  /// Of a quantizing cast how many elements it casts at a time.
+  /// The number of elements that a quantizing cast casts per execution.
   int64_t elements = 0;
-  /// Of a quantizing cast what the range analysis proves, or what spoils it.
+  /// Of a quantizing cast: the range proof, or the reason why there is none.
   std::string range;
-  /// Of a quantizing cast how it comes by its scale: see `describeScaling`. Of
-  /// an argument "measured" where each step measures it.
+  /// Of a quantizing cast: the source of its scale (see `describeScaling`). Of
+  /// an argument: "measured" if each step measures its scale.
   std::string scaling;
-  /// Of a quantizing cast whether priors decided the scale that it starts from.
+  /// Of a quantizing cast: true if priors decided its initial scale.
   bool isByPrior = false;
-  /// Of a dot whether it stays wide; `reason` says why.
+  /// Of a dot: true if it stays wide, for `reason`.
   bool isWide = false;
 
-  /// Of a dot what it computes ("weight_grad"), and the name of the argument
-  /// that is its layer's weight; empty where there is none.
+  /// Of a dot: its kind ("weight_grad"), and the name of the argument that is
+  /// its layer's weight. Empty if there is none.
   std::string kind, weight;
-  /// Of a dot its floating-point operations in one step.
+  /// Of a dot: its floating-point operations in one step.
   double work = 0;
 
-  /// Of a dot or a convolution the format has two sides.
+  /// Only the format of a dot or a convolution has operands and a result.
   bool isDot() const { return format.find("->") != std::string::npos; }
 };
 
-/// The rows of main after Precision, in program order: arguments that carry
-/// scales, casts, and all dots. ScaleReport.h has those of all other values.
+/// Returns the rows of main after Precision, in program order: arguments with
+/// scales, casts, and all dots. ScaleReport.h covers all other values.
 std::vector<ReportRow> buildReport(mlir::ModuleOp module);
 
-/// The module attribute that carries the report to the artefact.
+/// The module attribute that holds the report for the artefact.
 inline constexpr llvm::StringLiteral kReportAttr = "scalify.report";
 
-/// Sets `scalify.report`, an array of one dictionary per row.
+/// Sets `scalify.report` to an array with one dictionary per row.
 void attachReport(mlir::ModuleOp module, const std::vector<ReportRow> &rows);
 
-/// A JSON array of objects with the members' names as keys.
+/// Returns a JSON array of objects whose keys are the members' names.
 std::string toJSON(const std::vector<ReportRow> &rows);
 
-/// A few lines: casts by format, each dot with its formats or why it is wide.
+/// Returns a summary: casts by format, and each dot with its formats or the
+/// reason why it stays wide.
 std::string summarize(const std::vector<ReportRow> &rows);
 
 } // namespace scalify

@@ -1,9 +1,9 @@
-//===- ScaleReport.h - Every value, its scale, and where from ---*- C++ -*-===//
+//===- ScaleReport.h - Every value, its scale and its sources ---*- C++ -*-===//
 //
-// The full report: one row a value of the step, in graph order, each with the
-// rule and the facts behind its scale and the rows that these came from. The
-// brief one of Report.h travels with every artefact; this one is made where it
-// is asked for.
+// The full report: one row per value of the step, in graph order, with the rule
+// and the facts that determine its scale, and the rows that the facts came
+// from. The brief report of Report.h is in every artefact; this one is built on
+// request.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,34 +20,34 @@
 
 namespace scalify {
 
-/// One value of the step; `id` is its place in the list.
+/// One value of the step; `id` is its index in the list.
 struct ScaleRow : ReportRow {
   int64_t id = 0;
-  /// The name in the input text, where the value has another in the report.
+  /// The value's name in the input text, if it differs from `value`.
   std::string source;
   std::string rule;
   std::optional<double> mean, rms, bound;
-  /// Binades from the bound, or else the predicted rms, to the largest finite
-  /// value of the format, under the scale.
+  /// Binades from the bound, or else from the predicted rms, up to the largest
+  /// finite value of the format under the scale.
   std::optional<double> headroom;
-  /// Rows whose facts the rule asked for.
+  /// The rows whose facts the rule read.
   std::vector<int64_t> from;
-  /// In the body of a loop or a branch.
+  /// True in the body of a loop or a branch.
   bool isInBody = false;
-  /// Known while scales were found; no longer in the graph.
+  /// True if propagation saw the value but a later pass removed it.
   bool isDropped = false;
 };
 
-/// What a module held after one pass.
+/// The ops of a module after one pass.
 struct OpCounts {
   std::string after;
-  /// Ops of the input language, constants not counted.
+  /// StableHLO ops except constants.
   unsigned ops = 0;
   /// Ops of the scalify dialect, by name.
   std::map<std::string, unsigned> scaleOps;
 };
 
-/// Counts after the passes between which scales come and go.
+/// Counts ops after the passes that add or remove scale ops.
 class ScaleOpCounter : public mlir::PassInstrumentation {
 public:
   explicit ScaleOpCounter(std::vector<OpCounts> &counts) : counts(counts) {}
@@ -63,21 +63,21 @@ struct ScaleReport {
   std::vector<OpCounts> counts;
 };
 
-/// Reads the report off a module after Precision, or after an earlier pass. A
-/// module that was not propagated under `explain` gives no facts, and values
-/// come from their operands. Removes what `explain` left in the module.
+/// Builds the report of a module after Precision or an earlier pass. If the
+/// module was not propagated under `explain`, facts are absent and the sources
+/// of a value are its operands. Removes the attributes that `explain` left.
 ScaleReport buildScaleReport(mlir::ModuleOp module);
 
-/// The schema is described in docs/stages/explain.md.
+/// See docs/stages/explain.md for the schema.
 llvm::json::Value toJSON(const ScaleReport &report);
 
-/// A summary, then a line a row.
+/// Returns a summary, followed by one line per row.
 std::string toText(const ScaleReport &report);
 
-/// A number of binades: `2^-3`; empty where there is none.
+/// Formats an exponent as `2^-3`; empty if unset.
 std::string formatScale(std::optional<int64_t> exponent);
 
-/// `mean 0, rms 0.125, bound 4`; empty where they are not known.
+/// Formats facts as `mean 0, rms 0.125, bound 4`; empty if they are not known.
 std::string formatFacts(const ScaleRow &row);
 
 } // namespace scalify

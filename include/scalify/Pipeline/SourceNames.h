@@ -1,7 +1,7 @@
-//===- SourceNames.h - The names of values in the text ----------*- C++ -*-===//
+//===- SourceNames.h - The names of values in the input text ----*- C++ -*-===//
 //
-// MLIR forgets the names of values when it has read them. Where somebody asks
-// by name, the reader keeps them in the locations, which passes carry along.
+// MLIR's parser drops the names of values. When a query by name is possible,
+// this parser keeps them in the locations, which passes preserve.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,15 +17,16 @@
 
 namespace scalify {
 
-/// Parses the first buffer of `sources` and keeps the name of each value.
+/// Parses the first buffer of `sources` and keeps the names of all values.
 mlir::OwningOpRef<mlir::ModuleOp>
 parseWithSourceNames(llvm::SourceMgr &sources, mlir::MLIRContext *context);
 
-/// The name that the value has in the text ("%412", "%3#1"); in a function
-/// other than main with the function ("@relu:%3"). Empty where it has none.
+/// Returns the value's name in the text ("%412", "%3#1"). In a function other
+/// than main the function's name precedes it ("@relu:%3"). Empty if the value
+/// has no name.
 std::string getSourceName(mlir::Location location, unsigned result = 0);
 
-/// Gives every location back the form that it was read in.
+/// Restores every location to its form before `parseWithSourceNames`.
 void eraseSourceNames(mlir::ModuleOp module);
 
 } // namespace scalify

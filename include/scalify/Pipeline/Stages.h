@@ -11,7 +11,7 @@
 
 namespace scalify {
 
-/// In order. `Input` is the text as parsed.
+/// The stages in order. `Input` is the parsed text.
 enum class Stage {
   Input,
   Import,
@@ -26,84 +26,85 @@ enum class Stage {
 /// "input", "import", ...
 llvm::StringRef stringifyStage(Stage stage);
 std::optional<Stage> symbolizeStage(llvm::StringRef name);
-/// All names joined by `, `, for diagnostics.
+/// Returns all names joined by `, `, for diagnostics.
 std::string getStageNames();
 
-/// What the stages need to know of the user's wishes.
+/// The compile options that the stages read.
 struct StageOptions {
-  /// An op without a rule, or a dot that misses its format, is an error.
+  /// An op without a rule, or a dot that does not get its format, is an error.
   bool strict = false;
-  /// A preset in place of the module's recipe; empty for the module's.
+  /// A preset that replaces the module's recipe; empty for the module's.
   std::string recipe;
-  /// What the range analysis is for: "report" or "choose".
+  /// Use of the range analysis: "report" or "choose".
   std::string rangeUse = "report";
-  /// Arguments without a declared scale count as 2^0, and under `strict` are an
-  /// error; else the step measures them.
+  /// Arguments without a declared scale count as 2^0, and are an error under
+  /// `strict`. Otherwise the step measures them.
   bool declaredScales = false;
-  /// Report what is left wide, undeclared or without a rule.
+  /// Emit remarks for wide dots, undeclared arguments and ops without a rule.
   bool remarks = true;
-  /// Warn of arguments that each step measures.
+  /// Warn about arguments that each step measures.
   bool tellMeasured = true;
-  /// Whether the module's recipe casts; without casts Scaling has no purpose.
+  /// Whether the module's recipe casts; without casts Scaling is skipped.
   bool casts = true;
-  /// StableHLO out: how dots on FP8 data are written.
+  /// StableHLO out: the form of dots on FP8 data.
   FP8Form fp8Form = FP8Form::Wide;
-  /// StableHLO out: append the wide value and the scale of each cast.
+  /// StableHLO out: return also the wide value and the scale of each cast.
   bool probeCasts = false;
-  /// StableHLO out: append the statistics of all casts.
+  /// StableHLO out: return also the statistics of all casts.
   bool collectStatistics = false;
-  /// State that the recipe narrows is narrow data also between steps.
+  /// State that the recipe narrows stays narrow between steps.
   bool packState = false;
-  /// Of a program for a GPU, at most.
+  /// The largest number of streams of a GPU's program.
   int64_t streams = 1;
-  /// The caller persists state arguments that the compiler adds.
+  /// The caller persists the state arguments that the compiler adds.
   bool keepsState = true;
-  /// The caller gives main a key of random words in each step.
+  /// The caller passes a key of random words to main in each step.
   bool roundingKey = true;
-  /// Casts that may outgrow propagated scales measure theirs in each step.
+  /// Casts that may outgrow propagated scales measure their scales in each
+  /// step.
   bool measureUnproved = false;
   /// The runtime counts saturated and flushed values of casts in loops of
-  /// unknown length.
+  /// unknown trip count.
   bool countsLoops = true;
-  /// The backward computes again what follows from what it keeps.
+  /// Recompute in the backward what follows from the values that it keeps.
   bool recompute = false;
-  /// Keep in the module which facts each scale came from.
+  /// Keep in the module the facts from which each scale was derived.
   bool explain = false;
-  /// The plan and its kernels are for a GPU, which the module says.
+  /// The plan and its kernels are for a GPU, as the module's target says.
   bool isGPU = false;
-  /// Ranks of a partitioned program that one process shall run; 0 for those of
-  /// its mesh, none for the program of one device.
+  /// The number of ranks of a partitioned program that one process runs; 0:
+  /// those of its mesh; unset: the program of one device.
   std::optional<int64_t> simulateRanks;
-  /// Which attentions of a GPU are calls of its library: "recipe", "exact" or
+  /// The attentions of a GPU that become library calls: "recipe", "exact" or
   /// "none".
   std::string libraryAttention = "recipe";
-  /// What is behind a product on a GPU is its library's: "exact", "all" or
-  /// "none".
+  /// The epilogues of a GPU's products that the library computes: "exact",
+  /// "all" or "none".
   std::string epilogues = "exact";
   /// See CompileOptions.
   bool callbacks = false;
   std::string fallback;
-  /// Collectives run beside what is computed.
+  /// Overlap collectives with compute.
   bool overlap = true;
-  /// The step is cut over the ranks of a pipeline.
+  /// The step is cut into stages over the ranks of a pipeline.
   int64_t pipelineStages = 0, pipelineVirtual = 1, pipelineStage = 0;
   /// Ranks exchange narrow data where values are narrow anyway.
   bool narrowCollectives = true;
-  /// Of what a rank gives to a bucket of collectives; 0: none are made.
+  /// Bytes that one rank contributes to a bucket of collectives; 0: no buckets.
   int64_t bucketBytes = 0;
   bool orderSums = false;
-  /// That gathers add to memory at one time; < 0: all.
+  /// The most bytes that gathers may add to memory at one time; < 0: no limit.
   int64_t gatheredBytes = -1;
-  /// Collectives on their way at one time; 0: any number.
+  /// The largest number of collectives in flight; 0: no limit.
   int64_t mostInFlight = 0;
 };
 
-/// The passes of one stage, its validate pass last. `Target` has none for the
-/// CPU, where a function and not a pass writes the artefact.
+/// Adds the passes of one stage, its validation pass last. `Target` has no
+/// passes for the CPU: a function writes the artefact.
 void buildStage(Stage stage, bool toStableHLO, const StageOptions &options,
                 mlir::OpPassManager &manager);
 
-/// The stages that lead to `target` ("cpu" or "stablehlo"), in order.
+/// Returns the stages up to StableHLO out or to an artefact, in order.
 llvm::ArrayRef<Stage> getStages(bool toStableHLO);
 
 /// Partitioning precedes Import. Shardy's passes are jaxlib's, and run between

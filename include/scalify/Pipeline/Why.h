@@ -1,4 +1,4 @@
-//===- Why.h - The chain of rules behind one scale --------------*- C++ -*-===//
+//===- Why.h - The chain of rules that led to one scale ---------*- C++ -*-===//
 
 #ifndef SCALIFY_PIPELINE_WHY_H
 #define SCALIFY_PIPELINE_WHY_H
@@ -12,29 +12,29 @@ namespace scalify {
 /// One line of a chain.
 struct WhyLine {
   int64_t id;
-  /// Steps from the value that was asked for.
+  /// The distance from the queried value.
   unsigned depth;
-  /// Its sources stand where the value came first.
+  /// The sources are shown at the value's first occurrence.
   bool isRepeated;
-  /// Its sources are not shown: they are deeper than was asked for.
+  /// The sources are not shown: they exceed the requested depth.
   bool isCut;
 };
 
-/// The row that a name means: a value ("%412"), an argument ("params['w']"), a
-/// cast ("c12", "c12: x"), a row ("#17"), or a part of a location that only
-/// one value has. The error lists near matches.
+/// Returns the row that a name denotes: a value ("%412"), an argument
+/// ("params['w']"), a cast ("c12", "c12: x"), a row ("#17"), or a part of a
+/// location that only one value has. The error lists near matches.
 llvm::Expected<int64_t> findRow(const ScaleReport &report,
                                 llvm::StringRef name);
 
-/// The value and what it came from, down to `depth` steps (0: all the way),
-/// each value's sources once.
+/// Returns the value and its sources, down to `depth` steps (0: no limit). The
+/// sources of each value appear once.
 std::vector<WhyLine> explainScale(const ScaleReport &report, int64_t id,
                                   unsigned depth);
 
-/// The chain as an indented tree.
+/// Returns the chain as an indented tree.
 std::string toText(const ScaleReport &report, const std::vector<WhyLine> &why);
 
-/// The chain's rows and the place of each in the tree.
+/// Returns the chain's rows with the position of each in the tree.
 llvm::json::Value toJSON(const ScaleReport &report,
                          const std::vector<WhyLine> &why);
 

@@ -1,4 +1,4 @@
-//===- Blocks.h - Casts by blocks as casts of scaled values -----*- C++ -*-===//
+//===- Blocks.h - Expand block-scaled casts into arithmetic -----*- C++ -*-===//
 
 #ifndef SCALIFY_PRECISION_BLOCKS_H
 #define SCALIFY_PRECISION_BLOCKS_H
@@ -7,9 +7,8 @@
 
 namespace scalify {
 
-/// Writes casts that have a scale for each block as products, and casts of
-/// those by 1. With `keepDequantized` narrow data that is read wide stays as it
-/// is.
+/// Expands casts with a scale per block into multiplications by the scales and
+/// casts with scale 1. With `keepDequantized`, leaves dequantize ops alone.
 void expandBlocks(mlir::Operation *scope, bool keepDequantized = false);
 
 } // namespace scalify

@@ -1,4 +1,4 @@
-//===- CastScales.h - Scales of casts from outside --------------*- C++ -*-===//
+//===- CastScales.h - Calibrated, adaptive and carried scales ---*- C++ -*-===//
 
 #ifndef SCALIFY_PRECISION_CASTSCALES_H
 #define SCALIFY_PRECISION_CASTSCALES_H
@@ -9,68 +9,68 @@
 
 namespace scalify {
 
-/// Which cast of a program: it is found again after a compilation by all three.
+/// Identifies a cast across compilations: all three fields must match.
 struct CastPlace {
-  /// The cast's name in the report, "c12: add".
+  /// The cast's name in the report, e.g. "c12: add".
   std::string cast;
-  /// How many elements it casts.
+  /// The number of elements.
   int64_t elements = 0;
-  /// JAX's names of the place, as `getNameStack` gives them.
+  /// JAX's name stack of the cast, from `getNameStack`.
   std::string names;
 };
 
-/// The scale that a calibration measured for one cast.
+/// The scale that a calibration measured for a cast.
 struct CastScale : CastPlace {
   int32_t exponent = 0;
 };
 
-/// One cast that an earlier run found to clip, and that is left out.
+/// A cast that clipped in an earlier run and is left out.
 struct WideCast : CastPlace {
-  /// What was counted: "12.5 % of the values saturated".
+  /// The counts of that run, e.g. "12.5 % of the values saturated".
   std::string reason;
 };
 
-/// Tells `scalify-quantize` what to leave wide, by an attribute of the module.
+/// Sets the module attribute that tells `scalify-quantize` which casts to omit.
 void setWideCasts(mlir::ModuleOp module, llvm::ArrayRef<WideCast> casts);
 
-/// Puts measured constants in place of the propagated ones. Fails, naming the
-/// cast, where the calibration is of another program. If some casts were left
-/// wide since it was made, it may have entries for them.
+/// Replaces propagated scales by the constants of a calibration. Fails, naming
+/// the cast, if the calibration is of another program. With `someAreWide`,
+/// ignores entries for casts that this compilation omits.
 llvm::LogicalResult applyCastScales(mlir::ModuleOp module,
                                     llvm::ArrayRef<CastScale> scales,
                                     bool someAreWide = false);
 
-/// Whether the scale of a cast is one that `applyCastScales` put there.
+/// True if `applyCastScales` set the scale of the cast.
 bool isCalibrated(QuantizeOp cast);
 
 /// The argument of main that `scalify-adapt-scales` appends.
 inline constexpr llvm::StringLiteral kCastScalesName = "scalify.scales";
-/// On that argument, log2 of the scales that the code was made with: a dense
-/// array of i32.
+/// On that argument: log2 of the constant scales that it replaces, a dense i32
+/// array.
 inline constexpr llvm::StringLiteral kInitialAttr = "scalify.initial";
-/// On that argument, the names of the casts in the order of the entries.
+/// On that argument and the two below: names of casts, in the order of entries.
 inline constexpr llvm::StringLiteral kCastsAttr = "scalify.casts";
 /// The argument and the result of main that `scalify-delay-scales` appends.
 inline constexpr llvm::StringLiteral kAmaxHistoryName = "scalify.amax_history";
 /// The argument and the result of main that `scalify-carry-scales` appends.
 inline constexpr llvm::StringLiteral kCarriedScalesName =
     "scalify.carried_scales";
-/// On a cast: steps hand on its scale.
+/// On a cast whose scale is carried across steps.
 inline constexpr llvm::StringLiteral kCarriedAttr = "scalify.carried";
 /// The function that moves scales between two steps.
 inline constexpr llvm::StringLiteral kRescaleFunction = "rescale";
 
-/// Marks the casts whose scales steps shall hand on: those whose values may
-/// grow or shrink, as far as they can be carried. Does nothing where scales are
-/// not propagated.
+/// Marks the casts whose values may outgrow a constant scale, if their scale
+/// can be carried. Does nothing unless the recipe's scales are propagated.
 void markCarriedCasts(mlir::ModuleOp module);
 
-/// Says how many casts keep constants that their values may outgrow, and why.
+/// Emits a remark with the number of casts that keep constants which their
+/// values may outgrow, and the reason.
 void remarkOnStaticCasts(mlir::ModuleOp module);
 
-/// How a cast comes by its scale, for reports: "proved", a constant that it
-/// cannot outgrow; "static", one that it may; "carried" from step to step;
-/// "measured" in the step.
+/// Returns the source of a cast's scale for reports: "proved", a constant that
+/// the values cannot outgrow; "static", a constant that they may outgrow;
+/// "carried" across steps; "measured" in the step.
 llvm::StringRef describeScaling(QuantizeOp cast);
 
 } // namespace scalify

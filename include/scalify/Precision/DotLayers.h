@@ -1,4 +1,4 @@
-//===- DotLayers.h - Which layer a dot belongs to ---------------*- C++ -*-===//
+//===- DotLayers.h - The kind and the layer of each dot ---------*- C++ -*-===//
 
 #ifndef SCALIFY_PRECISION_DOTLAYERS_H
 #define SCALIFY_PRECISION_DOTLAYERS_H
@@ -8,20 +8,21 @@
 
 namespace scalify {
 
-/// On a dot in 16 bits that a model keeps from FP8: which, and its figures.
+/// On a 16-bit dot that a model keeps out of FP8: the part of the recipe, and
+/// the model's figures.
 inline constexpr llvm::StringLiteral kJudgementAttr = "scalify.judgement";
 
-/// What each dot computes of its layer, and by which weight the layer is known.
+/// Finds the kind of each dot, and the weight that identifies its layer.
 class DotLayers {
 public:
   DotLayers(mlir::FunctionOpInterface func, const DotRoles &roles);
 
-  /// The argument of the step that is the layer's weight; null if there is
-  /// none, or none can be told.
+  /// Returns the argument of the step that is the layer's weight; null if there
+  /// is none or it is ambiguous.
   mlir::Value getWeight(mlir::Operation *dot) const {
     return weights.lookup(dot);
   }
-  /// None for dots of the update.
+  /// Returns std::nullopt for dots of the update.
   std::optional<DotKind> getKind(mlir::Operation *dot) const {
     return kinds.lookup(dot);
   }

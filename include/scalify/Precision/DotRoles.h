@@ -1,4 +1,4 @@
-//===- DotRoles.h - Which part of a model a dot belongs to ------*- C++ -*-===//
+//===- DotRoles.h - The role of each dot in the model -----------*- C++ -*-===//
 
 #ifndef SCALIFY_PRECISION_DOTROLES_H
 #define SCALIFY_PRECISION_DOTROLES_H
@@ -16,14 +16,14 @@
 
 namespace scalify {
 
-/// Classifies the dots of a function from its structure: no names are needed.
-/// A linear layer multiplies an argument of the step, its input or its
-/// gradient; attention two activations under batch dimensions.
+/// Classifies the dots of a function by its structure; no names are needed. A
+/// linear layer multiplies an argument of the step by the layer's input or a
+/// gradient; attention multiplies two activations under batch dimensions.
 class DotRoles {
 public:
   explicit DotRoles(mlir::FunctionOpInterface func);
   DotRole lookup(mlir::Operation *dot) const { return roles.lookup(dot); }
-  /// Whether there are gradients, and so a loss that heads come before.
+  /// True if the function has a backward, so that heads precede a loss.
   bool hasBackward() const { return backward; }
 
 private:
@@ -35,14 +35,14 @@ private:
 
   llvm::DenseMap<mlir::Operation *, DotRole> roles;
   LayerTable layers;
-  /// Of the weights of heads and routers.
+  /// The roles of the weights of heads and routers.
   llvm::DenseMap<mlir::Value, DotRole> layerRoles;
   bool backward;
 };
 
 using stablehlo::isContraction;
 
-/// The value behind ops that only move data or mark its scale.
+/// Looks through ops that only move data or mark a scale.
 mlir::Value getDotOperandRoot(mlir::Value operand);
 
 } // namespace scalify

@@ -1,4 +1,4 @@
-//===- KeptAmaxes.h - Amaxes that the last step has left --------*- C++ -*-===//
+//===- KeptAmaxes.h - Amaxes kept from the previous step --------*- C++ -*-===//
 
 #ifndef SCALIFY_PRECISION_KEPTAMAXES_H
 #define SCALIFY_PRECISION_KEPTAMAXES_H
@@ -10,7 +10,8 @@ namespace scalify {
 /// The argument and the result of main that `scalify-keep-amaxes` appends.
 inline constexpr llvm::StringLiteral kArgumentAmaxName =
     "scalify.argument_amax";
-/// The function that makes it of arguments which the last step did not return.
+/// The function that computes it for arguments that the last step did not
+/// return.
 inline constexpr llvm::StringLiteral kMeasureFunction = "measure";
 
 } // namespace scalify

@@ -1,4 +1,4 @@
-//===- KeptArgument.h - State of main that is not the user's ----*- C++ -*-===//
+//===- KeptArgument.h - State that the compiler adds to main ----*- C++ -*-===//
 
 #ifndef SCALIFY_PRECISION_KEPTARGUMENT_H
 #define SCALIFY_PRECISION_KEPTARGUMENT_H
@@ -7,9 +7,9 @@
 
 namespace scalify {
 
-/// Appends an argument that the executable keeps between steps, under a name
-/// that starts with `scalify.`, and the type of a result to which it is
-/// donated. The caller appends the operand of the return.
+/// Appends to main an argument that the executable keeps between steps, and the
+/// type of the result to which it is donated. `name` starts with `scalify.`.
+/// The caller appends the operand of the return op.
 llvm::FailureOr<mlir::BlockArgument>
 addKeptArgument(mlir::func::FuncOp main, mlir::RankedTensorType type,
                 llvm::StringRef name,

@@ -1,4 +1,4 @@
-//===- LayerTable.h - Which layers gradients of weights are of --*- C++ -*-===//
+//===- LayerTable.h - Match gradients of weights to layers ------*- C++ -*-===//
 
 #ifndef SCALIFY_PRECISION_LAYERTABLE_H
 #define SCALIFY_PRECISION_LAYERTABLE_H
@@ -9,9 +9,9 @@
 
 namespace scalify {
 
-/// Layers by their weight, with what multiplies it: inputs in the forward,
-/// gradients of outputs in the backward. A gradient of a weight has the weight
-/// as no operand; it is the product of such a pair.
+/// Maps the weight of a layer to the values that multiply it: inputs in the
+/// forward, output gradients in the backward. The weight is no operand of its
+/// gradient, which is the product of an input and an output gradient.
 class LayerTable {
 public:
   /// `operand` is the weight as the dot reads it.
@@ -19,16 +19,16 @@ public:
   void addInputGradient(mlir::Value weight, mlir::Value gradient);
   bool contains(mlir::Value weight) const { return layers.contains(weight); }
 
-  /// The weights of which the product may be the gradient: by input and
-  /// gradient; else by the gradient and the size of the weight, as where a
-  /// checkpoint makes the input again; else, of layers whose input has no
-  /// gradient, by input and size.
+  /// Returns the weights whose gradient `dot` may compute. Matches input and
+  /// output gradient; else output gradient and weight size, as when a
+  /// checkpoint rematerialises the input; else, for layers whose input has no
+  /// gradient, input and size.
   llvm::SmallVector<mlir::Value> findWeights(mlir::Operation *dot) const;
 
 private:
   struct Layer {
     llvm::SmallSetVector<mlir::Value, 4> inputs, gradients;
-    llvm::SmallSetVector<int64_t, 2> sizes; // as dots see the weight
+    llvm::SmallSetVector<int64_t, 2> sizes; // of the weight as dots read it
   };
   llvm::MapVector<mlir::Value, Layer> layers;
 };

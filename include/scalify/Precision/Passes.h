@@ -14,7 +14,7 @@ namespace scalify {
 #define GEN_PASS_REGISTRATION
 #include "scalify/Precision/Passes.h.inc"
 
-/// On a dot: why it stays wide.
+/// On a dot that stays wide: the reason.
 inline constexpr llvm::StringLiteral kWideAttr = "scalify.wide";
 
 } // namespace scalify

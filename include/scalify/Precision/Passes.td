@@ -9,30 +9,30 @@ def QuantizeDots : Pass<"scalify-quantize", "::mlir::ModuleOp"> {
   let summary = "cast operands of dots, saved values and state by the recipe";
   let description = [{
     Before: true values, with `scalify.scale_hint` on the operands of dots and
-    convolutions. After: a dot that the recipe wants narrow has two
-    `scalify.dequantize` operands, each over the data of one
-    `scalify.quantize`; no `scalify.scale_hint` is left. The format follows the
-    dot's role, or an exception by its name, and the phase that made the
-    operand.
+    convolutions. After: a dot that the recipe casts has two
+    `scalify.dequantize` operands, each on the data of one `scalify.quantize`;
+    no `scalify.scale_hint` is left. The format depends on the dot's role, or
+    on an exception by its name, and on the phase that produced the operand.
 
-    A value is cast to a format once: the cast stands at the value's
-    definition, and reshapes and transposes between it and the dots move narrow
-    data. What the backward needs of an activation is then the narrow tensor.
+    A value is cast once per format, at its definition. Reshapes and transposes
+    between the cast and the dots move narrow data, so that the backward keeps
+    the narrow tensor of an activation.
 
-    Dots that stay wide carry `scalify.wide` with the reason, and get a remark:
-    the role that the recipe does not cast, the exception by name, or the
-    health of a cast: those of the module's `scalify.wide_casts`, a list of
-    dictionaries (`cast`, `elements`, `names`, `reason`), are not made, and the
-    other casts keep the names that they have with them.
+    A dot that stays wide carries `scalify.wide` with the reason, and gets a
+    remark: for example since the recipe does not cast its role, an exception
+    matches its name, or an operand's cast is in the module's
+    `scalify.wide_casts`. This is a list of dictionaries (`cast`, `elements`,
+    `names`, `reason`) of casts that clipped in an earlier run and are left out.
+    The other casts keep their names.
 
-    What the backward reads of the forward and can compute again by elementwise
-    ops from other values that it keeps, it does with `recompute`, so that the
-    fewest bytes are kept. An executable of ours is compiled so; XLA, which has
-    the text otherwise, would merge equal ops again.
+    With `recompute`, the backward rematerialises forward values that
+    elementwise ops compute from other kept values, so that the fewest bytes are
+    kept. Executables of Scalify are compiled with it. StableHLO for XLA is not,
+    since XLA would merge equal ops again.
 
-    Under a recipe with formats for state, a step's new parameters and moments
-    go through that format on their way out; under one with a format for what
-    is saved, so does what the backward reads of the forward.
+    If the recipe has formats for state, new parameters and moments are cast
+    before main returns them. If it has a format for saved values, so are the
+    forward values that the backward reads.
 
     ```mlir
     %q = scalify.quantize %x, %s {cast = "c0: x"} : tensor<4x64xf32> -> tensor<4x64xf8E4M3FN>
@@ -44,31 +44,32 @@ def QuantizeDots : Pass<"scalify-quantize", "::mlir::ModuleOp"> {
     Option<"recipe", "recipe", "std::string", "\"\"",
            "a preset's name; the module's scalify.recipe if empty">,
     Option<"strict", "strict", "bool", "false",
-           "make a dot that the recipe wants narrow and that stays wide an error">,
+           "make it an error if a dot that the recipe casts stays wide">,
     Option<"remarks", "remarks", "bool", "true", "report dots that stay wide">,
     Option<"recompute", "recompute", "bool", "false",
-           "compute again in the backward what follows by elementwise ops from "
-           "what is kept of the forward">,
+           "rematerialise in the backward the forward values that elementwise "
+           "ops compute from kept ones">,
     Option<"roundingKey", "rounding-key", "bool", "true",
-           "whoever runs main brings another key of random words in each step; "
-           "else state is rounded to nearest, with a remark">,
+           "main's caller passes a new key of random words in each step; else "
+           "state is rounded to nearest, with a remark">,
     Option<"measureUnproved", "measure-unproved", "bool", "false",
-           "under propagated scales, a cast takes the constant where it holds "
-           "what the step casts, and else the scale of its amax, as "
-           "scalify-carry-scales would move it: for a step that nobody hands "
-           "scales from the one before. Not where a proof keeps the constant">,
+           "under propagated scales, a cast uses its constant if that holds "
+           "the step's values, and else the scale of their amax, as "
+           "scalify-carry-scales would move it: for a step whose caller does "
+           "not keep scales. A cast whose constant is proved always uses it">,
     Option<"countsLoops", "counts-loops", "bool", "true",
            "the runtime counts saturated and flushed values of casts in loops of "
-           "unknown length; if not, dots in such loops stay wide under propagated "
-           "and delayed scales, which nothing would adapt">,
+           "unknown trip count; if not, dots in such loops stay wide under "
+           "propagated and delayed scales, since nothing would adapt them">,
     Option<"rangeUse", "range-use", "std::string", "\"report\"",
-           "report: proofs of the range analysis are only noted; choose: E5M2 "
-           "where a bound fits that format and not the recipe's, and under "
-           "strict no cast in the forward without a proof">
+           "report: only record proofs of the range analysis; choose: use E5M2 "
+           "if a bound fits it and not the recipe's format, and under strict "
+           "do not cast forward operands without a proof">
   ];
   let statistics = [
     Statistic<"numCasts", "casts", "quantizing casts">,
-    Statistic<"numRecomputed", "recomputed", "ops of the forward that the backward computes again">,
+    Statistic<"numRecomputed", "recomputed",
+              "forward ops cloned into the backward">,
     Statistic<"numNarrowDots", "narrow-dots", "dots on narrow operands">,
     Statistic<"numNarrowStacks", "narrow-stacks", "stacks of loops that hold narrow data">,
     Statistic<"numWideDots", "wide-dots", "dots left wide">
@@ -82,10 +83,11 @@ def ExpandMeasuredScales
   let summary = "expand measured scales into arithmetic";
   let description = [{
     Before: `scalify.measured_scale` and `scalify.round_scale` as operands of
-    casts, `scalify.shared_scale`, and `scalify.measured_row_scales`. After: the reductions and the rank-0 arithmetic that compute them.
-    What the user said of scales (`scalify.override_scale`,
-    `scalify.rescale_point`, `scalify.data_scale`) goes away where nothing is
-    cast and so nothing was propagated: the identity, and a scale of 1.
+    casts, `scalify.shared_scale`, and `scalify.measured_row_scales`. After: the
+    reductions and the arithmetic on their results that compute them. If nothing
+    is cast, and so nothing was propagated, the user's marks
+    (`scalify.override_scale`, `scalify.rescale_point`, `scalify.data_scale`)
+    become the identity, and a scale of 1.
   }];
   let dependentDialects = ["::scalify::ScalifyDialect",
                            "::scalify::stablehlo::StableHLODialect"];
@@ -96,9 +98,9 @@ def CountSteps : Pass<"scalify-count-steps", "::mlir::ModuleOp"> {
   let description = [{
     Does nothing unless main has a cast with `rounding = stochastic`. Before:
     such casts without a counter. After: main has one more argument, last,
-    `tensor<2xui32>` named `scalify.step`, which is (seed, steps so far), and
-    one more result, last, to which it is donated: the same with one step more.
-    The casts have it as their counter.
+    `tensor<2xui32>` named `scalify.step`: (seed, steps so far). It is the
+    counter of the casts, and is donated to one more result, last: (seed, steps
+    so far + 1).
 
     ```mlir
     func.func @main(%w: tensor<4x8xf32>, %step: tensor<2xui32> {scalify.name = "scalify.step", tf.aliasing_output = 1 : i32, ...})
@@ -122,14 +124,14 @@ def AdaptScales : Pass<"scalify-adapt-scales", "::mlir::ModuleOp"> {
     entry. Entries must be powers of two. With the constants that were there
     the step gives the same bits.
 
-    Beside main stands `@rescale(scales, counters) -> scales`, which a run-time
-    calls between two steps: elementwise ops on these vectors that move an
-    entry up by 1, 2, 4 or 8 binades where more than 2^-12, 1 %, 10 % or 30 %
-    of the cast's values saturated, and down by 1, 2 or 4 where more than 2 %,
-    10 % or 50 % became zero and none is a sixteenth of the format's largest or
-    more. Row i of the counters is (saturated, flushed, zeros, NaNs, top, scale)
-    of cast i.
-    `scalify-limit-rescale` ends Distribution.
+    The module also has `@rescale(scales, counters) -> scales`, which a runtime
+    calls between two steps. Its ops are elementwise on these vectors. They move
+    an entry up by 1, 2, 4 or 8 binades if more than 2^-12, 1 %, 10 % or 30 % of
+    the cast's values saturated, and down by 1, 2 or 4 if more than 2 %, 10 % or
+    50 % became zero and none is a sixteenth of the format's largest or more.
+    Row i of the counters is (saturated, flushed, zeros, NaNs, top, scale) of
+    cast i. `scalify-limit-rescale`, which ends Distribution, updates the
+    numbers of elements in `@rescale`.
 
     ```mlir
     %q = scalify.quantize %x, %c : tensor<4x8xf32> -> tensor<4x8xf8E4M3FN>
@@ -150,30 +152,30 @@ def CarryScales : Pass<"scalify-carry-scales", "::mlir::ModuleOp"> {
   let summary = "carry scales of casts across steps";
   let description = [{
     Does nothing unless the recipe's scales are `propagated`. Before: casts with
-    the scales that the rules predict, constants or what the step measures of
+    the scales that the rules predict: constants, or measured in the step from
     arguments. After: main has one more argument, last, `tensor<N x f32>` named
     `scalify.carried_scales`, and one more result, last, to which it is donated.
-    Entry i is the scale of the cast that `scalify.casts` names at i, and 0 while
-    it is the predicted one. Where the step measures the scale, each iteration of
-    a loop its own, the entry is a factor of it, and is held below zero.
+    Entry i is the scale of the cast that `scalify.casts` names at i, and 0
+    while that is the predicted one. If the step measures the scale, in each
+    iteration of a loop, the entry is a factor of the measured scale, stored as
+    a negative number.
 
-    A step measures of what each cast reads the largest magnitude, and whether
-    more than one in 64 elements that are not zero become zero. In the next step
-    a scale is another one where the largest magnitude was outside of a window,
-    or where too many became zero and nothing was in the four binades at the top.
-    It is then the smallest power of two by which the amax fits with some room.
-    Windows go from a multiple of the smallest normal number to a share of the
-    largest value: E4M3's from 2^4 to 2^-2, with room of 2 binades; that of
-    formats with five bits of exponent from 2^14 to 2^-11 with 12, of gradients
-    from 2^14 to 2^-6 with 8. Else the scale stays, and so do the bits of the
-    step. An amax that is zero or not finite moves
-    nothing. In loops and branches statistics are carried out as maxima, and
-    over ranks their maxima count.
+    A step measures the amax of each cast's operand, and whether more than one
+    in 64 nonzero elements become zero. A scale changes for the next step if the
+    amax was outside of a window, or if too many elements became zero and none
+    was in the top four binades of the format. The new scale is the smallest
+    power of two by which the amax fits, plus some room. A window goes from a
+    multiple of the smallest normal number to a fraction of the largest value:
+    for E4M3 from 2^4 to 2^-2, with room of 2 binades; for formats with five
+    exponent bits from 2^14 to 2^-11 with 12, and for gradients in these from
+    2^14 to 2^-6 with 8. Otherwise the scale stays, and so do the bits of the
+    step. An amax that is zero or not finite moves nothing. Loops and branches
+    return the maxima of the statistics, and ranks combine theirs by maximum.
 
-    Constants stay where a proof of the range analysis rests on no more than
-    gains of norms and integers, in BF16, where data leave the step or become
-    state, in the condition of a loop, and inside of manual computations. Casts
-    that write data for one reader have one entry.
+    Casts keep constants if a proof of the range analysis assumes no more than
+    gains of norms and integers, in BF16, if their data leave the step or become
+    state, in the condition of a loop, and in manual computations. Casts that
+    write data for one reader share an entry.
 
     ```mlir
     func.func @main(%x: tensor<4x8xf32>, %s: tensor<1xf32> {scalify.name = "scalify.carried_scales", tf.aliasing_output = 1 : i32, ...})
@@ -195,23 +197,22 @@ def JudgePlainForm : Pass<"scalify-judge-plain-form", "::mlir::ModuleOp"> {
   let summary = "decide for delayed scales on a clone without loops or rematerialisation";
   let description = [{
     Does nothing unless the recipe's scales are `delayed`. Before: StableHLO as
-    Import leaves it. After: the same, with decisions on its dots that are those
-    of the step's plain form, a copy whose loops are written out and in which
-    what a checkpoint computes again is computed once. The copy goes through
-    Scaling, and the models of `sensitive` and `unprofitable` judge it. So a
-    scan, what it is unrolled, and either of them under a checkpoint, start from
-    the same scales and cast the same dots, and then train to the same bits.
+    Import leaves it. After: the same, with decisions on its dots. They are made
+    on the step's plain form, a clone in which loops are unrolled and nothing
+    is rematerialised. The clone goes through Scaling, and the models of
+    `sensitive` and `unprofitable` judge it. So a scan, its unrolled form, and
+    either of them under a checkpoint start from the same scales, cast the same
+    dots, and then train to the same bits.
 
-    Of dots at one place (the layers of a stack), and of those that are one in
-    the copy, all stay wide if one does, and take the largest scales. Loops of
-    an unknown number of iterations stay loops, and branches that data choose
-    stay branches, in the copy too.
+    Dots at one place (the layers of a stack), and dots that are one in the
+    clone, form a class: all stay wide if one does, and all take the largest
+    scales. The clone keeps loops of unknown trip count and branches on data.
 
-    `scalify-quantize` takes the decisions: `scalify.plain_role` is a dot's
+    `scalify-quantize` applies the decisions: `scalify.plain_role` is a dot's
     role, `scalify.plain_scales` log2 of the scales of its operands,
-    `scalify.plain_decision` why it stays wide. By
-    `scalify.plain_class`, which dots that are decided together have in common,
-    `scalify-delay-scales` gives casts a row, and takes the attributes away.
+    `scalify.plain_decision` the reason why it stays wide. By the number of the
+    class, `scalify.plain_class`, `scalify-delay-scales` assigns rows to casts.
+    It then removes the attributes.
 
     ```mlir
     %y = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] {scalify.plain_class = 0, scalify.plain_role = #scalify.dot_role<linear>, scalify.plain_scales = array<i32: 1, -3>} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
@@ -227,21 +228,22 @@ def DelayScales : Pass<"scalify-delay-scales", "::mlir::ModuleOp"> {
     argument, last, `tensor<N x W x f32>` named `scalify.amax_history`, and one
     more result, last, to which it is donated. Row i is of the casts to FP8 that
     `scalify.casts` names at i; the newest amax is last. A cast's scale is the
-    smallest power of two by which the largest amax of its row (or the newest)
-    fits the format, `margin` binades up; the prediction while the row is zero.
+    smallest power of two by which the largest (or the newest) amax of its row
+    fits the format, plus `margin` binades; the prediction while the row is
+    zero.
 
-    A step measures the amax of what each cast reads, and appends it to the
-    row while the oldest one falls out. Zero and what is not finite do not
-    count: if nothing else was seen the row stays as it is. In loops and
-    branches the amax is carried out as a maximum.
+    A step measures the amax of each cast's operand, appends it to the row, and
+    drops the oldest one. Amaxes that are zero or not finite do not count; a row
+    without any other stays as it is. Loops and branches return the amax as a
+    maximum.
 
-    Casts at one place of the program (names, frames, shape, format) have one
-    row, and so do those that products of one place read: a value that a
-    checkpoint makes again has the row of the value, and a loop has the rows
-    that it has once unrolled. So do an argument and its slices.
+    Casts at one place of the program (names, frames, shape, format) share a
+    row, and so do casts that dots at one place read. So a value that a
+    checkpoint rematerialises has the row of the value, a loop has the rows of
+    its unrolled form, and an argument shares a row with its slices.
 
-    A cast keeps its constant where its data leave the step or become state,
-    in the condition of a loop, and inside of manual computations.
+    A cast keeps its constant if its data leave the step or become state, in
+    the condition of a loop, and in manual computations.
 
     ```mlir
     func.func @main(%x: tensor<4x8xf32>, %h: tensor<1x16xf32> {scalify.name = "scalify.amax_history", tf.aliasing_output = 1 : i32, ...})
@@ -258,15 +260,14 @@ def DelayScales : Pass<"scalify-delay-scales", "::mlir::ModuleOp"> {
 def StoreState : Pass<"scalify-store-state", "::mlir::ModuleOp"> {
   let summary = "pack state as narrow data between steps";
   let description = [{
-    Before: donated arguments of main whose new values go through a narrow
-    format, so that they are narrow data times a constant power of two, or for a
-    second moment the square of that. After: such an argument and the result
-    that takes its memory are the narrow data, the true values are made where
-    the step first reads them, and the argument carries `scalify.stored` with
-    log2 of the scale and whether its true values are squares. All other values
-    are the same bits.
+    Before: donated arguments of main whose new values are cast, so that they
+    are narrow data times a constant power of two, or, for a second moment, the
+    square of that product. After: such an argument and the result that aliases
+    it are the narrow data, the step computes the true values where it first
+    reads them, and the argument carries `scalify.stored` with log2 of the scale
+    and whether its true values are squares. All other values keep their bits.
 
-    An argument that the step returns as it is, or that stays wide, keeps its
+    An argument that the step returns unchanged, or that stays wide, keeps its
     type.
 
     ```mlir
@@ -294,15 +295,17 @@ def ScaleGradients : Pass<"scalify-scale-gradients", "::mlir::ModuleOp"> {
   let summary = "scale gradients before they are stored narrow";
   let description = [{
     Before: casts of weights' gradients, which `scalify.gradient` numbers. After:
-    the value that is cast is multiplied by a number of rank 0, and what reads
-    its data by the inverse. Under `gradient_scaling = inverse_sqrt` the number
-    is one over the root of `simulated_ranks`, under `minimum` there is none.
+    the operand of the cast is multiplied by a rank-0 factor, and its
+    dequantized data by the inverse. Under `gradient_scaling = inverse_sqrt` the
+    factor is one over the root of the number of ranks that sum the gradient
+    (`scalify.gradient_group`, else `simulated_ranks`); under `minimum` there is
+    none.
 
     Under `mu` main has one more argument, last, `tensor<Nxf32>` named
     `scalify.gradient_mu`, and one more result, last, to which it is donated.
-    Entry i is the number of gradient i; 0 stands for 1, that of a first step.
-    The next one is a half of it if more than 1e-5 of the data are at the
-    format's largest value, else 2^(1/1000) times it, within [2^-10, 2].
+    Entry i is the factor of gradient i; 0 stands for 1, that of a first step.
+    The next one is half of it if more than 1e-5 of the data are at the format's
+    largest value, else 2^(1/1000) times it, within [2^-10, 2].
 
     ```mlir
     %q = scalify.quantize %g, %s {scalify.gradient = 2 : i64} : tensor<4x8xf32> -> tensor<4x8xf8E4M3FN>
@@ -333,11 +336,12 @@ def ScaleGradients : Pass<"scalify-scale-gradients", "::mlir::ModuleOp"> {
 def ValidatePrecision : Pass<"scalify-validate-precision", "::mlir::ModuleOp"> {
   let summary = "validate the contract of the Precision stage";
   let description = [{
-    Fails, naming the op, where a `scalify.scale_hint` is left, an argument that `scalify.stored` marks is read or written other than
-    as data of its scale, a dot or convolution has one narrow operand and one wide one or two
-    formats that cannot meet, a value is cast twice to one format, or a
-    floating-point dot is neither on narrow operands nor marked `scalify.wide`
-    under a recipe that casts.
+    Fails, naming the op, if a `scalify.scale_hint`, a measured scale or a mark
+    of the user is left; if an argument with `scalify.stored` is read or written
+    other than as data of its scale; if a dot or convolution has one narrow and
+    one wide operand, or operands of two formats that it cannot combine; if a
+    value is cast twice to one format; or if, under a recipe that casts, a
+    floating-point dot has neither narrow operands nor `scalify.wide`.
   }];
 }
 

@@ -1,4 +1,4 @@
-//===- RankMaxima.h - What all ranks have measured --------------*- C++ -*-===//
+//===- RankMaxima.h - Maxima over ranks -------------------------*- C++ -*-===//
 
 #ifndef SCALIFY_PRECISION_RANKMAXIMA_H
 #define SCALIFY_PRECISION_RANKMAXIMA_H
@@ -8,13 +8,13 @@
 
 namespace scalify {
 
-/// The devices that run a function each for itself; 1 for a program of whole
-/// values, which may be sharded too.
+/// Returns the number of devices if the function is the program of one device
+/// of a mesh; 1 for a program on whole values, sharded or not.
 int64_t countRanks(mlir::func::FuncOp function);
 
-/// Builds the maximum of `value` over all devices where the function is the
-/// program of one device of a mesh; else returns `value`. What a device
-/// measures of its parts becomes what all of them keep for the next step.
+/// Builds an all-reduce of `value` by maximum over all devices if the function
+/// is the program of one device of a mesh; else returns `value`. So all devices
+/// keep the same measurement for the next step.
 mlir::Value buildMaxOverRanks(mlir::OpBuilder &builder, mlir::Location loc,
                               mlir::Value value);
 

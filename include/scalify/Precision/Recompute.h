@@ -1,4 +1,4 @@
-//===- Recompute.h - What the backward computes once more -------*- C++ -*-===//
+//===- Recompute.h - Rematerialisation in the backward ----------*- C++ -*-===//
 
 #ifndef SCALIFY_PRECISION_RECOMPUTE_H
 #define SCALIFY_PRECISION_RECOMPUTE_H
@@ -7,22 +7,22 @@
 
 namespace scalify {
 
-/// On a cast that makes again what another one made: it counts nothing.
+/// On a cast that repeats another one: the executable does not count it.
 inline constexpr llvm::StringLiteral kUncountedAttr = "scalify.uncounted";
 
-/// Computes again, in the backward, what follows by elementwise ops from other
-/// values of the forward, so that the fewest bytes are kept: in their own type,
-/// or in the format `saved`. Returns the number of ops.
+/// Rematerialises in the backward the forward values that elementwise ops
+/// compute from others, so that the fewest bytes are kept. Kept values have
+/// their own type, or the format `saved`. Returns the number of cloned ops.
 unsigned recomputeForBackward(mlir::func::FuncOp func, mlir::Type saved);
 
-/// The same of a function whose values are cast, by casts too: what they are
-/// made of may be kept anyway. Casts by blocks and stochastic ones stay, and so
-/// does what a forward behind the first backward reads. Changes no bit; what
-/// casts again counts nothing.
+/// Does the same after values are cast, and clones casts too, whose operand may
+/// be kept anyway. Does not clone block-scaled and stochastic casts, nor ops
+/// that a forward after the first backward reads. Changes no bit of a result.
+/// Cloned casts do not count.
 unsigned recomputeCastsForBackward(mlir::func::FuncOp func);
 
-/// Of casts of one name the first one counts where none that counts is left, as
-/// when the backward alone reads what was cast.
+/// Lets the first cast of each name count if no cast of that name does, as when
+/// only the backward still reads the cast.
 void countFirstCasts(mlir::Block &block);
 
 } // namespace scalify

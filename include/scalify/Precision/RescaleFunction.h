@@ -1,4 +1,4 @@
-//===- RescaleFunction.h - Moves scales between steps -----------*- C++ -*-===//
+//===- RescaleFunction.h - Build the function @rescale ----------*- C++ -*-===//
 
 #ifndef SCALIFY_PRECISION_RESCALEFUNCTION_H
 #define SCALIFY_PRECISION_RESCALEFUNCTION_H
@@ -7,16 +7,16 @@
 
 namespace scalify {
 
-/// What @rescale knows of one cast.
+/// The properties of a cast that @rescale depends on.
 struct CountedCast {
-  /// On all ranks whose counts are added.
+  /// Elements on all ranks whose counts are added.
   int64_t elements = 0;
-  /// Whether the cast reads its entry of the scales.
+  /// True if the cast reads its entry of the scales.
   bool moves = false;
 };
 
-/// Appends `@rescale(scales, counters) -> scales` to the module, with one
-/// entry, and one row of counts, for each cast.
+/// Appends `@rescale(scales, counters) -> scales` to the module. Each cast has
+/// an entry of the scales and a row of the counters.
 void buildRescaleFunction(mlir::ModuleOp module,
                           llvm::ArrayRef<CountedCast> casts);
 

@@ -7,9 +7,9 @@
 
 namespace scalify {
 
-/// Makes a stochastic cast one to nearest, of a value that is rounded by
-/// integer arithmetic on the bits of F32 and a `scalify.random_bits`. A cast
-/// without a counter is one to nearest from here on.
+/// Makes a stochastic cast round to nearest, after rounding its operand
+/// stochastically by integer arithmetic on F32 bits and `scalify.random_bits`.
+/// A cast without a counter only becomes a cast to nearest.
 void expandRounding(QuantizeOp cast);
 
 } // namespace scalify

@@ -7,15 +7,15 @@
 
 namespace scalify {
 
-/// On a cast of a weight's gradient, which of them it is: a number, and what it
-/// casts: the whole, those of ranks, or the sum of the latter.
+/// On a cast of a weight's gradient: the number of the gradient, and the part
+/// of it that is cast: the whole, the terms of ranks, or the sum of the terms.
 inline constexpr llvm::StringLiteral kGradientAttr = "scalify.gradient";
 inline constexpr llvm::StringLiteral kGradientPartAttr =
     "scalify.gradient_part";
 inline constexpr llvm::StringLiteral kGradientWhole = "whole";
 inline constexpr llvm::StringLiteral kGradientRanks = "ranks";
 inline constexpr llvm::StringLiteral kGradientSum = "sum";
-/// How many ranks sum it; those that the recipe plays, if not said.
+/// The number of ranks that sum it; without, the recipe's `simulated_ranks`.
 inline constexpr llvm::StringLiteral kGradientGroupAttr =
     "scalify.gradient_group";
 

@@ -1,8 +1,8 @@
-//===- ValueOrigin.h - Where an operand comes from --------------*- C++ -*-===//
+//===- ValueOrigin.h - Origins of values, through loops ---------*- C++ -*-===//
 //
-// Loops hide what an operand is: a weight comes as a slice of a carry that
-// never changes, an activation of the forward as a slice of what another loop
-// stacked. These functions look through that.
+// Loops hide the origin of an operand: a weight is a slice of an invariant
+// carry, a forward activation a slice of a stack that another loop wrote. These
+// functions look through such slices, carries and stacks.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,29 +14,29 @@
 
 namespace scalify {
 
-/// The value behind ops that move or convert data, carries that never change
-/// and stacks of a loop's values: equal for a value and for what the backward
-/// reads of it.
+/// Looks through ops that move or convert data, invariant carries, and stacks
+/// of a loop's values. A value and the backward's reads of it have the same
+/// origin.
 mlir::Value getOrigin(mlir::Value value);
 
-/// The argument of the step behind a value, as of a weight; null if there is
-/// none. A parameter that a loop updates counts as the argument that it starts
-/// from.
+/// Returns the argument of the step that is the origin of a value, as of a
+/// weight; null if there is none. For a parameter that a loop updates, it is
+/// the argument that initialises the carry.
 mlir::Value getStepArgument(mlir::Value value);
 
-/// The argument of the step behind a value, unless it is of the step's batch;
-/// null if there is none. Without roles, every argument counts.
+/// Returns the argument of the step that is the origin of a value, unless its
+/// role is batch; null if there is none. Without roles, every argument counts.
 mlir::Value getWeight(mlir::Value value);
 
-/// Whether nothing but weights and constants is behind a value: as behind a
-/// normalised weight. Without roles, a batch is not known: then nothing is.
+/// True if the value is computed from weights and constants alone, as a
+/// normalised weight is. False without roles: then the batch is unknown.
 bool isMadeOfWeights(mlir::Value value);
 
-/// The weights that such a value is made of.
+/// Returns the weights from which such a value is computed; none for others.
 llvm::SmallVector<mlir::Value> getWeightsBehind(mlir::Value value);
 
-/// Whether the value was made in the backward phase. What only moves data has
-/// no say: a slice in the backward of what the forward stacked is forward.
+/// True if the value was computed in the backward phase. Data movement does not
+/// count: a slice, in the backward, of a stack of the forward is forward.
 bool isGradient(mlir::Value value);
 
 } // namespace scalify

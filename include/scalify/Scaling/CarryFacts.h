@@ -1,8 +1,8 @@
 //===- CarryFacts.h - One set of facts for a carry's history ----*- C++ -*-===//
 //
-// A loop's carry has other facts in each iteration, and the branches of a
-// conditional give others each, but the value they meet in has one scale. The
-// middle of the exponents leaves each of them the same distance from it.
+// A loop's carry has different facts in each iteration, and so has a
+// conditional's result in each branch, but the joined value has one scale. The
+// middle of the exponents is equally far from the smallest and the largest one.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,40 +15,40 @@
 
 namespace scalify {
 
-/// The exponents of a carry as `start + growth * iteration`.
+/// A line through the exponents of a carry: `start + growth * iteration`.
 struct CarryTrend {
   double start = 0;
-  /// Binades an iteration.
+  /// Binades per iteration.
   double growth = 0;
   /// The largest distance of an exponent from the line.
   double misfit = 0;
-  /// The first exponent itself.
+  /// The first exponent, which need not be on the line.
   double first = 0;
 };
 
-/// The facts that a value takes on, in order of time, and what they have in
-/// common. What fits any scale (the zero that an accumulator starts from)
-/// adopts that of the rest.
+/// Collects the facts of a value, in order of time, and merges them. Facts that
+/// fit any scale (the zero that an accumulator starts from) take the scale of
+/// the others.
 class CarryFacts {
 public:
   void add(const ScaleFacts &facts);
 
-  /// The last facts that were added.
+  /// Returns the facts that were added last.
   const ScaleFacts &last() const { return latest; }
-  /// Whether adding `facts` would change the last ones by less than matters.
+  /// True if `facts` differ too little from the last facts to change a scale.
   bool isSettledAt(const ScaleFacts &facts) const;
-  /// Adds what `steps` more iterations would: the trend continued, which is a
-  /// power of the count (sums) or, where the ratio of neighbours does not
-  /// fall, an exponential.
+  /// Adds the facts after `steps` more iterations by continuing the trend: an
+  /// exponential if the ratio of successive values does not fall, else a power
+  /// of the count (sums).
   void extrapolate(double steps);
-  /// Whether neighbours keep a ratio other than one.
+  /// True if successive values keep a ratio other than one.
   bool keepsRatio() const;
-  /// A line through the exponents; with `atEnd` the one that they end in.
+  /// Fits a line to all exponents, or with `atEnd` to the last two.
   CarryTrend getTrend(bool atEnd) const;
 
-  /// One set of facts for all: the middle of the exponents.
+  /// Merges all facts into one set, at the middle of the exponents.
   ScaleFacts merge() const;
-  /// The binades between the least and the largest.
+  /// Returns the binades between the smallest and the largest exponent.
   double spread() const;
 
 private:
@@ -56,7 +56,7 @@ private:
 
   ScaleFacts latest;
   ScaleFacts joined;
-  /// log2 of the root mean squares, without what fits any scale.
+  /// log2 of the root mean squares, except of facts that fit any scale.
   llvm::SmallVector<double> exponents;
   /// The iteration of each exponent.
   llvm::SmallVector<double> iterations;

@@ -1,4 +1,4 @@
-//===- ConstantValues.h - What is made of constants alone -------*- C++ -*-===//
+//===- ConstantValues.h - Values built from constants alone -----*- C++ -*-===//
 
 #ifndef SCALIFY_SCALING_CONSTANTVALUES_H
 #define SCALIFY_SCALING_CONSTANTVALUES_H
@@ -13,13 +13,14 @@
 
 namespace scalify {
 
-/// The elements of tensors of numbers that constants and indices alone make:
-/// positions, angles, frequencies, schedules. Ops are given in order; of large
-/// tensors, and of ops that are not evaluated, nothing is known.
+/// Evaluates number tensors that are built from constants and indices alone:
+/// positions, angles, frequencies, schedules. Ops must be passed in program
+/// order. Large tensors and ops without an evaluator are unknown.
 class ConstantValues {
 public:
-  /// Facts of the op's result, which no rule has to estimate, or none.
-  /// Constants themselves have a rule; so do zeros, which fit any scale.
+  /// Returns the facts of the op's result, so that no rule has to estimate
+  /// them. Returns none for unknown values, for constants, which have a rule,
+  /// and for zeros, which fit any scale.
   std::optional<ScaleFacts> infer(mlir::Operation &op);
 
 private:

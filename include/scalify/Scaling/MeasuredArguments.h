@@ -9,23 +9,23 @@
 namespace scalify {
 
 /// On an argument of main whose scale the step measures: log2 of the size that
-/// it counts as in predictions.
+/// predictions assume.
 inline constexpr llvm::StringLiteral kMeasuredAttr = "scalify.measured";
 
-/// What reports say of such an argument.
+/// The reason that reports give for the scale of such an argument.
 inline constexpr llvm::StringLiteral kMeasuredReason =
     "measured in each step: no declared scale";
 
-/// On `scalify.measured_scale`: the root mean square as it is. Its readers
-/// round, so that roundings do not add up.
+/// On `scalify.measured_scale`: the result is the unrounded root mean square.
+/// Its readers round, so that rounding errors do not accumulate.
 inline constexpr llvm::StringLiteral kUnroundedAttr = "scalify.unrounded";
 
-/// Whether the scale of an argument follows from what the step writes into it:
-/// declared to start at zero, or state other than the model's parameters.
+/// True if an argument takes the scale of the values that the step writes into
+/// it: it is declared to start at zero, or is state but not a model parameter.
 bool takesWrittenScale(mlir::FunctionOpInterface func, unsigned index);
 
-/// Whether the value, perhaps reshaped, converted, or taken into a loop and
-/// sliced there, is an operand of a dot or a convolution.
+/// True if the value is an operand of a dot or a convolution, perhaps after
+/// reshapes, conversions, or a slice in a loop that it enters.
 bool feedsDot(mlir::Value value);
 
 } // namespace scalify

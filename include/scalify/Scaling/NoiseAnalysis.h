@@ -1,10 +1,10 @@
-//===- NoiseAnalysis.h - What rounding leaves in later values ---*- C++ -*-===//
+//===- NoiseAnalysis.h - Propagation of rounding errors ---------*- C++ -*-===//
 //
-// To first order the error that casts leave in a value is a sum of independent
-// parts, one for each dot on rounded operands, and what an op does to the
-// variance of a part is a constant that follows from the facts of the values.
-// So variances go forward through the graph by one number for each operand, and
-// the transpose of the same walk says which dots an error comes from.
+// To first order the error of a value is a sum of independent parts, one for
+// each dot on rounded operands. An op multiplies the variance of a part by a
+// constant that follows from the facts of its values. So the analysis
+// propagates variances forward through the graph with one gain per operand. The
+// transposed walk attributes an error to the dots that cause it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,10 +22,10 @@ namespace scalify {
 
 class ElementFunctions;
 
-/// The mean square of the error of rounding to nearest, over the mean square of
-/// the data: 2^(-2m) / 12 of a binade's square, for a mantissa of m bits, and
-/// values spread evenly over the logarithms of a binade, whose mean square is
-/// 1.5 / ln 2 of its start's.
+/// Returns the mean square of the error of rounding to nearest, over the mean
+/// square of the data. With m bits of mantissa and a binade that starts at b,
+/// the error's is 2^(-2m) / 12 * b^2. The data's is 1.5 / ln 2 * b^2, for
+/// values spread evenly over the logarithms of the binade.
 double getRoundingNoise(mlir::FloatType format);
 
 class NoiseAnalysis {
@@ -33,12 +33,12 @@ public:
   NoiseAnalysis(mlir::FunctionOpInterface func, const ScaleAnalysis &facts);
   ~NoiseAnalysis();
 
-  /// The noise that each dot adds, relative to what its operands make of it.
+  /// The noise that each dot adds, relative to the size of its product.
   using Sources = llvm::DenseMap<mlir::Operation *, double>;
-  /// The variance of the error of values, in the order given.
+  /// Returns the error variances of `values`, in their order.
   llvm::SmallVector<double> predict(const Sources &sources,
                                     llvm::ArrayRef<mlir::Value> values);
-  /// How much of the weighted sum of the values' variances comes from each dot.
+  /// Returns each dot's contribution to the weighted sum of error variances.
   Sources attribute(const Sources &sources, llvm::ArrayRef<mlir::Value> values,
                     llvm::ArrayRef<double> weights);
 
@@ -54,8 +54,8 @@ private:
     llvm::SmallVector<Edge, 2> edges;
     /// Of a contraction: the variance of its result for a source of 1.
     double product = 0;
-    /// Of a comparison: the probability that it turns out otherwise, for an
-    /// error of variance 1.
+    /// Of a comparison: the probability that its outcome flips, for an error of
+    /// variance 1.
     double flip = 0;
     int64_t trips = 0;
     /// Of loops and branches.
@@ -78,13 +78,13 @@ private:
 
   const ScaleAnalysis &facts;
   std::unique_ptr<ElementFunctions> functions;
-  /// How much smaller than its target the residual of a regression becomes.
+  /// The mean square of a regression's target over its residual's, by prior.
   std::optional<double> residualGain;
   llvm::DenseMap<mlir::Value, unsigned> numbers;
-  /// Of the walk that is going on, by the numbers of values.
+  /// The values of the current walk, by number.
   std::vector<double> variances;
-  /// By the numbers of comparisons: the probability over the variance that the
-  /// last prediction found.
+  /// By number of a comparison's result: the flip probability over the
+  /// variance, from the last prediction.
   std::vector<double> flipGains;
   std::unique_ptr<Program> main;
 };

@@ -8,13 +8,14 @@ include "mlir/Pass/PassBase.td"
 def WidenValues : Pass<"scalify-widen-values", "::mlir::ModuleOp"> {
   let summary = "widen 16-bit values to F32";
   let description = [{
-    Before: the normal form. After: under a recipe that stores what the
-    backward keeps in a format of its own (`fp16`, `bf16`), every F16 value is
-    F32, and every BF16 one unless that format is BF16; arguments and results
-    keep their types, converted at the border. A step traced in F16 narrows
-    without scales, so that gradients underflow before a recipe can give them
-    one, and a recipe of F16 keeps more digits than BF16 has. Beside BF16, BF16
-    loses neither. Under other recipes nothing changes.
+    Before: the normal form. After: under a recipe with a format for what the
+    backward keeps (`fp16`, `bf16`), every F16 value is F32. So is every BF16
+    value, unless that format is BF16. Arguments and results keep their types
+    and are converted at the border. Other recipes change nothing.
+
+    A step traced in F16 narrows without scales, so gradients underflow before a
+    recipe can scale them. An F16 recipe keeps more digits than BF16 has. BF16
+    under a BF16 recipe loses neither range nor digits.
 
     ```mlir
     %y = stablehlo.add %x, %x : tensor<4xf16>
@@ -34,10 +35,10 @@ def WidenValues : Pass<"scalify-widen-values", "::mlir::ModuleOp"> {
 def SetPriors : Pass<"scalify-set-priors", "::mlir::ModuleOp"> {
   let summary = "set the priors that predictions use";
   let description = [{
-    After: the module has `scalify.priors`, which counts in place of the part
-    `priors` of its recipe: names of the table in `scalify/Scaling/Priors.h`,
-    `"default"` for all, `"none"` for nothing but what the program says. An
-    unknown name is an error. The tools' option `--scalify-priors` runs it.
+    After: the module has `scalify.priors`, which overrides the part `priors` of
+    its recipe: names of the table in `scalify/Scaling/Priors.h`, `"default"`
+    for all priors, `"none"` for no prior. An unknown name is an error. The
+    tools' option `--scalify-priors` runs this pass.
 
     ```mlir
     module attributes {scalify.priors = ["none"]} {}
@@ -52,13 +53,13 @@ def MeasureArguments : Pass<"scalify-measure-arguments", "::mlir::ModuleOp"> {
   let summary = "mark arguments whose scale the step measures";
   let description = [{
     Before: the normal form. After: each floating-point argument of main without
-    `scalify.scale` has `scalify.measured`, log2 of the size that it counts as
-    in predictions; the program is not changed. `scalify-apply-rescales` takes
-    the root mean square of those that a cast depends on, in each step.
+    `scalify.scale` has `scalify.measured`, log2 of the size that predictions
+    assume. The program does not change. `scalify-apply-rescales` measures the
+    root mean square of those arguments that a cast depends on, in each step.
 
-    Not among them are donated state that is no parameter, which takes the scale
-    of what is written into it, and, under recipes that read no scales of the
-    rules, any argument.
+    Two kinds of arguments are excluded: donated state that is not a parameter,
+    which takes the scale of the values written into it, and any argument under
+    a recipe that does not read the rules' scales.
 
     ```mlir
     func.func @main(%w: tensor<64x64xf32>) -> tensor<64x64xf32>
@@ -76,16 +77,16 @@ def MeasureArguments : Pass<"scalify-measure-arguments", "::mlir::ModuleOp"> {
 def PropagateScales : Pass<"scalify-propagate", "::mlir::ModuleOp"> {
   let summary = "write predicted scales where casts read them";
   let description = [{
-    Before: the normal form that Import leaves. After: the same on the same true
-    values; each op has `scalify.scale`, log2 of its result's scale, and
-    `scalify.rule`, the rule that set it; each operand of a dot goes through a
-    `scalify.scale_hint`, the place where a narrow format may be used; loops and
-    branches have `scalify.carry_scales`, and `scalify.growing_carries` where
-    no constant scale fits.
+    Before: the normal form that Import leaves. After: the same ops on the same
+    true values, with attributes and hints. Each op has `scalify.scale`, log2 of
+    its result's scale, and `scalify.rule`, the rule that set it. Each operand
+    of a dot goes through a `scalify.scale_hint`, where a narrow format may be
+    used. Loops and branches have `scalify.carry_scales`, and
+    `scalify.growing_carries` where no constant scale fits.
 
-    Facts are inferred first (`ScaleRuleInterface::inferFacts`), then one walk
-    writes them. The result of an op without a rule counts as 2^0, with a remark
-    that names the op; an error under `strict`.
+    The pass first infers facts (`ScaleRuleInterface::inferFacts`), then writes
+    the scales in one walk. The result of an op without a rule counts as 2^0. A
+    remark names the op; under `strict` it is an error.
 
     ```mlir
     func.func @main(%x: tensor<4x64xf32> {scalify.scale = 1 : i32},
@@ -103,12 +104,12 @@ def PropagateScales : Pass<"scalify-propagate", "::mlir::ModuleOp"> {
     Option<"strict", "strict", "bool", "false",
            "make an op without a rule an error">,
     Option<"remarks", "remarks", "bool", "true",
-           "report what has no rule or no declared scale">,
+           "report ops without a rule and arguments without a declared scale">,
     Option<"declared", "declared", "bool", "false",
            "with strict, make an argument without a declared scale an error">,
     Option<"explain", "explain", "bool", "false",
-           "number the values, and keep in the module which facts each scale "
-           "came from">,
+           "number the values, and record in the module the sources of each "
+           "scale">,
     Option<"composites", "composites", "bool", "true",
            "use the rules of known expressions: softmax, norms, GELU, ..">
   ];
@@ -127,17 +128,19 @@ def PlaceRescales : Pass<"scalify-place-rescales", "::mlir::ModuleOp"> {
     each place, on true values. Without places, nothing changes.
 
     A place is `residual_grad` (the sums at which gradients join the residual
-    stream: two a layer in a transformer), `residual` (the same sums of the
+    stream: two per layer in a transformer), `residual` (the same sums of the
     forward), or a regular expression that is searched in the names of an op's
-    location: what leaves the matching ops is measured, their gradients with
-    `grad:` before it. Of the places, those are taken at which predictions may
-    have drifted by `drift` binades since the one before, by a sixteenth of a
-    binade a product. Of the values, every k-th row is read, the smallest k
-    with which all places together read at most `budget` times the bytes that
-    measuring each operand of the products would read.
+    location. A regular expression selects the results that leave the matching
+    ops, or, after `grad:`, their gradients.
 
-    A place at which no value is gets a remark, and is an error under `strict`;
-    one of gradients does not in a program without a backward.
+    A place is used if predictions may have drifted by `drift` binades since the
+    previous one, at a sixteenth of a binade per product. A measurement reads
+    every k-th row, with the smallest k for which all places together read at
+    most `budget` times the bytes that measuring each operand of the products
+    would read.
+
+    A place that matches no value gets a remark, or is an error under `strict`.
+    A place of gradients is exempt in a program without a backward.
 
     ```mlir
     %g = stablehlo.add %skip, %branch {scalify.phase = #scalify.phase<backward>} : tensor<16x128x256xf32>
@@ -147,16 +150,16 @@ def PlaceRescales : Pass<"scalify-place-rescales", "::mlir::ModuleOp"> {
   }];
   let options = [
     ListOption<"places", "places", "std::string",
-               "roles or location patterns; the module's scalify.rescale_at "
-               "if none; the recipe's places are added">,
+               "roles or location patterns; if empty, the module's "
+               "scalify.rescale_at; the recipe's places are added">,
     Option<"statistic", "statistic", "std::string", "\"l2\"",
            "max, l1 or l2">,
     Option<"drift", "drift", "double", "0",
-           "binades of predicted drift below which a place is left out">,
+           "least predicted drift, in binades, at which a place is used">,
     Option<"budget", "budget", "double", "0.05",
-           "bytes read, over the bytes that current scaling would read">,
+           "bytes read, relative to the bytes that current scaling would read">,
     Option<"strict", "strict", "bool", "false",
-           "make a place at which no value is an error">
+           "make a place that matches no value an error">
   ];
   let statistics = [
     Statistic<"numPlaced", "placed", "rescale points placed">,
@@ -168,13 +171,12 @@ def PlaceRescales : Pass<"scalify-place-rescales", "::mlir::ModuleOp"> {
 def ApplyRescales : Pass<"scalify-apply-rescales", "::mlir::ModuleOp"> {
   let summary = "propagate run-time scales to casts";
   let description = [{
-    Before: the output of `scalify-propagate`, in which the user (`scalify.lax`) or
-    `scalify-place-rescales` put `scalify.override_scale`,
-    `scalify.rescale_point` and `scalify.data_scale` on true values. After:
-    none of these; each `scalify.scale_hint` downstream of a rescale has the
-    product of its constant and of what the step measures. Corrections are
-    rank-0: no full tensor is touched but by the read of
-    `scalify.measured_scale`.
+    Before: the output of `scalify-propagate`, with `scalify.override_scale`,
+    `scalify.rescale_point` and `scalify.data_scale` on true values, from the
+    user (`scalify.lax`) or `scalify-place-rescales`. After: none of these. The
+    scale of each `scalify.scale_hint` downstream of a rescale is its constant
+    times a correction that the step measures. Corrections have rank 0: only
+    `scalify.measured_scale` reads a full tensor.
 
     ```mlir
     %r = scalify.rescale_point l2 %x : tensor<4x64xf32>
@@ -186,14 +188,15 @@ def ApplyRescales : Pass<"scalify-apply-rescales", "::mlir::ModuleOp"> {
     %h = scalify.scale_hint %x, %u : tensor<4x64xf32>
     ```
 
-    Arguments with `scalify.measured` are measured where a hint reads what
-    follows from them: the root mean square as it is, which sums, powers and
-    functions pass on by their rules, and which the carries of loops hold beside
-    the data. The attribute stays on those alone. One warning says how many.
+    Arguments with `scalify.measured` are measured if a hint depends on them.
+    Their measurement is the unrounded root mean square. Sums, powers and
+    functions propagate it by their rules, and loops carry it beside the data.
+    The attribute stays on the measured arguments only. One warning gives their
+    number.
 
-    Where rows have scales of their own (`axes`), a dot that does not contract
-    along the rows has its operand over these scales, and its result times
-    them; any other dot takes the largest of them, with a remark.
+    If rows have scales of their own (`axes`), a dot that does not contract
+    along the rows divides its operand by these scales and multiplies its result
+    by them. Any other dot takes the largest of them, with a remark.
   }];
   let options = [
     Option<"strict", "strict", "bool", "false",
@@ -201,7 +204,7 @@ def ApplyRescales : Pass<"scalify-apply-rescales", "::mlir::ModuleOp"> {
     Option<"remarks", "remarks", "bool", "true",
            "report a dot that cannot take the scales of rows">,
     Option<"tellMeasured", "tell-measured", "bool", "true",
-           "warn once of the arguments that each step measures">
+           "warn once about the arguments that each step measures">
   ];
   let statistics = [
     Statistic<"numMeasured", "measured", "scales that the step measures">,
@@ -214,23 +217,24 @@ def ApplyRescales : Pass<"scalify-apply-rescales", "::mlir::ModuleOp"> {
 def ValidateScales : Pass<"scalify-validate-scales", "::mlir::ModuleOp"> {
   let summary = "validate the contract of the Scaling stage";
   let description = [{
-    Fails, naming the op, where a floating-point dot has an operand without
+    Fails, naming the op, if a floating-point dot has an operand without
     `scalify.scale_hint`, or a constant scale is not a positive power of two.
   }];
 }
 
 def AnalyseRanges : Pass<"scalify-analyse-ranges", "::mlir::ModuleOp"> {
-  let summary = "prove that casts cannot saturate, or name what spoils the proof";
+  let summary = "prove that casts cannot saturate, or name what prevents it";
   let description = [{
     Bounds every value by its largest magnitude and by norms along axes
-    (docs/stages/ranges.md), from the declared `scalify.range` of arguments.
-    The program is not changed. After: each `scalify.scale_hint` has
-    `scalify.proved` where no element can saturate in the format that the
-    recipe casts it to, with the bound and the arguments whose ranges are
-    assumed; else `scalify.unproved`, with the bound and the op at which it was
-    lost. The module has `scalify.assumptions`, all that proofs rest on.
+    (docs/stages/ranges.md), from the declared `scalify.range` of arguments. The
+    program does not change. After: each `scalify.scale_hint` has
+    `scalify.proved` if no element can saturate in the format that the recipe
+    casts it to, with the bound and the arguments whose ranges are assumed.
+    Otherwise it has `scalify.unproved`, with the bound and the op at which the
+    proof is lost. The module has `scalify.assumptions`, all ranges that proofs
+    assume.
 
-    A norm's output has rows of 2-norm sqrt(n), whatever comes in:
+    A norm's output has rows of 2-norm sqrt(n), for any input:
 
     ```mlir
     func.func @main(%x: tensor<4x64xf32>,

@@ -1,10 +1,9 @@
-//===- Provenance.h - Which rule made which scale, and from what -*- C++
-//-*-===//
+//===- Provenance.h - The rule and the sources of each scale ----*- C++ -*-===//
 //
-// A scale follows from the facts that its rule asked for. Propagation can
-// write this graph down: every value of the function gets a number, and the
-// module a table with one entry a number. The table outlives the values, so
-// that a chain of rules stays whole when a pass drops an op.
+// A scale follows from the facts that its rule read. Propagation can record
+// this graph: every value of the function gets a number, and the module a table
+// with one entry per number. The table outlives the values, so that a chain of
+// rules stays complete when a pass erases an op.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,7 +28,7 @@ inline constexpr llvm::StringLiteral kBodyIdsAttr = "scalify.body_ids";
 /// On the module: the table.
 inline constexpr llvm::StringLiteral kProvenanceAttr = "scalify.provenance";
 
-/// What is known of one value.
+/// The record of one value.
 struct ProvenanceEntry {
   ProvenanceEntry(mlir::Location loc, mlir::Type type) : loc(loc), type(type) {}
 
@@ -38,33 +37,33 @@ struct ProvenanceEntry {
   std::string rule;
   mlir::Location loc;
   mlir::Type type;
-  /// log2 of the scale; none of what is not floating point.
+  /// log2 of the scale; none if the value is not floating point.
   std::optional<int64_t> scale;
-  /// Facts that the scale was chosen by; none where they are not known.
+  /// The facts that determined the scale; none if they are not known.
   std::optional<double> mean, rms, bound;
-  /// The numbers of the values whose facts the rule asked for.
+  /// The numbers of the values whose facts the rule read.
   std::vector<int32_t> from;
-  /// Inside of a loop or a branch.
+  /// True inside a loop or a branch.
   bool isInBody = false;
 };
 
 /// Numbers the values of `func` and sets the table. Without `analysis`, for a
-/// function that was propagated before, scales and rules are read off the ops,
-/// facts are not known, and a value comes from its operands.
+/// function that was propagated before, scales and rules are read from the ops'
+/// attributes, facts are unknown, and a value's sources are its operands.
 void annotateProvenance(mlir::FunctionOpInterface func,
                         const ScaleAnalysis *analysis);
 
-/// The table of a module; empty if it has none.
+/// Returns the table of a module; empty if it has none.
 std::vector<ProvenanceEntry> readProvenance(mlir::Operation *module);
 
-/// The number of a value in that table.
+/// Returns the number of a value in that table.
 std::optional<int32_t> getProvenanceId(mlir::Value value);
 
-/// Removes numbers and table.
+/// Removes the numbers and the table.
 void eraseProvenance(mlir::Operation *module);
 
-/// The regions of a loop or a branch, in whose values scales are carried; none
-/// of a reduction and its like.
+/// Returns the regions of a loop or a branch, whose values have scales. Empty
+/// for other ops, such as reductions.
 llvm::MutableArrayRef<mlir::Region> getScaledBodies(mlir::Operation *op);
 
 } // namespace scalify

@@ -13,7 +13,7 @@
 
 namespace scalify {
 
-/// What an argument of main is known to be, a dictionary: `min` and `max` of
+/// The declared range of an argument of main, a dictionary: `min` and `max` of
 /// the elements, where `max` alone bounds magnitudes; `norms`, the largest
 /// 2-norm of rows along each axis; `frobenius`.
 inline constexpr llvm::StringLiteral kRangeAttr = "scalify.range";
@@ -35,8 +35,8 @@ private:
   unsigned numChanges = 0;
 };
 
-/// Forward analysis of MLIR's sparse kind. Loops run to a fixpoint with
-/// widening; what the transfer functions do not know is unbounded.
+/// A sparse forward dataflow analysis. Loops run to a fixpoint with widening.
+/// Results of ops without a transfer function are unbounded.
 class RangeAnalysis
     : public mlir::dataflow::SparseForwardDataFlowAnalysis<RangeLattice> {
 public:
@@ -65,7 +65,7 @@ class ModuleRanges {
 public:
   static llvm::FailureOr<ModuleRanges> compute(mlir::ModuleOp module);
 
-  /// The state of a value; unknown where control never comes.
+  /// Returns the state of a value; unknown if it is unreachable.
   const RangeState &lookup(mlir::Value value) const;
 
 private:
@@ -73,10 +73,10 @@ private:
   std::unique_ptr<mlir::DataFlowSolver> solver;
 };
 
-/// The state that `scalify.range` declares of an argument of a function, or
-/// what is known of its type.
+/// Returns the state that `scalify.range` declares for a function argument, or
+/// the unknown state of its type.
 RangeState getDeclaredRange(mlir::BlockArgument argument);
-/// The declared dictionary, or null.
+/// Returns the declared dictionary, or null.
 mlir::DictionaryAttr getRangeAttr(mlir::BlockArgument argument);
 
 } // namespace scalify

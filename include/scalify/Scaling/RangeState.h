@@ -1,11 +1,11 @@
-//===- RangeState.h - What is proved of a value's magnitude -----*- C++ -*-===//
+//===- RangeState.h - Bounds on a value's magnitude -------------*- C++ -*-===//
 //
-// The domain of the range analysis: an interval, and bounds on norms along
-// sets of axes. A bound on the 2-norm along the set T says: however the other
-// indices are fixed, the 2-norm over T is at most that. The largest magnitude
-// is the case of the empty set, a row's norm that of one axis, the Frobenius
-// norm that of all. Each implies bounds for every other set, so a state keeps
-// only those that say more than the rest.
+// The domain of the range analysis: an interval, and bounds on norms along sets
+// of axes. A bound b on the 2-norm along the set T means: for any fixed other
+// indices, the 2-norm over T is at most b. The empty set gives the largest
+// magnitude, one axis a row's norm, all axes the Frobenius norm. Each bound
+// implies bounds for all other sets, so a state keeps only bounds that the rest
+// do not imply.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,41 +30,43 @@ struct NormBound {
   }
 };
 
-/// How far results of an element type may be from exact ones.
+/// The distance of computed results of an element type from exact ones.
 struct Rounding {
-  /// Of one op, several units in the last place: targets contract products
-  /// into sums, divide by reciprocals and approximate functions.
+  /// The relative error of one op, several units in the last place: targets
+  /// contract products into sums, divide by reciprocals and approximate
+  /// functions.
   double relative = 0;
-  /// The smallest magnitude: what rounding adds where relative bounds end.
+  /// The smallest magnitude: the absolute error near zero, where the relative
+  /// one does not hold.
   double absolute = 0;
-  /// The largest finite magnitude; what exceeds it may become infinite.
+  /// The largest finite magnitude; a larger result may become infinite.
   double largest = std::numeric_limits<double>::infinity();
-  /// The smallest normal magnitude: targets may flush what lies below to zero.
+  /// The smallest normal magnitude; targets may flush smaller ones to zero.
   double normal = 0;
 
   static Rounding of(mlir::Type element);
-  /// The factor by which rounding changes a sum of `count` terms at most, in
-  /// any order; `wide` if it is accumulated in F32 at least.
+  /// Returns the largest factor by which rounding changes a sum of `count`
+  /// terms, in any order. `wide`: the sum accumulates in F32 or wider.
   static double ofSum(mlir::Type element, double count, bool wide);
 };
 
 class RangeState {
 public:
-  /// Nothing is known but the type: integers are within their type's range.
+  /// Returns a state that knows only the type: integers are within its range.
   static RangeState unknown(mlir::Type type);
   static RangeState interval(mlir::Type type, double lo, double hi,
                              bool nan = false);
 
   double lo = -std::numeric_limits<double>::infinity();
   double hi = std::numeric_limits<double>::infinity();
-  /// An element may be NaN. All bounds are of the elements that are not.
+  /// An element may be NaN. All bounds hold for the elements that are not.
   bool nan = true;
-  /// Before the first visit; the lattice's bottom.
+  /// False before the first visit: the lattice's bottom.
   bool initialized = false;
   llvm::SmallVector<NormBound, 2> l2, l1;
-  /// Each row along these axes has an element that is at least this.
+  /// Each row along these axes has an element of at least this value.
   std::optional<NormBound> peak;
-  /// Bit i: these bounds rest on those of operand i of the defining op.
+  /// Bit i: these bounds depend on those of operand i of the defining op.
   uint64_t sources = ~uint64_t(0);
 
   double maxAbs() const { return std::max(-lo, hi); }
@@ -75,31 +77,32 @@ public:
 
   int64_t getRank() const { return shape.size(); }
   llvm::ArrayRef<int64_t> getShape() const { return shape; }
-  /// All axes of more than one element.
+  /// Returns all axes of more than one element.
   AxisSet allAxes() const;
-  /// Number of elements of a row along `axes`.
+  /// Returns the number of elements of a row along `axes`.
   double count(AxisSet axes) const;
 
-  /// The least bound that follows for the norm along `axes`.
+  /// Returns the least bound on the norm along `axes` that follows.
   double getL2(AxisSet axes) const;
   double getL1(AxisSet axes) const;
-  /// The sets for which a norm is kept.
+  /// Returns the axis sets for which a norm is kept.
   llvm::SmallVector<AxisSet, 4> getNormAxes() const;
 
-  /// Keeps a bound if it says more than what is known.
+  /// Adds a bound unless the known ones imply it.
   void addL2(AxisSet axes, double bound);
   void addL1(AxisSet axes, double bound);
-  /// Widens everything by the rounding of one op, and lets what may overflow
-  /// the type be infinite.
+  /// Widens all bounds by the rounding of one op. What may overflow the type
+  /// becomes infinite.
   void round(mlir::Type element, double factor = 1);
   void clampToType(mlir::Type element);
-  /// Targets may read and write what is below the smallest normal number as
-  /// zero, of either sign: no bound may say that it is not.
+  /// Lets bounds include zero where they exclude only magnitudes below the
+  /// smallest normal one: targets may flush these on reads and writes, to a
+  /// zero of either sign.
   void allowFlush(mlir::Type element);
 
-  /// What holds of an element of either.
+  /// Returns bounds that hold for the elements of both.
   static RangeState join(const RangeState &a, const RangeState &b);
-  /// As `join`, but what grew is given up, so that loops end.
+  /// Like `join`, but drops bounds that grew, so that loops terminate.
   static RangeState widen(const RangeState &old, const RangeState &grown);
   bool operator==(const RangeState &other) const;
   void print(llvm::raw_ostream &os) const;

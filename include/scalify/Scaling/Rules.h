@@ -1,7 +1,8 @@
 //===- Rules.h - Attaching scale rules to ops -------------------*- C++ -*-===//
 //
-// A rule is a family (how a scale moves through the op) and a function from
-// the operands' facts to the results'. A family of ops is one line:
+// A rule is a family (how a scale moves through the op) and a function from the
+// operands' facts to the results' facts. One line attaches a rule to several
+// ops:
 //
 //   attachRule<ScaleFamily::Pass, passFacts, NegOp, ReshapeOp>(context);
 //
@@ -32,7 +33,7 @@ struct ScaleRule
   }
 };
 
-/// The rule of an op whose family depends on its operands or its region.
+/// A rule whose family depends on the op's operands or region.
 template <FamilyFunction Family, FactsFunction Facts, typename OpTy>
 struct VaryingScaleRule
     : ScaleRuleInterface::ExternalModel<VaryingScaleRule<Family, Facts, OpTy>,
@@ -57,10 +58,10 @@ void attachRule(mlir::MLIRContext *context) {
    ...);
 }
 
-/// Attaches every rule of `lib/Scaling/Rules` when its dialect loads.
+/// Registers every rule of `lib/Scaling/Rules`, attached when dialects load.
 void registerScaleRules(mlir::DialectRegistry &registry);
 
-// One per file of lib/Scaling/Rules.
+// Each attaches the rules that a file of lib/Scaling/Rules has for a dialect.
 void attachArithmeticRules(mlir::MLIRContext *context);
 void attachFunctionRules(mlir::MLIRContext *context);
 void attachMaskRules(mlir::MLIRContext *context);
@@ -75,35 +76,36 @@ void attachEntries(mlir::MLIRContext *context);
 void attachSdyRules(mlir::MLIRContext *context);
 void attachCHLORules(mlir::MLIRContext *context);
 
-/// Writes the table of rules, a line per op: its name, a tab, its family, or
+/// Writes the rule table, one line per op: its name, a tab, and its family or
 /// MISSING. Fails if an op of the input language has neither a rule nor an
-/// entry that says why not.
+/// entry that gives a reason.
 llvm::LogicalResult listScaleRules(mlir::MLIRContext &context,
                                    llvm::raw_ostream &os);
 
 struct TermCount;
-/// The reduction of `n` elements by a body's only op (null: unknown).
+/// Returns the facts of a reduction of `n` elements by the only op of its body
+/// (null: unknown).
 ScaleFacts reductionOf(const ScaleFacts &x, mlir::Operation *body,
                        const TermCount &n);
 std::string describeReduction(mlir::Operation *op, mlir::Operation *body,
                               double n);
 
-/// The number of elements whose maximum is subtracted from them, or nothing
-/// if `value` is not x - max(x): such a difference is never positive.
+/// If `value` is x - max(x), which is never positive, returns the number of
+/// elements that the maximum is taken of. Otherwise returns none.
 std::optional<double> getWidthBelowMaximum(mlir::Value value);
 
-/// Replaces the facts of an op that ends a known expression (a norm, a softmax,
-/// GELU, ..) by those of the whole; returns whether it did.
+/// If the op ends a known expression (a norm, a softmax, GELU, ..), replaces
+/// its facts by those of the expression and returns true.
 bool inferCompositeFacts(const FactsQuery &query,
                          llvm::MutableArrayRef<ScaleFacts> results);
 
-/// The value behind ops that change only its shape, or clamp it against a
+/// Looks through ops that change only a value's shape or type, or clamp it by a
 /// constant: broadcasts, reshapes, converts, barriers, max(x, constant).
 mlir::Value peelToSource(mlir::Value value);
 
-/// The number of elements of a ranked tensor of static shape.
+/// Returns the number of elements of a ranked tensor of static shape.
 double countElements(mlir::Value value);
-/// The same along some of its dimensions.
+/// Returns the number of elements along some of its dimensions.
 double countElements(mlir::Value value, llvm::ArrayRef<int64_t> dims);
 
 } // namespace scalify

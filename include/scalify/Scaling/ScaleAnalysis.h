@@ -15,71 +15,72 @@ namespace scalify {
 
 class CarryFacts;
 
-/// On an argument of main that is carried by its mean (a norm's gains, a bias
-/// that starts at -4): the mean and the standard deviation of its elements.
+/// On an argument of main whose mean dominates its elements (a norm's gains, a
+/// bias that starts at -4): the mean and the standard deviation.
 inline constexpr llvm::StringLiteral kMomentsAttr = "scalify.moments";
 
-/// On loops and branches, from propagation on: log2 of the scale of each
-/// result, and of the loop's carry behind it.
+/// On loops and branches, set by propagation: log2 of the scale of each result,
+/// and of the loop's corresponding carry.
 inline constexpr llvm::StringLiteral kCarryScalesAttr = "scalify.carry_scales";
 
 /// On loops, from propagation to scalify-apply-rescales: the carries with a
-/// scale of run time, as dictionaries `{carry, growth, rule, start}`: which
-/// one, the binades that an iteration adds, what reports say of it, and log2 of
-/// its scale in the first iteration. Without `growth` the step measures it. On
-/// branches: the results that have the scale of the branch that ran.
+/// run-time scale, as dictionaries `{carry, growth, rule, start}`: the index,
+/// the binades that an iteration adds, the rule for reports, and log2 of the
+/// scale in the first iteration. Without `growth` the step measures the scale.
+/// On branches: the results whose scale is that of the branch that ran.
 inline constexpr llvm::StringLiteral kGrowingCarriesAttr =
     "scalify.growing_carries";
 
-/// A loop's carry, or a result of branches, that no one constant scale fits.
+/// A loop's carry, or a result of branches, that no constant scale fits.
 struct GrowingCarry {
   mlir::Operation *op;
-  /// The number of the carry or of the result.
+  /// The index of the carry or of the result.
   unsigned index;
   /// log2 of the scale in the first iteration.
   double start = 0;
-  /// The binades that an iteration adds; none where they follow no line.
+  /// The binades that an iteration adds; none if they follow no line.
   std::optional<double> growth;
-  /// The binades that it moves through.
+  /// The binades that the scale ranges over.
   double spread = 0;
 
-  /// The body's argument, or the result.
+  /// Returns the body's argument, or the result.
   mlir::Value getValue() const;
-  /// Such as "grows by 2^0.50 a trip".
+  /// Returns a description such as "grows by 2^0.50 a trip".
   std::string describe() const;
 };
 
-/// Facts of all values of a function, inferred forward through the rules. A
-/// donated state whose scale is not declared takes the scale of what is
-/// written into it: a fixpoint over the step.
+/// Infers the facts of all values of a function, forward through the rules.
+/// Donated state without a declared scale takes the scale of the values written
+/// into it: a fixpoint over the step.
 ///
-/// Loops are executed on facts, iteration by iteration; each carry then gets
-/// one set of facts for all of them, and so has one scale (CarryFacts.h). The
-/// facts inside of the body are those under these carries; the results are
-/// what the last iteration leaves.
+/// Loops are executed on facts, iteration by iteration. Each carry then gets
+/// one set of facts for all iterations, and so one scale (CarryFacts.h). The
+/// facts inside the body follow from these carries. The loop's results have the
+/// facts of the last iteration.
 class ScaleAnalysis {
 public:
-  /// With `composites`, expressions that are one known function get its facts
-  /// (Rules/Composites.cpp); without, each op's own rule stands.
+  /// With `composites`, an expression that is one known function gets that
+  /// function's facts (Rules/Composites.cpp). Without, each op's own rule
+  /// applies.
   explicit ScaleAnalysis(mlir::FunctionOpInterface func, bool composites = true)
       : ScaleAnalysis(func, composites, Priors::of(func)) {}
   ScaleAnalysis(mlir::FunctionOpInterface func, bool composites, Priors priors);
 
   const ScaleFacts &lookup(mlir::Value value) const;
-  /// Whether the scale of an argument of the function is that of what a step
-  /// writes into it; what starts at zero and is a weight has a size of its own.
+  /// True if an argument of the function takes the scale of the values that a
+  /// step writes into it. A weight that starts at zero has a size of its own.
   bool startsFromWritten(mlir::BlockArgument arg) const;
-  /// Ops without a rule that touch floating-point tensors.
+  /// Returns the ops without a rule that touch floating-point tensors.
   llvm::ArrayRef<mlir::Operation *> getOpsWithoutRule() const {
     return withoutRule;
   }
-  /// Floating-point tensor arguments whose scale was neither declared nor found
-  /// by the fixpoint: they count as 2^0.
+  /// Returns the floating-point tensor arguments whose scale was neither
+  /// declared nor found by the fixpoint. They count as 2^0.
   llvm::ArrayRef<mlir::BlockArgument> getUndeclaredArguments() const {
     return undeclared;
   }
-  /// Carries, and results of branches, whose data would leave the headroom of
-  /// any constant scale: theirs is known at run time.
+  /// Returns the carries and branch results whose data would exceed the
+  /// headroom of any constant scale. Their scales are known at run time.
   llvm::ArrayRef<GrowingCarry> getGrowingCarries() const { return growing; }
 
 private:
@@ -115,13 +116,13 @@ private:
   llvm::SmallVector<GrowingCarry> growing;
 };
 
-/// Whether the value is a parameter of the model, in or out of loops.
+/// True if the value is a parameter of the model, inside loops or outside.
 bool isParameter(mlir::Value value);
 
-/// Whether the type is a tensor of floating-point elements.
+/// True if the type is a tensor of floating-point elements.
 bool isFloatTensor(mlir::Type type);
 
-/// Whether the type is a tensor that a cast takes: f32, f16, bf16.
+/// True if the type is a tensor that casts accept: f32, f16, bf16.
 bool isScalableTensor(mlir::Type type);
 
 } // namespace scalify

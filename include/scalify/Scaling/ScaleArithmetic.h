@@ -10,8 +10,8 @@
 
 namespace scalify {
 
-/// Builds rank-0 f32 scales. Constants live once, at the start of the block,
-/// and products of constants are constants.
+/// Builds rank-0 f32 scales. Each constant is created once, at the start of the
+/// block. Products and quotients of constants are folded.
 class ScaleArithmetic {
 public:
   explicit ScaleArithmetic(mlir::Block &block) : block(block) {}
@@ -29,10 +29,10 @@ private:
   llvm::DenseMap<uint32_t, mlir::Value> constants;
 };
 
-/// The value of a constant scale.
+/// Returns the value of a constant scale, or none.
 std::optional<float> getConstantScale(mlir::Value scale);
 
-/// Whether two scales are one value, or constants of equal value.
+/// True if two scales are one value, or constants of equal value.
 bool isSameScale(mlir::Value a, mlir::Value b);
 
 } // namespace scalify

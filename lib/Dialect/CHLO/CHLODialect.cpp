@@ -11,7 +11,7 @@ using namespace scalify::chlo;
 #include "scalify/Dialect/CHLO/CHLODialect.cpp.inc"
 
 namespace {
-/// Every op may be inlined: none depends on the function it stands in.
+/// Every op may be inlined: none depends on its parent function.
 struct Inliner : DialectInlinerInterface {
   using DialectInlinerInterface::DialectInlinerInterface;
 

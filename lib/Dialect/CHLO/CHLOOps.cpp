@@ -8,7 +8,7 @@ using namespace mlir;
 using namespace scalify::chlo;
 using scalify::stablehlo::detail::areCompatibleTypes;
 
-// The unary ops differ in nothing but their names.
+// The unary ops differ only in their names.
 #define DEFINE_UNARY(Op, RESULT)                                               \
   LogicalResult Op::inferReturnTypes(MLIRContext *context,                     \
                                      std::optional<Location>, Adaptor adaptor, \

@@ -1,4 +1,4 @@
-//===- PlanCollectives.cpp - Verification of what ranks exchange ----------===//
+//===- PlanCollectives.cpp - Verification of collectives and messages -----===//
 
 #include "scalify/Dialect/Plan/Plan.h"
 
@@ -7,7 +7,7 @@
 using namespace mlir;
 using namespace scalify::plan;
 
-/// Checks that no rank is in two groups: it would not know which to wait for.
+/// Checks that no rank is in two groups, in which it could not be ordered.
 static LogicalResult verifyGroups(CollectiveOp op) {
   auto type = op.getGroups().getShapedType();
   if (type.getRank() != 2 || type.getNumElements() == 0)
@@ -16,7 +16,7 @@ static LogicalResult verifyGroups(CollectiveOp op) {
   for (int64_t rank : op.getGroups().getValues<int64_t>())
     if (rank < 0 || !seen.insert(rank).second)
       return op.emitOpError("names rank ")
-             << rank << " twice, or there is none";
+             << rank << ", which is negative or occurs twice";
   return success();
 }
 
@@ -34,9 +34,9 @@ static LogicalResult verifyPairs(CollectiveOp op) {
 
 LogicalResult MessageOp::verify() {
   if (getTo().has_value() == getFrom().has_value())
-    return emitOpError("needs the rank that it goes to, or that it comes from");
+    return emitOpError("needs one of 'to' and 'from', not both");
   if (getPeer() < 0)
-    return emitOpError("names rank ") << getPeer() << ", and there is none";
+    return emitOpError("names rank ") << getPeer() << ", which is negative";
   return success();
 }
 
@@ -47,12 +47,12 @@ LogicalResult CollectiveOp::verify() {
   bool joins = getKind() == CollectiveKind::AllReduce ||
                getKind() == CollectiveKind::ReduceScatter;
   if (joins != (getJoin() != Join::None))
-    return emitOpError(joins ? "needs to say how elements are joined"
-                             : "joins no elements");
+    return emitOpError(joins ? "needs a reduction such as 'sum'"
+                             : "reduces nothing, and needs 'none'");
   auto source = cast<MemRefType>(getSource().getType());
   auto destination = cast<MemRefType>(getDestination().getType());
   if (source.getElementType() != destination.getElementType())
-    return emitOpError("changes the type of elements");
+    return emitOpError("changes the element type");
   int64_t size = isPermute ? 1 : getGroups().getShapedType().getDimSize(1);
   int64_t from = source.getNumElements(), to = destination.getNumElements();
   bool fits = from == to;

@@ -1,6 +1,6 @@
-//===- PlanGemms.cpp - What a GEMM of a plan may be -----------------------===//
+//===- PlanGemms.cpp - Verification of GEMMs ------------------------------===//
 //
-// In bounds, and for a GPU what its library takes.
+// GEMMs stay in bounds, and for a GPU meet the constraints of its library.
 //
 //===----------------------------------------------------------------------===//
 
@@ -77,7 +77,7 @@ static bool isFP8(Value buffer) {
 /// Elements of FP8 in 16 bytes.
 static constexpr int64_t kFP8Alignment = 16;
 
-// Hopper reads FP8 operands along the sum, and 16 bytes at a time.
+// Hopper reads FP8 operands along the reduction dimension, 16 bytes at a time.
 static LogicalResult verifyFP8(GemmOp op, unsigned which, int64_t sumStride,
                                int64_t freeStride, int64_t free) {
   bool isAligned = op.getOffsets()[which] % kFP8Alignment == 0 &&
@@ -91,7 +91,7 @@ static LogicalResult verifyFP8(GemmOp op, unsigned which, int64_t sumStride,
   return success();
 }
 
-// It writes 16 bytes at a time too.
+// Hopper writes 16 bytes at a time too.
 static LogicalResult verifyFP8Result(GemmOp op) {
   constexpr int64_t bytes = 16;
   Type type = cast<MemRefType>(op.getC().getType()).getElementType();
@@ -111,7 +111,7 @@ static LogicalResult verifyFP8Result(GemmOp op) {
   return success();
 }
 
-// What cuBLASLt has for Hopper from CUDA 12.9 on.
+// Checks the scale layouts of cuBLASLt for Hopper from CUDA 12.9 on.
 static LogicalResult verifyScalings(GemmOp op) {
   Scaling a = op.getAScaling(), b = op.getBScaling();
   if (a == Scaling::Tensor && b == Scaling::Tensor)
@@ -127,7 +127,7 @@ static LogicalResult verifyScalings(GemmOp op) {
            << stringifyScaling(a) << " x " << stringifyScaling(b)
            << ", which the library does not multiply";
   if (op.getScales().empty())
-    return op.emitOpError("says how scales lie, but has none");
+    return op.emitOpError("has a layout of scales, but no scales");
   if (!op.getBatch().empty())
     return op.emitOpError("has a batch, and more than one scale an operand");
   if (isOf128(a) && (op.getM() % 4 || op.getN() % 4))
@@ -177,7 +177,7 @@ static LogicalResult verifyBias(GemmOp op) {
   return success();
 }
 
-/// One bit an element, in rows that the library aligns.
+/// A mask has one bit per element, in rows that the library aligns.
 static LogicalResult verifyMask(GemmOp op, Value mask) {
   auto type = cast<MemRefType>(mask.getType());
   int64_t bytes = static_cast<int64_t>(op.getM()) *
@@ -187,22 +187,23 @@ static LogicalResult verifyMask(GemmOp op, Value mask) {
     return op.emitOpError("has a mask of type ")
            << type << ", not " << bytes << " bytes";
   if (!op.getBatch().empty())
-    return op.emitOpError("has a batch, and a mask of one product");
+    return op.emitOpError("has a batch, which a ReLU's mask does not support");
   if (isFP8(op.getA()))
-    return op.emitOpError("has FP8 operands, and the bits of a ReLU");
+    return op.emitOpError("has FP8 operands, which a ReLU's mask does not "
+                          "support");
   return success();
 }
 
-/// What a GELU reads lies as the result does.
+/// A GELU's saved input has the layout of the result.
 static LogicalResult verifyLike(GemmOp op, Value buffer) {
   if (buffer.getType() != op.getC().getType() || op.getOffsets()[2] != 0)
-    return op.emitOpError("has what a GELU reads in memory unlike its "
-                          "result's");
+    return op.emitOpError("has a GELU's input in another layout than its "
+                          "result");
   bool isAligned = op.getM() == 1 || op.getCStrides()[0] % kAuxAlignment == 0;
   for (size_t i = 2; i < op.getBatchStrides().size(); i += 3)
     isAligned &= op.getBatchStrides()[i] % kAuxAlignment == 0;
   if (!isAligned)
-    return op.emitOpError("has what a GELU reads in rows of no multiple of ")
+    return op.emitOpError("has a GELU's input in rows of no multiple of ")
            << kAuxAlignment << " elements";
   return success();
 }
@@ -212,7 +213,7 @@ static bool isOneF32(Value buffer) {
   return type.getElementType().isF32() && type.getNumElements() == 1;
 }
 
-/// A c of FP8: what the library's table of types has.
+/// Checks an FP8 c against the library's table of types.
 static LogicalResult verifyNarrow(GemmOp op) {
   if (op.getInto() && !isFP8(op.getC()))
     return op.emitOpError("scales a result that is not FP8");
@@ -225,7 +226,7 @@ static LogicalResult verifyNarrow(GemmOp op) {
         cast<MemRefType>(buffer.getType()).getElementType());
   };
   if (isE5M2(op.getC()) && !isE5M2(op.getA()) && !isE5M2(op.getB()))
-    return op.emitOpError("has a result of E5M2, and no such operand");
+    return op.emitOpError("has a result of E5M2, and no operand of E5M2");
   if (op.getAScaling() != Scaling::Tensor ||
       op.getBScaling() != Scaling::Tensor || !op.getBatch().empty())
     return op.emitOpError("has a result of FP8, and a batch or more than one "
@@ -234,25 +235,24 @@ static LogicalResult verifyNarrow(GemmOp op) {
     return op.emitOpError("has a result of FP8, and is a gradient");
   for (Value number : {op.getInto(), op.getAux()})
     if (number && !isOneF32(number))
-      return op.emitOpError("has a result of FP8, and ")
-             << number.getType() << " for one F32";
+      return op.emitOpError("has a result of FP8, and a scale or amax of type ")
+             << number.getType() << ", not one F32";
   return success();
 }
 
-/// What a GEMM of the forward keeps for one of the backward.
+/// Checks the values that a forward GEMM keeps for a backward GEMM.
 static LogicalResult verifyKept(GemmOp op) {
   Epilogue epilogue = op.getEpilogue();
   if (isFP8(op.getC()))
-    return success(); // its largest magnitude
+    return success(); // aux is its largest magnitude
   if (op.getAux() && !hasReLU(epilogue) && !hasGELU(epilogue))
-    return op.emitOpError(
-        "stores what a gradient reads, and has no ReLU or GELU");
+    return op.emitOpError("has 'aux', but no ReLU or GELU");
   if (isGradient(epilogue) != static_cast<bool>(op.getSaved()))
     return op.emitOpError(op.getSaved()
-                              ? "reads what a ReLU or GELU stored, and is no "
-                                "gradient of one"
-                              : "is the gradient of a ReLU or GELU, and has "
-                                "nothing that this stored");
+                              ? "has 'saved', but no gradient of a ReLU or "
+                                "GELU"
+                              : "has the gradient of a ReLU or GELU, but no "
+                                "'saved'");
   bool isMask = hasReLU(epilogue) || epilogue == Epilogue::ReLUGrad;
   for (Value kept : {op.getAux(), op.getSaved()})
     if (kept && failed(isMask ? verifyMask(op, kept) : verifyLike(op, kept)))
@@ -260,14 +260,14 @@ static LogicalResult verifyKept(GemmOp op) {
   return success();
 }
 
-// The library writes columns, and adds element i to row i: C's columns are
-// contiguous as its rows.
+// The library is column-major and adds element i of the bias to row i. Its
+// contiguous columns are the rows of C.
 static LogicalResult verifyEpilogue(GemmOp op) {
   Epilogue epilogue = op.getEpilogue();
   if (hasBias(epilogue) != static_cast<bool>(op.getBias()))
-    return op.emitOpError(op.getBias() ? "has a bias, and no epilogue that "
+    return op.emitOpError(op.getBias() ? "has a bias, but no epilogue that "
                                          "adds it"
-                                       : "adds a bias, and has none");
+                                       : "adds a bias, but has none");
   if (failed(verifyKept(op)))
     return failure();
   if (epilogue == Epilogue::None)

@@ -1,4 +1,4 @@
-//===- PlanInPlace.cpp - What may be written where it is read -------------===//
+//===- PlanInPlace.cpp - Legality of in-place writes ----------------------===//
 
 #include "scalify/Dialect/Plan/PlanInPlace.h"
 #include "scalify/Dialect/Plan/PlanStreams.h"
@@ -18,11 +18,11 @@ static RankedTensorType typeOf(Value value) {
 static int64_t countOf(Value value) { return typeOf(value).getNumElements(); }
 
 //===----------------------------------------------------------------------===//
-// Orders of memory
+// Memory order
 //===----------------------------------------------------------------------===//
 
-/// Whether the dimensions that have a place keep their order: neighbours in
-/// memory stay neighbours.
+/// True if all dimensions of more than one element keep their order, so that
+/// neighbours in memory stay neighbours.
 static bool keepsMemory(stablehlo::TransposeOp op) {
   int64_t last = -1;
   for (int64_t dim : op.getPermutation()) {
@@ -87,7 +87,7 @@ void ElementOrder::walk(ArrayRef<Operation *> ops, ValueRange outputs) {
       meet(output, Met::ByElement);
       continue;
     }
-    // Smaller outputs are written once a row.
+    // Smaller outputs are written once per row.
     bool isRow = count > 0 && full % count == 0 &&
                  (columns == 0 || columns == full / count);
     if (isRow)
@@ -98,7 +98,7 @@ void ElementOrder::walk(ArrayRef<Operation *> ops, ValueRange outputs) {
     for (Value result : op->getResults())
       if (auto how = met.find(result); how != met.end())
         meetOperands(op, how->second);
-  // A loop that does not end where rows do sums one while it writes it.
+  // A loop that does not end where rows do would write a row while summing it.
   if (hasRowSums && !endsRows(outputs)) {
     met.clear();
     hasRowSums = false;
@@ -116,7 +116,7 @@ bool ElementOrder::endsRows(ValueRange outputs) const {
   });
 }
 
-/// False if elements are met elsewhere.
+/// Returns false if the operand must count as met elsewhere.
 bool ElementOrder::meetBroadcast(Operation *op, Met how) {
   auto broadcast = cast<stablehlo::BroadcastInDimOp>(op);
   Value operand = broadcast.getOperand();
@@ -157,12 +157,12 @@ void ElementOrder::meetOperands(Operation *op, Met how) {
           meet(input, isRows ? Met::ByElement : Met::Elsewhere);
         meetAll(reduce.getInitValues());
       })
-      // What is kept is read where it is written.
+      // Elements that are not updated are read where they are written.
       .Case([&](stablehlo::DynamicUpdateSliceOp update) {
         meet(update.getOperand(), how);
         meetAll(op->getOperands().drop_front());
       })
-      // Its input's memory is what it works in, and is met at its updates.
+      // A scatter works in its input's memory, and reads it at its updates.
       .Case([&](stablehlo::ScatterOp scatter) {
         bool isAlone = scatter.getInputs().size() == 1;
         meet(scatter.getInputs()[0], isAlone ? how : Met::Elsewhere);
@@ -207,7 +207,7 @@ static bool isProved(KernelOp kernel, OpOperand &write, OpOperand &read) {
       body.getArgument(read.getOperandNumber()));
 }
 
-/// Whether a command may write the one of two buffers that share bytes.
+/// True if a command may write one of two buffers that share bytes.
 static bool mayShare(Operation *command, const Touch &a, const Touch &b) {
   if (a.access.isWrite == b.access.isWrite ||
       a.access.begin != b.access.begin || a.access.end != b.access.end)
@@ -234,7 +234,7 @@ static LogicalResult verifyCommand(Operation &command) {
                << " that operand "
                << (touch.access.isWrite ? other : touch)
                       .operand->getOperandNumber()
-               << " has too, and not element by element";
+               << " shares, and not element by element";
   return success();
 }
 

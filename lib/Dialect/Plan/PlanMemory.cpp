@@ -1,9 +1,9 @@
-//===- PlanMemory.cpp - Where the bytes of a step are ---------------------===//
+//===- PlanMemory.cpp - Memory of a step ----------------------------------===//
 //
-// Arguments by their roles, and of the arena what crosses two borders: from the
-// forward to the backward (activations, and casts of weights), and from the
-// backward to the update (gradients). The rest of the arena is work space
-// between neighbours.
+// Counts arguments by their roles, and in the arena the values that cross two
+// borders of phases: from the forward to the backward (activations, and casts
+// of weights), and from the backward to the update (gradients). The rest of the
+// arena is work space between nearby commands.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,9 +29,9 @@ int64_t plan::PlanMemory::peak() const {
   return sum;
 }
 
-/// Temporaries that kernels make of parameters alone: their casts, copies in
-/// another order, and what is made of these. One element more, as a scale, may
-/// be read.
+/// Returns the temporaries that kernels compute from parameters alone: their
+/// casts, transposed copies, and values computed from these. Reads of single
+/// elements, such as scales, are allowed.
 static DenseSet<Value> findCastWeights(plan::ProgramOp program) {
   auto attrs = program->getAttrOfType<ArrayAttr>("plan.args");
   auto isParameter = [&](Value value) {
@@ -59,9 +59,8 @@ static DenseSet<Value> findCastWeights(plan::ProgramOp program) {
   return found;
 }
 
-/// The most bytes that lie in memory at one time of the temporaries counted
-/// that commands of phase `from` wrote and commands of no phase of `within`
-/// read last.
+/// Returns the peak bytes of counted temporaries that commands of phase `from`
+/// write, and whose last reader is in no phase of `within`.
 static int64_t measureCrossing(plan::ProgramOp program,
                                const DenseMap<Value, plan::LiveRange> &ranges,
                                StringRef from, ArrayRef<StringRef> within,
@@ -90,7 +89,7 @@ static void measureArguments(plan::ProgramOp program,
                              plan::PlanMemory &memory) {
   auto attrs = program->getAttrOfType<ArrayAttr>("plan.args");
   for (auto argument : program.getBody().getOps<plan::ArgumentOp>()) {
-    // Parts of one argument have an offset into it.
+    // A part of another argument has an offset.
     if (argument->hasAttr(plan::kOffsetAttr))
       continue;
     std::string role = "input";
@@ -160,7 +159,7 @@ std::string plan::toText(const PlanMemory &memory) {
                       memory.parameters ? "each" : "");
   for (const auto &[role, bytes] : memory.arguments)
     line("argument: " + role, bytes, "");
-  line("results", memory.results, "beside those in the memory of arguments");
+  line("results", memory.results, "without those in the memory of arguments");
   line("constants", memory.constants, "");
   line("arena", memory.arena, "");
   line("  activations", memory.kept, "from the forward to the backward");

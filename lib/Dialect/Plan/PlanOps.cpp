@@ -1,8 +1,8 @@
 //===- PlanOps.cpp - Verification of plans --------------------------------===//
 //
-// What a runtime relies on without looking: shapes of kernels match buffers,
-// GEMMs stay in bounds, temporaries that live together lie apart, and what is
-// written in place may be.
+// Checks the invariants that the runtime assumes: shapes of kernels match
+// buffers, GEMMs stay in bounds, temporaries that live together do not overlap,
+// and in-place writes are legal.
 //
 //===----------------------------------------------------------------------===//
 
@@ -80,7 +80,7 @@ struct Placed {
 };
 } // namespace
 
-// A value may be written over another one in the command that reads it last.
+// True if `after` may overwrite `before` in the command that reads it last.
 static bool handsOver(Placed &before, Placed &after, Block &block) {
   if (before.range.last != after.range.first ||
       before.range.first == after.range.first)
@@ -123,8 +123,8 @@ static SmallVector<Value> getWrites(Operation &command) {
   return {};
 }
 
-// An argument is gone once the result that takes its memory is written, and so
-// is every part of it.
+// No command may read an argument, or a part of it, after the result that takes
+// its memory is written.
 static LogicalResult verifyAliases(Block &block) {
   llvm::DenseMap<int64_t, Value> results; // by the argument
   for (ResultOp result : block.getOps<ResultOp>())
@@ -145,7 +145,7 @@ static LogicalResult verifyAliases(Block &block) {
           (llvm::is_contained(writes, result) && !isInPlace))
         return command.emitOpError("reads argument ")
                << argument.getIndex()
-               << ", whose memory a result has taken by then";
+               << ", whose memory a result has overwritten";
     }
     written.insert(writes.begin(), writes.end());
   }
@@ -198,10 +198,10 @@ LogicalResult TempOp::verify() {
   if (!getWhole())
     return success();
   if (!getStart())
-    return emitOpError("is a part, but does not say from which byte");
+    return emitOpError("is a part of a temporary, but has no 'start'");
   auto whole = getWhole().getDefiningOp<TempOp>();
   if (!whole || whole.getWhole())
-    return emitOpError("must be a part of a temporary that is none itself");
+    return emitOpError("must be a part of a temporary that is no part itself");
   auto start = static_cast<int64_t>(*getStart());
   int64_t end = start + bufferBytes(getMemory());
   if (start < 0 || end > bufferBytes(getWhole()))
@@ -257,7 +257,7 @@ bool scalify::plan::isKeySide(unsigned matrix, bool isGradient) {
   return matrix == 1 || matrix == 2 || (isGradient && matrix > kGradientReads);
 }
 
-/// Buffers of the attention without its statistics, which are `statistics`.
+/// Returns the buffers of the attention without its statistics, and sets those.
 static SmallVector<Value> getMatrices(AttentionOp op, Value &statistics) {
   SmallVector<Value> matrices(op.getReads());
   if (op.getGradient())

@@ -1,8 +1,8 @@
-//===- PlanStreams.cpp - Which command is done before which ---------------===//
+//===- PlanStreams.cpp - Order of commands on streams ---------------------===//
 //
-// Commands of one stream run in order; across streams a wait is behind the
-// record of its event. An op's clock says how many ops of each stream are done
-// when it starts.
+// Commands of one stream run in order; across streams a wait comes after the
+// record of its event. An op's clock is the number of ops of each stream that
+// are done when it starts.
 //
 //===----------------------------------------------------------------------===//
 
@@ -50,13 +50,13 @@ static bool isReadOnly(OpOperand &operand) {
       .Default([](Operation *) { return false; });
 }
 
-/// The byte of an argument or a result that a part of it begins at.
+/// Returns the byte at which a part of an argument or result begins.
 static int64_t getOffset(Operation *op) {
   auto offset = op->getAttrOfType<IntegerAttr>(kOffsetAttr);
   return offset ? offset.getInt() : 0;
 }
 
-/// The memory of a buffer; nothing for constants.
+/// Returns the memory of a buffer; none for constants.
 static std::optional<Access> placeOf(Value buffer) {
   enum : uint8_t { Arg, Result, Temp, Arena };
   Access access = {{Arg, 0}, 0, bufferBytes(buffer), false};
@@ -139,7 +139,7 @@ int64_t StreamOrder::heldUntil(ArrayRef<int64_t> touches) const {
   if (!isConcurrent())
     return last;
   for (const SmallVector<int64_t> &own : positions) {
-    // What a stream knows to be done only grows.
+    // Along a stream, the set of ops known to be done only grows.
     auto free = llvm::partition_point(own, [&](int64_t position) {
       return !llvm::all_of(
           touches, [&](int64_t touch) { return isBefore(touch, position); });
@@ -159,11 +159,11 @@ static LogicalResult verifyEvents(Block &block) {
   for (Operation &op : block) {
     if (int64_t stream = streamOf(&op); stream < 0 || stream >= kMostStreams)
       return op.emitOpError("is on stream ")
-             << stream << ", and there are " << kMostStreams;
-    // It keeps the one work space that attentions share.
+             << stream << ", but there are at most " << kMostStreams;
+    // Stream 0 keeps the one work space that attentions share.
     if (isa<AttentionOp>(op) && streamOf(&op) != 0)
       return op.emitOpError("is on stream ")
-             << streamOf(&op) << ", and attentions run on the first";
+             << streamOf(&op) << ", and attentions run on stream 0";
     if (auto record = dyn_cast<RecordOp>(op))
       if (!recorded.insert(record.getEvent()).second)
         return op.emitOpError("records event ")
@@ -184,8 +184,8 @@ struct Touch {
 };
 } // namespace
 
-/// Takes the bytes of `access` from touches that `isCovered`: who is behind the
-/// access, and would have to be behind the touch, is.
+/// Removes the bytes of `access` from touches for which `isCovered`: a command
+/// ordered after the access is then ordered after the touch too.
 static void forget(SmallVector<Touch> &touches, const Access &access,
                    llvm::function_ref<bool(const Touch &)> isCovered) {
   SmallVector<Touch> rest;
@@ -205,7 +205,7 @@ static void forget(SmallVector<Touch> &touches, const Access &access,
   touches = std::move(rest);
 }
 
-/// Ranks find each other's collectives by their order.
+/// Ranks match each other's collectives by their order.
 static LogicalResult verifyCollectives(Block &block, const StreamOrder &order) {
   int64_t last = -1;
   for (auto [position, op] : llvm::enumerate(block)) {
@@ -213,8 +213,8 @@ static LogicalResult verifyCollectives(Block &block, const StreamOrder &order) {
       continue;
     int64_t now = position;
     if (last >= 0 && !order.isBefore(last, now))
-      return op.emitOpError("may run beside another collective, and all of a "
-                            "program follow each other");
+      return op.emitOpError("may run beside another collective, but all "
+                            "collectives of a program need an order");
     last = now;
   }
   return success();

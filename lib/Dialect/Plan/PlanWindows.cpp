@@ -13,13 +13,13 @@ LogicalResult WindowsOp::verify() {
   ArrayRef<int64_t> dims = getDims();
   if (getSizes().size() != dims.size() || getStrides().size() != dims.size() ||
       getDilations().size() != dims.size())
-    return emitOpError("needs a size, a stride and a dilation a dimension");
+    return emitOpError("needs a size, a stride and a dilation per dimension");
   SmallVector<int64_t> shape(from.getShape());
   int64_t next = 0;
   for (auto [dim, size, stride, dilation] :
        llvm::zip(dims, getSizes(), getStrides(), getDilations())) {
     if (dim < next || dim >= from.getRank())
-      return emitOpError("needs dimensions of the operand in their order");
+      return emitOpError("needs dimensions of the operand in ascending order");
     if (size <= 0 || stride <= 0 || dilation <= 0)
       return emitOpError("needs positive sizes, strides and dilations");
     stablehlo::WindowDim window;

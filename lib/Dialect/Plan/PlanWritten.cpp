@@ -1,8 +1,8 @@
-//===- PlanWritten.cpp - What is read has been written --------------------===//
+//===- PlanWritten.cpp - Reads of unwritten memory ------------------------===//
 //
-// Memory of the arena and of results holds what an earlier step or another
-// program left there. A command that reads it before one has written it makes
-// numbers that differ from run to run.
+// Arena and result memory hold leftovers of an earlier step or another program.
+// A command that reads them before a write gives numbers that differ from run
+// to run.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,7 +17,7 @@ struct Bytes {
   int64_t begin, end;
 };
 
-/// Bytes of one buffer that commands have written, apart and in order.
+/// The disjoint byte ranges of one buffer that commands have written.
 class Written {
 public:
   void add(Bytes bytes) {
@@ -44,8 +44,9 @@ private:
 };
 } // namespace
 
-/// The bytes that a buffer has of its whole, which the step itself has to
-/// write: none of arguments, constants, and results in an argument's memory.
+/// Returns the bytes of its whole that a buffer covers, if the step itself must
+/// write them: none for arguments, constants, and results in an argument's
+/// memory.
 static std::optional<Bytes> bytesOf(Value buffer) {
   if (auto temp = buffer.getDefiningOp<TempOp>()) {
     int64_t start = temp.getWhole() ? temp.getStart().value_or(0) : 0;

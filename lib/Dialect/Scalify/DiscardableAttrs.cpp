@@ -1,8 +1,8 @@
-//===- DiscardableAttrs.cpp - Verifies attributes named scalify.* ---------===//
+//===- DiscardableAttrs.cpp - Verification of scalify.* attributes --------===//
 //
-// The stages hand decisions on as discardable attributes. MLIR keeps any
-// attribute of any name, so that a misspelt one would be a decision lost:
-// the dialect knows every name, where it may stand, and its kind.
+// The stages pass decisions on as discardable attributes. MLIR keeps attributes
+// of any name, so a misspelt name would lose a decision. The dialect therefore
+// knows every name, its places, and its kind.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,17 +16,17 @@ using namespace mlir;
 using namespace scalify;
 
 namespace {
-/// Where an attribute may stand.
+/// The places where an attribute is allowed.
 enum Place : unsigned { OnOp = 1, OnArgument = 2, OnResult = 4, OnModule = 8 };
 
-/// What an attribute may be.
+/// The kinds of attributes.
 struct Kind {
   bool (*fits)(Attribute);
   StringLiteral expected;
 };
 
 struct Entry {
-  StringLiteral name; // behind "scalify."
+  StringLiteral name; // after "scalify."
   unsigned places;
   Kind kind;
 };
@@ -46,7 +46,7 @@ static constexpr Kind kRecord{is<DictionaryAttr>, "a dictionary"};
 static constexpr Kind kDecision{is<DecisionAttr>, "#scalify.decision"};
 
 static constexpr Entry kEntries[] = {
-    // Of the input, for every stage.
+    // Input, for every stage.
     {"phase", OnOp, {is<PhaseAttr>, "#scalify.phase"}},
     {"recipe", OnModule, {is<RecipeAttr>, "#scalify.recipe"}},
     {"target", OnModule, {is<TargetAttr>, "#scalify.target"}},

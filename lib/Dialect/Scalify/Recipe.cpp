@@ -1,4 +1,4 @@
-//===- Recipe.cpp - Presets and meaning of recipes ------------------------===//
+//===- Recipe.cpp - Presets and verification of recipes -------------------===//
 
 #include "scalify/Dialect/Scalify/RecipeText.h"
 
@@ -21,13 +21,12 @@ struct Preset {
   ScaleSource scales;
   Width width;
   int64_t gradientExponent;
-  /// Of FP8-LM: 1 stores masters and gradients narrow, 2 and 3 moments as
-  /// well.
+  /// For FP8-LM: 1 stores masters and gradients narrow, 2 and 3 moments too.
   int level = 0;
 };
 } // namespace
 
-// `fp8-plain-scaled` is the strong control: plain casts under one constant
+// `fp8-plain-scaled` is the strong baseline: plain casts under one constant
 // loss scale of 2^16, which on an easy model ties with propagation.
 static constexpr Preset kPresets[] = {
     {"none", ScaleSource::None, Width::Float8, 0},
@@ -54,13 +53,13 @@ static RecipeAttr makePreset(MLIRContext *context, const Preset &preset) {
   Type f16 = Float16Type::get(context), bf16 = BFloat16Type::get(context);
   Type wide = Float32Type::get(context);
   Type forward = Float8E4M3FNType::get(context);
-  // A block's values are near its largest: the mantissa counts more there.
+  // A block's values are close to its amax: the mantissa matters more there.
   Type gradient = preset.scales == ScaleSource::Block
                       ? forward
                       : Float8E5M2Type::get(context);
   SmallVector<DotFormats> roles(kNumFormats);
   StorageFormats storage;
-  // To nearest, updates below half a last place are lost in every step.
+  // Under round to nearest, updates below half an ulp are lost in every step.
   storage.rounding = RoundingMode::Stochastic;
   if (preset.width == Width::Float8) {
     // FP8 costs accuracy in these, and they are a small part of the work.
@@ -78,19 +77,19 @@ static RecipeAttr makePreset(MLIRContext *context, const Preset &preset) {
   GradientFormats gradients;
   if (preset.level >= 1) {
     storage.masters = f16;
-    // What is not FP8 runs in 16 bits there.
+    // FP8-LM runs the rest in 16 bits.
     storage.saved = bf16;
     gradients.stored = gradients.wire = forward;
   }
-  // A second moment in FP8 diverges, where a first one holds.
+  // A second moment in FP8 diverges, whereas a first one works.
   if (preset.level >= 2) {
     storage.firstMoments = forward;
     storage.secondMoments = f16;
   }
-  // Iterations as Newton-Schulz's cancel: what their values are, no rule of
-  // scales can say.
+  // Iterations such as Newton-Schulz cancel: no scaling rule can predict their
+  // values.
   roles[static_cast<unsigned>(DotRole::Optimizer)] = {wide, wide};
-  // A choice between scores that are nearly equal turns on 16 bits already.
+  // A choice between nearly equal scores is sensitive to 16 bits already.
   roles[static_cast<unsigned>(DotRole::Router)] = {wide, wide};
   roles[kSensitive] = {wide, wide};
   return RecipeAttr::get(context, StringAttr::get(context, preset.name),
@@ -114,7 +113,7 @@ RecipeAttr RecipeAttr::of(Operation *module) {
   return getPreset(module->getContext(), "none");
 }
 
-/// The part that an entry of the list of formats is.
+/// Returns the part of an entry in the list of formats.
 static StringRef describeFormats(unsigned index) {
   if (index < kFirstKind)
     return stringifyDotRole(static_cast<DotRole>(index));
@@ -154,7 +153,8 @@ bool RecipeAttr::castsToFloat8() const {
           }));
 }
 
-/// Two operands of one dot are both FP8 or of one 16-bit format.
+/// True if operands of these formats can meet in a dot: both FP8, one 16-bit
+/// format, or one of them wide.
 static bool canMeet(Type a, Type b) {
   return a == b || a.isF32() || b.isF32() || (isFloat8(a) && isFloat8(b));
 }
@@ -237,8 +237,8 @@ LogicalResult RecipeAttr::verify(
   if (delayed.margin != 0 && !isMeasured)
     return emitError() << "part 'margin' of a recipe is " << delayed.margin
                        << " under scales = " << stringifyScaleSource(scales)
-                       << ", which know no amax to leave it above: expected 0, "
-                          "or scales = current, block or delayed "
+                       << ", which measure no amax to leave it above: expected "
+                          "0, or scales = current, block or delayed "
                           "(gradient_exponent moves the scales of gradients)";
   if (gradients.ranks < 1 || gradients.ranks > 1024)
     return emitError() << "part 'simulated_ranks' of a recipe is "

@@ -15,13 +15,13 @@
 using namespace mlir;
 using namespace scalify;
 
-/// A name of the user's own starts from `fp8`.
+/// A name other than a preset's starts from `fp8`.
 static RecipeAttr getBase(MLIRContext *context, StringRef name) {
   RecipeAttr base = RecipeAttr::getPreset(context, name);
   return base ? base : RecipeAttr::getPreset(context, "fp8");
 }
 
-/// `given`: the parts before, to which it is added.
+/// Parses a part and adds it to `given`, the earlier parts.
 static ParseResult parsePart(AsmParser &parser, RecipeFields &fields,
                              llvm::StringSet<> &given) {
   StringRef key;
@@ -77,8 +77,8 @@ static std::string toText(const RecipePart &part, const RecipeFields &fields) {
 
 using PrintedParts = SmallVector<std::pair<StringRef, std::string>>;
 
-/// Puts a shorthand in place of parts that all differ from the base and have
-/// one value.
+/// Replaces parts that all differ from the base and have equal values by a
+/// shorthand.
 static void joinParts(PrintedParts &parts, StringRef shorthand,
                       ArrayRef<StringRef> names) {
   auto isNamed = [&](const auto &part) {
@@ -129,8 +129,7 @@ llvm::json::Object scalify::toJSON(RecipeAttr recipe) {
   return object;
 }
 
-/// A value of a part that there is not is written all the same: the parser
-/// says so.
+/// The value of an unknown part is written too; the parser reports it.
 std::string scalify::makeRecipeText(StringRef name,
                                     const llvm::json::Array &parts) {
   std::string text;

@@ -1,7 +1,7 @@
-//===- RecipeParts.cpp - The one list of a recipe's parts -----------------===//
+//===- RecipeParts.cpp - The list of a recipe's parts ---------------------===//
 //
 // To add a part: one line in `makeParts` here and one field of the class Recipe
-// in python/scalify/recipe.py; a new kind of value also has its functions in
+// in python/scalify/recipe.py. A new kind of value also needs its functions in
 // RecipeValues.cpp.
 //
 //===----------------------------------------------------------------------===//
@@ -25,7 +25,7 @@ RecipeFields::RecipeFields(RecipeAttr recipe)
       sums(recipe.getSums()) {}
 
 namespace {
-/// `GetFn` finds the value in the fields; `SetFn` says what follows from it.
+/// `GetFn` returns the value's field.
 template <typename ValueT, typename GetFn> class PartOf : public RecipePart {
 public:
   PartOf(StringRef name, std::string values, GetFn get)
@@ -59,7 +59,8 @@ private:
   GetFn get;
 };
 
-/// A word that sets several values of one kind; `get` names the first.
+/// A shorthand that sets several fields of one kind; `get` returns the first,
+/// and `spread` copies it to the others.
 template <typename ValueT, typename GetFn, typename SpreadFn>
 class ShorthandOf : public PartOf<ValueT, GetFn> {
 public:
@@ -94,7 +95,7 @@ static void addShorthand(PartList &parts, StringRef name, StringRef values,
       name, values.str(), get, spread));
 }
 
-/// "a, b or c", of the names of an enum's cases.
+/// Returns "a, b or c", from the names of an enum's cases.
 template <typename EnumT>
 static std::string listCases(StringRef (*stringify)(EnumT), EnumT last) {
   std::string text;

@@ -1,4 +1,4 @@
-//===- RecipeParts.h - The one list of a recipe's parts ---------*- C++ -*-===//
+//===- RecipeParts.h - The list of a recipe's parts -------------*- C++ -*-===//
 
 #ifndef SCALIFY_DIALECT_SCALIFY_RECIPEPARTS_H
 #define SCALIFY_DIALECT_SCALIFY_RECIPEPARTS_H
@@ -11,7 +11,7 @@
 
 namespace scalify {
 
-/// A recipe on its way: the parameters of the attribute, by value.
+/// A recipe under construction: the parameters of the attribute, by value.
 struct RecipeFields {
   explicit RecipeFields(RecipeAttr recipe);
 
@@ -33,7 +33,7 @@ struct RecipeFields {
   DotSums sums;
 };
 
-/// One part: how text, JSON and the parameters of the attribute meet.
+/// One part: conversions between text, JSON and the attribute's parameters.
 class RecipePart {
 public:
   RecipePart(llvm::StringRef name, std::string values)
@@ -49,18 +49,18 @@ public:
                      const llvm::json::Value &value) const = 0;
 
   llvm::StringRef name;
-  /// What it may be, in words.
+  /// Its possible values, in words.
   std::string values;
 };
 
 /// All parts, in the order in which they are printed.
 const std::vector<std::unique_ptr<RecipePart>> &getRecipeParts();
 
-/// Words that set several parts: `attention`, `moments` and `state`. The last
-/// is not printed.
+/// Shorthands that set several parts: `attention`, `moments` and `state`. The
+/// last is not printed.
 const std::vector<std::unique_ptr<RecipePart>> &getRecipeShorthands();
 
-/// A part or a shorthand; null if there is none of that name.
+/// Returns a part or a shorthand; null if none has that name.
 const RecipePart *findRecipePart(llvm::StringRef name);
 
 } // namespace scalify

@@ -12,7 +12,7 @@ using namespace scalify;
 // Parsing
 //===----------------------------------------------------------------------===//
 
-/// Null for a word that is no format.
+/// Returns null for a word that is no format.
 static Type symbolizeFormat(StringRef word, MLIRContext *context) {
   if (word == "f8E4M3FN")
     return Float8E4M3FNType::get(context);
@@ -33,7 +33,7 @@ ParseResult scalify::parseValue(AsmParser &parser, Type &format) {
   return success(format || word == "given");
 }
 
-/// A word for formats: `true`, `false`, `wide`, or one for all.
+/// Reads one word of formats: `true`, `false`, `wide`, or a format for both.
 static ParseResult readFormats(AsmParser &parser, StringRef word,
                                DotFormats &formats) {
   Type format = word == "false" || word == "wide"
@@ -62,7 +62,7 @@ ParseResult scalify::parseValue(AsmParser &parser, DotFormats &formats) {
   return readFormats(parser, word, formats);
 }
 
-/// Formats, or a word for how the dots are summed.
+/// Parses formats, or an accumulation.
 static ParseResult parseException(AsmParser &parser, FormatOverride &entry) {
   StringRef word;
   if (failed(parser.parseOptionalKeyword(&word)))
@@ -72,7 +72,7 @@ static ParseResult parseException(AsmParser &parser, FormatOverride &entry) {
                             : readFormats(parser, word, entry.formats);
 }
 
-/// `open element, ... close`; `parseElement` fails without a message, too.
+/// Parses `open element, ... close`; `parseElement` emits no error either.
 static ParseResult parseList(AsmParser &parser,
                              llvm::function_ref<ParseResult()> parseClose,
                              llvm::function_ref<ParseResult()> parseElement) {
@@ -161,7 +161,7 @@ ParseResult scalify::parseValue(AsmParser &parser, GradientScaling &scaling) {
   return parseWord(parser, scaling, &symbolizeGradientScaling);
 }
 
-/// A word for all kinds, or a list of one for each.
+/// Parses one word for all kinds, or a list with one for each.
 ParseResult scalify::parseValue(AsmParser &parser, DotSums &sums) {
   auto parseOne = [&](Accumulation &value) {
     return parseWord(parser, value, &symbolizeAccumulation);
@@ -352,7 +352,7 @@ static void writeQuoted(llvm::raw_ostream &os, StringRef text) {
   os << '"';
 }
 
-/// What is no word is quoted: it shall reach the parser as one value.
+/// Text that is no word is quoted, so that the parser sees one value.
 static bool isWord(StringRef text) {
   return !text.empty() && !llvm::isDigit(text.front()) &&
          llvm::all_of(text,

@@ -1,7 +1,7 @@
 //===- RecipeValues.h - The values of a recipe's parts ----------*- C++ -*-===//
 //
-// How each kind of value is parsed, printed and made JSON. A parser here emits
-// nothing: whoever reads a part says what it may be.
+// Parsing, printing and JSON of each kind of value. Parsers here emit no
+// errors: their caller reports the expected values.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,7 +19,7 @@ using Exceptions = llvm::SmallVector<FormatOverride>;
 using Places = llvm::SmallVector<mlir::StringAttr>;
 using Sizes = std::array<int64_t, 2>;
 
-/// A null type is printed `given`: as the program has it.
+/// A null type is printed `given`: as in the program.
 mlir::ParseResult parseValue(mlir::AsmParser &parser, mlir::Type &format);
 mlir::ParseResult parseValue(mlir::AsmParser &parser, DotFormats &formats);
 mlir::ParseResult parseValue(mlir::AsmParser &parser, Exceptions &exceptions);
@@ -46,7 +46,7 @@ void printValue(llvm::raw_ostream &os, DotSums sums);
 
 llvm::json::Value toJSON(mlir::Type format);
 llvm::json::Value toJSON(DotFormats formats);
-/// A list of [pattern, formats]: their order counts.
+/// Returns a list of [pattern, formats], since their order matters.
 llvm::json::Value toJSON(const Exceptions &exceptions);
 llvm::json::Value toJSON(const Places &places);
 llvm::json::Value toJSON(Sizes sizes);
@@ -57,13 +57,13 @@ llvm::json::Value toJSON(RoundingMode rounding);
 llvm::json::Value toJSON(GradientScaling scaling);
 llvm::json::Value toJSON(DotSums sums);
 
-/// The text of a value from JSON, whatever it is: the parser judges it. Words
-/// stay bare unless `quotes`.
+/// Writes a value from JSON, valid or not: the parser checks it. Words are not
+/// quoted unless `quotes`.
 void writeValue(llvm::raw_ostream &os, const llvm::json::Value &value,
                 bool quotes = false);
 void writeExceptions(llvm::raw_ostream &os, const llvm::json::Value &value);
 
-/// What is written in a text from `text` up to the end of a part's value.
+/// Returns the text from `text` to the end of a part's value.
 llvm::StringRef takeValue(const char *text);
 
 } // namespace scalify

@@ -1,4 +1,4 @@
-//===- ScaleFacts.cpp - From facts to a scale -----------------------------===//
+//===- ScaleFacts.cpp - Scales from facts ---------------------------------===//
 
 #include "scalify/Dialect/Scalify/ScaleFacts.h"
 
@@ -8,10 +8,10 @@
 
 using namespace scalify;
 
-// E4M3FN ends at 448, so that a bound brought to 256 is below it, and the
-// value has all of the format's range beneath.
+// E4M3FN ends at 448, so a bound scaled to 256 is below it, and the value has
+// the format's whole range beneath it.
 static constexpr int64_t kBoundExponent = 8;
-// How far above 1 the second moment of bounded data may be brought by that.
+// The maximum log2 by which that may raise the RMS of bounded data above 1.
 static constexpr int64_t kBodyExponent = 4;
 
 llvm::StringRef scalify::stringifyScaleFamily(ScaleFamily family) {
@@ -46,10 +46,10 @@ int64_t ScaleFacts::scaleExponent() const {
   if (scaleByBound && std::isfinite(bound) && bound > 0) {
     auto top =
         static_cast<int64_t>(std::ceil(std::log2(bound))) - kBoundExponent;
-    // Where the bound is close to the data, there is no tail to make room for.
+    // If the bound is close to the data, no tail needs room.
     exponent = hasRms ? std::max(top, exponent - kBodyExponent) : top;
   }
-  // Scales and their inverses stay normal f32 numbers.
+  // Keeps scales and their inverses normal f32 numbers.
   return std::clamp<int64_t>(exponent, -120, 120);
 }
 

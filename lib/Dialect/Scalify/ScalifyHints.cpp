@@ -10,7 +10,7 @@ using namespace scalify;
 #define GET_OP_CLASSES
 #include "scalify/Dialect/Scalify/ScalifyHints.cpp.inc"
 
-/// In order, each once, and within the rank.
+/// Checks that axes are strictly increasing and within the rank.
 static LogicalResult verifyAxes(Operation *op, ArrayRef<int64_t> axes,
                                 ShapedType type) {
   bool isOrdered = llvm::is_sorted(axes, std::less_equal<int64_t>());

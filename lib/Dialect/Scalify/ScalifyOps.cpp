@@ -11,7 +11,7 @@
 using namespace mlir;
 using namespace scalify;
 
-/// Of rank 0 unless it is written.
+/// The type is written unless it has rank 0.
 static ParseResult parseScaleType(OpAsmParser &parser, Type &type) {
   if (succeeded(parser.parseOptionalKeyword("by")))
     return parser.parseType(type);
@@ -34,7 +34,7 @@ static LogicalResult verifySameShape(Operation *op, Type a, Type b) {
   return success();
 }
 
-/// One scale for each block, the last of which may be a part.
+/// Returns one scale per block; the last block may be partial.
 static RankedTensorType getScaleType(RankedTensorType data,
                                      ArrayRef<int64_t> block) {
   SmallVector<int64_t> shape;
@@ -79,7 +79,7 @@ static LogicalResult verifyWhole(Operation *op, RankedTensorType part,
   };
   if (!whole)
     return success();
-  // Places are numbers of 64 bits.
+  // Indices have 64 bits.
   int64_t elements = 1;
   bool isCounted = llvm::none_of(*whole, [&](int64_t size) {
     return size < 0 || llvm::MulOverflow(elements, size, elements);

@@ -1,4 +1,4 @@
-//===- ScalifyQueries.cpp - What values say of themselves -----------------===//
+//===- ScalifyQueries.cpp - Queries on values and ops ---------------------===//
 
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
 

@@ -1,4 +1,4 @@
-//===- Slices.cpp - What is done slice by slice ---------------------------===//
+//===- Slices.cpp - Ops that work slice by slice --------------------------===//
 
 #include "scalify/Dialect/Scalify/Slices.h"
 
@@ -17,7 +17,7 @@ static RankedTensorType typeOf(Value value) {
 
 bool scalify::isSliced(Value operand) { return typeOf(operand).getRank() > 0; }
 
-/// Of all operands that are no scalars.
+/// True if all operands that are not scalars have `count` slices.
 static bool haveSlices(Operation *op, int64_t count) {
   return llvm::all_of(op->getOperands(), [&](Value operand) {
     return !isSliced(operand) || typeOf(operand).getDimSize(0) == count;

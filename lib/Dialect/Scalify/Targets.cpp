@@ -9,9 +9,8 @@
 using namespace mlir;
 using namespace scalify;
 
-// The CPU is one core and a BLAS: a call costs as much as a product of two
-// matrices of 20 x 20, and a copy reads and writes an element of F32 in half a
-// nanosecond.
+// The CPU is one core and a BLAS. A call costs as much as a product of two 20 x
+// 20 matrices, and a copy reads and writes an F32 element in half a nanosecond.
 //
 // The GPU is an H100 SXM5. The rates are those that large products and copies
 // reach, of 989, 1979 and 494 TFLOP/s (TF32) and 3350 GB/s on the data sheet;

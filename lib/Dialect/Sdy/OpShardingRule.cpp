@@ -1,8 +1,8 @@
 //===- OpShardingRule.cpp - Text of sharding rules ------------------------===//
 //
-// `([i, j], [j, k])->([i, k]) {i=4, j=8, k=2} reduction={j}`: factors are
-// numbered by their letters, i to z and then z_1, z_2 and so on. A dimension
-// that consists of several factors runs their letters together.
+// `([i, j], [j, k])->([i, k]) {i=4, j=8, k=2} reduction={j}`: letters number
+// the factors, i to z and then z_1, z_2 and so on. A dimension of several
+// factors concatenates their letters.
 //
 //===----------------------------------------------------------------------===//
 

@@ -1,7 +1,7 @@
 //===- SdyAttrs.cpp - Text and checks of meshes and shardings -------------===//
 //
-// The forms nest without their dialect's prefix: a sharding inside a list is
-// `<@mesh, [{"x"}, {}]>`, an axis is `"x"` or, for a part, `"x":(2)4`.
+// Attributes nest without their dialect's prefix: a sharding in a list is
+// `<@mesh, [{"x"}, {}]>`, an axis is `"x"` or, for a sub-axis, `"x":(2)4`.
 //
 //===----------------------------------------------------------------------===//
 
@@ -104,7 +104,7 @@ LogicalResult MeshAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                          << "' is named twice";
     size *= axis.getSize();
   }
-  // A mesh without axes may name the one device it means.
+  // A mesh without axes may name its one device.
   if (!deviceIds.empty() && size != static_cast<int64_t>(deviceIds.size()))
     return emitError() << "mesh of " << size << " devices has "
                        << deviceIds.size() << " device ids";

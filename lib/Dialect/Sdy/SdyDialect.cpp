@@ -11,7 +11,7 @@ using namespace scalify::sdy;
 #include "scalify/Dialect/Sdy/SdyDialect.cpp.inc"
 
 namespace {
-/// Shardings name their mesh, so nothing depends on the function around.
+/// Shardings name their mesh, so nothing depends on the parent function.
 struct Inliner : DialectInlinerInterface {
   using DialectInlinerInterface::DialectInlinerInterface;
 

@@ -30,8 +30,8 @@ LogicalResult ReshardOp::verifySymbolUses(SymbolTableCollection &) {
 // Collectives
 //===----------------------------------------------------------------------===//
 
-/// Checks the sharding of a collective's result and that the mesh has the axes
-/// over which the collective goes.
+/// Checks the sharding of a collective's result, and that the mesh has the
+/// collective's axes.
 template <typename OpT>
 static LogicalResult verifyCollective(OpT op, ArrayRef<AxisRefAttr> axes) {
   auto emitError = [&] { return op.emitOpError(); };
@@ -41,7 +41,7 @@ static LogicalResult verifyCollective(OpT op, ArrayRef<AxisRefAttr> axes) {
   return out.getMesh(op).verifyAxes(axes, emitError);
 }
 
-/// The same where axes are given for each dimension.
+/// The same for axes of each dimension.
 template <typename OpT>
 static LogicalResult verifyCollective(OpT op, ListOfAxisRefListsAttr lists) {
   int64_t rank = cast<RankedTensorType>(op.getType()).getRank();
@@ -109,8 +109,8 @@ LogicalResult ManualComputationOp::verify() {
   return success();
 }
 
-/// Checks that `local` is the part of `global` that one device holds, as the
-/// manual axes of its sharding split it.
+/// Checks that `local` is one device's shard of `global`, by the manual axes of
+/// its sharding.
 static LogicalResult checkLocalType(ManualComputationOp op, StringRef what,
                                     size_t index, Type global, Type local,
                                     TensorShardingAttr sharding) {

@@ -1,4 +1,4 @@
-//===- Assembly.cpp - Parsers and printers that formats name --------------===//
+//===- Assembly.cpp - Custom assembly directives --------------------------===//
 
 #include "Assembly.h"
 
@@ -13,7 +13,7 @@ namespace scalify::stablehlo {
 // Types
 //===----------------------------------------------------------------------===//
 
-/// Gives the types of a function type to operands and one result.
+/// Assigns the types of a function type to operands and one result.
 static ParseResult assignFunctionType(OpAsmParser &parser, SMLoc loc,
                                       FunctionType type,
                                       ArrayRef<Type *> operands, Type &result) {
@@ -184,7 +184,7 @@ void printSliceRanges(OpAsmPrinter &printer, Operation *,
                       ArrayRef<int64_t> starts, ArrayRef<int64_t> limits,
                       ArrayRef<int64_t> strides) {
   printer << '[';
-  // The lists differ in length only in ops that do not verify.
+  // The lists differ in length only in ops that fail verification.
   llvm::interleaveComma(
       llvm::seq<size_t>(
           0, std::min({starts.size(), limits.size(), strides.size()})),

@@ -1,7 +1,7 @@
-//===- Assembly.h - Parsers and printers that formats name ------*- C++ -*-===//
+//===- Assembly.h - Custom assembly directives ------------------*- C++ -*-===//
 //
-// The custom<..> directives of the op definitions. Shared with the chlo
-// dialect, whose forms follow the same rules.
+// The custom<..> directives of the op definitions, shared with the chlo
+// dialect.
 //
 //===----------------------------------------------------------------------===//
 
@@ -12,7 +12,7 @@
 
 namespace scalify::stablehlo {
 
-/// One type when all operands and results have it, else a function type.
+/// Parses one type for all operands and results, or a function type.
 mlir::ParseResult parseSameTypes(mlir::OpAsmParser &parser,
                                  llvm::ArrayRef<mlir::Type *> operands,
                                  mlir::Type &result);
@@ -53,7 +53,7 @@ inline void printSameOperandsAndResultType(mlir::OpAsmPrinter &printer,
   printSameTypes(printer, {a, b, c}, result);
 }
 
-/// `tensor<4xcomplex<f32>>`: the operand types are the parts of the result's.
+/// `tensor<4xcomplex<f32>>`: the operand types are parts of the result's type.
 mlir::ParseResult parseComplexOpType(mlir::OpAsmParser &parser, mlir::Type &lhs,
                                      mlir::Type &rhs, mlir::Type &result);
 void printComplexOpType(mlir::OpAsmPrinter &printer, mlir::Operation *op,
@@ -67,7 +67,7 @@ void printSelectOpType(mlir::OpAsmPrinter &printer, mlir::Operation *op,
                        mlir::Type pred, mlir::Type onTrue, mlir::Type onFalse,
                        mlir::Type result);
 
-/// `T, U`: each operand's type is its result's.
+/// `T, U`: each operand has the type of its result.
 mlir::ParseResult
 parsePairwiseOpType(mlir::OpAsmParser &parser,
                     llvm::SmallVectorImpl<mlir::Type> &operands,
@@ -93,7 +93,7 @@ void printSliceRanges(mlir::OpAsmPrinter &printer, mlir::Operation *op,
                       llvm::ArrayRef<int64_t> limits,
                       llvm::ArrayRef<int64_t> strides);
 
-/// `%a, %b, ` before an attribute: each operand has a comma after it.
+/// `%a, %b, ` before an attribute: a comma follows each operand.
 mlir::ParseResult parseVariadicOperandWithAttribute(
     mlir::OpAsmParser &parser,
     llvm::SmallVectorImpl<mlir::OpAsmParser::UnresolvedOperand> &operands);
@@ -141,13 +141,13 @@ void printWindowAttributes(mlir::OpAsmPrinter &printer, mlir::Operation *op,
                            mlir::DenseI64ArrayAttr rhsDilation,
                            mlir::DenseBoolArrayAttr reversal);
 
-/// `@name`, kept as a string: the target is no symbol of the module.
+/// `@name`, kept as a string: the target is not a symbol of the module.
 mlir::ParseResult parseCustomCallTarget(mlir::AsmParser &parser,
                                         mlir::StringAttr &target);
 void printCustomCallTarget(mlir::AsmPrinter &printer, mlir::Operation *op,
                            mlir::StringAttr target);
 
-/// One type that all operands and the result have, else a function type.
+/// One type for all operands and the result, or a function type.
 mlir::ParseResult parseVariadicSameOperandsAndResultType(
     mlir::OpAsmParser &parser,
     llvm::ArrayRef<mlir::OpAsmParser::UnresolvedOperand> operands,
@@ -158,7 +158,7 @@ void printVariadicSameOperandsAndResultType(mlir::OpAsmPrinter &printer,
                                             mlir::TypeRange types,
                                             mlir::Type result);
 
-/// `tuple<T, U>`: the operand types are the tuple's.
+/// `tuple<T, U>`: the operand types are the tuple's element types.
 mlir::ParseResult parseTupleOpType(mlir::OpAsmParser &parser,
                                    llvm::SmallVectorImpl<mlir::Type> &operands,
                                    mlir::Type &result);

@@ -1,7 +1,7 @@
 //===- AttrFields.h - Attributes as lists of named fields -------*- C++ -*-===//
 //
-// `<a = [0, 1], b = 2>`: fields may be read in any order, and are printed only
-// where they are not empty or zero. Shared with the chlo dialect.
+// `<a = [0, 1], b = 2>`: fields are parsed in any order, and printed unless
+// empty or zero. Shared with the chlo dialect.
 //
 //===----------------------------------------------------------------------===//
 
@@ -12,22 +12,22 @@
 
 namespace scalify::stablehlo {
 
-/// One field: its name and how to read its value.
+/// One field: its name and the parser of its value.
 struct Field {
   llvm::StringRef name;
   llvm::function_ref<mlir::ParseResult()> parse;
 };
 
-/// Reads `<name = value, ..>`; each field comes at most once.
+/// Parses `<name = value, ..>`; each field occurs at most once.
 mlir::ParseResult parseFields(mlir::AsmParser &parser,
                               llvm::ArrayRef<Field> fields);
 
-/// Reads `[0, 1]`.
+/// Parses `[0, 1]`.
 mlir::ParseResult parseDims(mlir::AsmParser &parser,
                             llvm::SmallVectorImpl<int64_t> &dims);
 
-/// Prints `<a = [0], b = 1>`, with commas only between printed fields; the
-/// closing bracket comes with the end of its life.
+/// Prints `<a = [0], b = 1>`, with commas between printed fields; the
+/// destructor prints the closing bracket.
 class FieldPrinter {
 public:
   explicit FieldPrinter(mlir::AsmPrinter &printer) : os(printer.getStream()) {
@@ -35,9 +35,9 @@ public:
   }
   ~FieldPrinter() { os << '>'; }
 
-  /// A list, unless it is empty.
+  /// Prints a list, unless it is empty.
   void dims(llvm::StringRef name, llvm::ArrayRef<int64_t> values);
-  /// A number, unless it is zero.
+  /// Prints a number, unless it is zero.
   void nonZero(llvm::StringRef name, int64_t value);
   /// Prints the name and leaves the value to the caller.
   llvm::raw_ostream &begin(llvm::StringRef name);

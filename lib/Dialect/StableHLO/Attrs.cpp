@@ -1,7 +1,7 @@
 //===- Attrs.cpp - Attributes and types of the stablehlo dialect ----------===//
 //
-// Most attributes print as a list of `name = value` fields in which empty
-// lists and zeros are left out; fields may be read in any order.
+// Most attributes print as a list of `name = value` fields without empty lists
+// and zeros; fields are parsed in any order.
 //
 //===----------------------------------------------------------------------===//
 

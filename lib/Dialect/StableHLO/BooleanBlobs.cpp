@@ -7,7 +7,7 @@
 
 using namespace mlir;
 
-/// The number of elements of `tensor<AxBxi1>` at the start of `text`.
+/// Returns the number of elements of `tensor<AxBxi1>` at the start of `text`.
 static std::optional<int64_t> countBooleans(StringRef text) {
   if (!text.consume_front("tensor<"))
     return std::nullopt;
@@ -20,7 +20,7 @@ static std::optional<int64_t> countBooleans(StringRef text) {
   return text.starts_with("i1>") ? std::optional<int64_t>(count) : std::nullopt;
 }
 
-/// One bit per element, least significant first, from one byte per element.
+/// Packs one byte per element to one bit per element, least significant first.
 static std::string packBits(StringRef digits) {
   std::string bytes(llvm::divideCeil(digits.size() / 2, 8), '\0');
   for (size_t i = 0, e = digits.size() / 2; i < e; ++i)

@@ -48,7 +48,7 @@ static LogicalResult checkLayouts(CustomCallOp op, StringRef what,
 }
 
 LogicalResult CustomCallOp::verify() {
-  // custom_call_i6, custom_call_i7: layouts come for both or for neither.
+  // custom_call_i6, custom_call_i7: layouts are given for both or neither.
   if (getOperandLayouts().has_value() != getResultLayouts().has_value())
     return emitOpError("needs layouts of operands and results, or of neither");
   if (getOperandLayouts() &&

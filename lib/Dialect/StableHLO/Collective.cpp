@@ -23,7 +23,7 @@ LogicalResult scalify::stablehlo::checkNamesDevices(Operation *collective) {
   if (channel && channel.getHandle() > 0 &&
       (isByPartitions || collective->hasAttr("use_global_device_ids")))
     return success();
-  return collective->emitOpError("names replicas and no devices of a mesh: it "
+  return collective->emitOpError("names replicas, not devices of a mesh: it "
                                  "has no channel, or no global device ids");
 }
 

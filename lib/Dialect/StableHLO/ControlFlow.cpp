@@ -1,4 +1,4 @@
-//===- ControlFlow.cpp - What loops and branches do to values -------------===//
+//===- ControlFlow.cpp - Data flow through loops and branches -------------===//
 
 #include "scalify/Dialect/StableHLO/ControlFlow.h"
 
@@ -71,13 +71,13 @@ static std::optional<int64_t> getConstant(Value value) {
     return std::nullopt;
   if (hasUnsignedElements(value.getType()))
     constant = constant.zext(constant.getBitWidth() + 1);
-  // Room for the arithmetic on bounds.
+  // Leaves room for arithmetic on bounds.
   if (constant.getSignificantBits() > 62)
     return std::nullopt;
   return constant.getSExtValue();
 }
 
-/// Whether integers of the type have this number.
+/// True if integers of the type can hold this number.
 static bool holds(Type type, int64_t number) {
   unsigned width = getElementTypeOrSelf(type).getIntOrFloatBitWidth();
   if (width >= 64)
@@ -87,7 +87,7 @@ static bool holds(Type type, int64_t number) {
              : llvm::isIntN(width, number);
 }
 
-/// What the body adds to a carry.
+/// Returns the number that the body adds to a carry.
 static std::optional<int64_t> getStep(WhileOp loop, unsigned index) {
   Block &body = loop.getBody().front();
   Value arg = body.getArgument(index);
@@ -104,7 +104,7 @@ static std::optional<int64_t> getStep(WhileOp loop, unsigned index) {
   return std::nullopt;
 }
 
-/// The same comparison with its sides exchanged.
+/// Returns the same comparison with its sides exchanged.
 static ComparisonDirection mirror(ComparisonDirection direction) {
   switch (direction) {
   case ComparisonDirection::LT:
@@ -122,8 +122,8 @@ static ComparisonDirection mirror(ComparisonDirection direction) {
   llvm_unreachable("unknown direction");
 }
 
-/// The number of steps from `start` until it is no longer on this side of
-/// `limit`.
+/// Returns the number of steps from `start` while the comparison with `limit`
+/// holds.
 static std::optional<int64_t> countSteps(int64_t start, int64_t step,
                                          int64_t limit,
                                          ComparisonDirection direction) {
@@ -166,7 +166,7 @@ std::optional<int64_t> stablehlo::getTripCount(WhileOp loop) {
   if (!start || !step || !bound)
     return std::nullopt;
   std::optional<int64_t> count = countSteps(*start, *step, *bound, direction);
-  // A counter that wraps around goes on.
+  // A counter that wraps around continues the loop.
   if (count && !holds(arg.getType(), *start + *count * *step))
     return std::nullopt;
   return count;

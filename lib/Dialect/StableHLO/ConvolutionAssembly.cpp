@@ -1,7 +1,7 @@
 //===- ConvolutionAssembly.cpp - Text of convolutions ---------------------===//
 //
-// `[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]`: each list names what a tensor's
-// dimensions are, a letter or the number of a spatial dimension.
+// `[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]`: each list names a tensor's
+// dimensions by a letter or the number of a spatial dimension.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,8 +15,8 @@ using namespace mlir;
 namespace scalify::stablehlo {
 
 namespace {
-/// One list of a convolution's dimensions: two that have letters, and the
-/// spatial ones in their order.
+/// One list of a convolution's dimensions: two with letters, and the spatial
+/// ones in order.
 struct ConvDims {
   int64_t first = -1;
   int64_t second = -1;
@@ -24,7 +24,7 @@ struct ConvDims {
 };
 } // namespace
 
-/// Reads one list, in which `letters` stand for the two named dimensions.
+/// Parses one list, in which `letters` name the two dimensions with letters.
 static ParseResult parseConvDims(AsmParser &parser, StringRef letters,
                                  ConvDims &dims) {
   SmallVector<std::pair<int64_t, int64_t>> spatial;

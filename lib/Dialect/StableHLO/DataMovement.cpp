@@ -1,4 +1,4 @@
-//===- DataMovement.cpp - Ops whose elements are an operand's -------------===//
+//===- DataMovement.cpp - Ops that move elements --------------------------===//
 
 #include "scalify/Dialect/StableHLO/DataMovement.h"
 

@@ -11,8 +11,8 @@ using namespace scalify::stablehlo;
 #include "scalify/Dialect/StableHLO/Dialect.cpp.inc"
 
 namespace {
-/// Every op and region may be inlined: the dialect has no op whose meaning
-/// depends on the function it stands in.
+/// Every op and region may be inlined: no op of the dialect depends on its
+/// parent function.
 struct Inliner : DialectInlinerInterface {
   using DialectInlinerInterface::DialectInlinerInterface;
 

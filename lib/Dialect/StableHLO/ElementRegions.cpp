@@ -1,4 +1,4 @@
-//===- ElementRegions.cpp - Regions on scalars, for all elements ----------===//
+//===- ElementRegions.cpp - Scalar regions applied to tensors -------------===//
 
 #include "scalify/Dialect/StableHLO/ElementRegions.h"
 
@@ -20,7 +20,7 @@ scalify::stablehlo::applyToElements(OpBuilder &builder, Operation *owner,
   };
   IRMapping map;
   map.map(body.getArguments(), arguments);
-  // What is no argument and not computed here is the same for all elements.
+  // Values from outside the body are the same for all elements.
   auto valueOf = [&](Value scalar) {
     if (map.contains(scalar))
       return map.lookup(scalar);
@@ -42,7 +42,7 @@ scalify::stablehlo::applyToElements(OpBuilder &builder, Operation *owner,
       continue;
     }
     if (!isElementwiseOp(&inner) || inner.getNumResults() != 1)
-      return owner->emitOpError() << "joins by '" << inner.getName()
+      return owner->emitOpError() << "combines elements by '" << inner.getName()
                                   << "', which has no meaning for all "
                                      "elements at once";
     for (Value operand : inner.getOperands())

@@ -1,4 +1,4 @@
-//===- Elementwise.cpp - Ops that work on each element --------------------===//
+//===- Elementwise.cpp - Elementwise ops ----------------------------------===//
 
 #include "Assembly.h"
 #include "Verification.h"
@@ -11,12 +11,12 @@
 using namespace mlir;
 using namespace scalify::stablehlo;
 
-/// The operand's shape with another element type.
+/// Returns the operand's shape with another element type.
 static Type withElementType(Type tensor, Type element) {
   return cast<ShapedType>(tensor).clone(element);
 }
 
-/// The real type under a complex element type; any other type stays.
+/// Returns the real type of a complex element type; other types are unchanged.
 static Type realPart(Type tensor) {
   if (auto complex = dyn_cast<ComplexType>(getElementTypeOrSelf(tensor)))
     return withElementType(tensor, complex.getElementType());
@@ -27,7 +27,7 @@ static Type realPart(Type tensor) {
 // Unary
 //===----------------------------------------------------------------------===//
 
-// abs_c2: of complex operands the result is real.
+// abs_c2: for complex operands the result is real.
 LogicalResult AbsOp::inferReturnTypes(MLIRContext *, std::optional<Location>,
                                       Adaptor adaptor,
                                       SmallVectorImpl<Type> &types) {
@@ -75,7 +75,7 @@ void ConvertOp::build(OpBuilder &builder, OperationState &state, Value operand,
 LogicalResult UniformQuantizeOp::verify() {
   auto quantized = cast<quant::QuantizedType>(getElementTypeOrSelf(getType()));
   Type element = getElementTypeOrSelf(getOperand().getType());
-  // uniform_quantize_c2; from one quantized type to another is a requantize.
+  // uniform_quantize_c2; a quantized operand is requantized.
   if (isa<FloatType>(element) && quantized.getExpressedType() != element)
     return emitOpError() << "needs a result that expresses " << element
                          << " but got " << quantized;

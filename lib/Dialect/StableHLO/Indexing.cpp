@@ -1,4 +1,4 @@
-//===- Indexing.cpp - Ops that read or write at run-time places -----------===//
+//===- Indexing.cpp - Ops with indices known at run time ------------------===//
 
 #include "Assembly.h"
 #include "Verification.h"
@@ -97,8 +97,8 @@ LogicalResult DynamicUpdateSliceOp::inferReturnTypes(
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// What gather and scatter share: `full` is the tensor that is indexed,
-/// `sliced` the one of slices (a gather's result, a scatter's updates).
+/// The common constraints of gather and scatter: `full` is the indexed tensor,
+/// `sliced` the tensor of slices (a gather's result, a scatter's updates).
 struct IndexedDims {
   std::optional<Location> location;
   StringRef opName;
@@ -115,7 +115,7 @@ struct IndexedDims {
     return llvm::is_contained(dropped, dim) ||
            llvm::is_contained(fullBatch, dim);
   }
-  /// The sizes of the indices without the index vector's.
+  /// Returns the sizes of the indices without the index vector's.
   SmallVector<int64_t> batchSizes(RankedTensorType indices) const;
 
 private:
@@ -259,8 +259,8 @@ LogicalResult GatherOp::inferReturnTypes(MLIRContext *,
   return success();
 }
 
-/// Checks the updates' shape: indices outside the window dimensions, at most
-/// the input's sizes inside.
+/// Checks the updates' shape: sizes of the indices outside the window
+/// dimensions, at most the input's sizes inside.
 static LogicalResult checkUpdates(ScatterOp op, const IndexedDims &dims,
                                   RankedTensorType input,
                                   RankedTensorType indices,

@@ -16,7 +16,7 @@ using namespace scalify::stablehlo;
 // ReduceOp
 //===----------------------------------------------------------------------===//
 
-/// The shape that is left of `input` without `dimensions`.
+/// Returns the shape of `input` without `dimensions`.
 static SmallVector<int64_t> reducedShape(RankedTensorType input,
                                          ArrayRef<int64_t> dimensions) {
   SmallVector<int64_t> shape;
@@ -65,7 +65,7 @@ bool scalify::stablehlo::isOrderFree(ReduceOp reduce) {
           isa<IntegerType>(getElementTypeOrSelf(reduce->getResult(0))));
 }
 
-/// Checks what a reduction to results of one shape takes, gives and joins by.
+/// Checks the operands, results and region of a reduction to one shape.
 static LogicalResult checkReduction(Operation *op, ValueRange inputs,
                                     ValueRange inits, ArrayRef<int64_t> shape,
                                     Region &reducer) {

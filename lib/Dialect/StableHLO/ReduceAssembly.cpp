@@ -1,7 +1,7 @@
 //===- ReduceAssembly.cpp - Text of reductions ----------------------------===//
 //
-// A body of one commutative op on its two arguments prints as `applies op`; any
-// other prints as `reducer` with pairs of arguments and a region.
+// A body of one commutative op on its two arguments prints as `applies op`;
+// other bodies print as `reducer` with pairs of arguments and a region.
 //
 //===----------------------------------------------------------------------===//
 
@@ -13,8 +13,9 @@
 using namespace mlir;
 using namespace scalify::stablehlo;
 
-/// The one op of the body that the compact form can stand for: commutative, of
-/// this dialect, on the block's two arguments, with nothing else to print.
+/// Returns the body's op if the compact form can represent it: one commutative
+/// op of this dialect, on the block's two arguments, with nothing else to
+/// print.
 static Operation *compactBody(ReduceOp op) {
   if (op.getInputs().size() != 1 || !op.getBody().hasOneBlock())
     return nullptr;
@@ -36,7 +37,7 @@ static Operation *compactBody(ReduceOp op) {
       inner.getOperand(0).getType() != scalar ||
       inner.getOperand(1).getType() != scalar)
     return nullptr;
-  // The compact form has one place for a location.
+  // The compact form has room for one location.
   Location loc = op.getLoc();
   if (inner.getLoc() != loc || end.getLoc() != loc ||
       llvm::any_of(block.getArguments(),
@@ -84,7 +85,7 @@ void ReduceOp::print(OpAsmPrinter &printer) {
   printer.printRegion(getBody(), /*printEntryBlockArgs=*/false);
 }
 
-/// Reads `applies dialect.op` and gives the op's registered name.
+/// Parses `applies dialect.op` and returns the op's registered name.
 static ParseResult parseInnerName(OpAsmParser &parser,
                                   std::optional<OperationName> &name) {
   SMLoc loc = parser.getCurrentLocation();
@@ -99,7 +100,7 @@ static ParseResult parseInnerName(OpAsmParser &parser,
   return success();
 }
 
-/// Builds the body that the compact form stands for.
+/// Builds the body that the compact form represents.
 static void buildCompactBody(OpAsmParser &parser, OperationState &result,
                              OperationName name, Type element, Location loc) {
   OpBuilder builder(parser.getContext());
@@ -113,7 +114,7 @@ static void buildCompactBody(OpAsmParser &parser, OperationState &result,
   ReturnOp::create(builder, loc, op->getResults());
 }
 
-/// Reads the region form's pairs of arguments and its region.
+/// Parses the region form's pairs of arguments and its region.
 static ParseResult parseReducer(OpAsmParser &parser, OperationState &result,
                                 size_t pairs) {
   SmallVector<OpAsmParser::Argument> lhs, rhs;
@@ -169,7 +170,7 @@ ParseResult ReduceOp::parse(OpAsmParser &parser, OperationState &result) {
     return parseReducer(parser, result, pairs);
   if (pairs != 1)
     return parser.emitError(loc, "the form with 'applies' has one input");
-  // The location may follow the op; the body takes it over.
+  // A location may follow the op; the body takes it too.
   std::optional<Location> explicitLoc;
   if (parser.parseOptionalLocationSpecifier(explicitLoc))
     return failure();

@@ -33,7 +33,7 @@ LogicalResult ConstantOp::inferReturnTypes(MLIRContext *,
   return success();
 }
 
-// A quantized or dynamic result has another type than its value.
+// A quantized or dynamic result's type differs from its value's.
 bool ConstantOp::isCompatibleReturnTypes(TypeRange lhs, TypeRange rhs) {
   if (lhs.size() != 1 || rhs.size() != 1)
     return false;
@@ -156,7 +156,7 @@ LogicalResult ReshapeOp::verify() {
   return success();
 }
 
-/// Bits of one element; 0 where the type has no fixed width.
+/// Returns the bits of one element; 0 if the type has no fixed width.
 static int64_t elementBits(Type element) {
   if (auto quantized = dyn_cast<quant::QuantizedType>(element))
     return quantized.getStorageTypeIntegralWidth();

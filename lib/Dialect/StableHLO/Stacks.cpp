@@ -13,8 +13,8 @@ using namespace mlir;
 using namespace scalify;
 using namespace scalify::stablehlo;
 
-/// A sum's chunks: the largest, and how many there are at least if they are
-/// smaller, so that many ranks can have as many each.
+/// The largest chunk of a sum, and the minimum number of smaller chunks, so
+/// that many ranks can have equal numbers of them.
 static constexpr int64_t kMostChunk = 4096, kLeastChunks = 64;
 
 static RankedTensorType typeOf(Value value) {
@@ -41,8 +41,8 @@ DynamicUpdateSliceOp stablehlo::getSliceUpdate(WhileOp loop, unsigned index) {
 
 using ShapePair = std::array<SmallVector<int64_t>, 2>;
 
-/// From and to what results, and sums of their elements, are reshaped on the
-/// way, element by element.
+/// Returns the shapes before and after each reshape that results, and sums of
+/// their elements, go through element by element.
 static SmallVector<ShapePair> findReshapes(func::FuncOp main) {
   Block &block = main.getBody().front();
   llvm::SetVector<Value> values(block.getTerminator()->operand_begin(),
@@ -63,10 +63,10 @@ static SmallVector<ShapePair> findReshapes(func::FuncOp main) {
   return pairs;
 }
 
-/// Updates and norms may reshape what they are computed from, element by
-/// element. A shape that has the slices of a stack is cut as the stack; where
-/// another is read, none of them is: pieces of the one are not those of the
-/// other, and a sum of them would be exchanged twice.
+/// Updates and norms may reshape their operands, element by element. A shape
+/// with the slices of a stack is processed like the stack. If another shape is
+/// read, neither is: their pieces differ, and a sum of them would be exchanged
+/// twice.
 static void followReshapes(ArrayRef<ShapePair> pairs, StackShapes &stacks) {
   auto forEachBorder = [&](auto visit) {
     bool isNew = true;

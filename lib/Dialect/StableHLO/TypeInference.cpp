@@ -1,4 +1,4 @@
-//===- TypeInference.cpp - Result types that several families share -------===//
+//===- TypeInference.cpp - Result types common to several families --------===//
 
 #include "scalify/Dialect/StableHLO/Detail.h"
 

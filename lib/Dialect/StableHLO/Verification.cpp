@@ -1,4 +1,4 @@
-//===- Verification.cpp - Checks that several families share --------------===//
+//===- Verification.cpp - Checks common to several families ---------------===//
 
 #include "Verification.h"
 

@@ -1,4 +1,4 @@
-//===- Verification.h - Checks that several families share ------*- C++ -*-===//
+//===- Verification.h - Checks common to several families -------*- C++ -*-===//
 
 #ifndef SCALIFY_LIB_DIALECT_STABLEHLO_VERIFICATION_H
 #define SCALIFY_LIB_DIALECT_STABLEHLO_VERIFICATION_H
@@ -10,8 +10,8 @@
 
 namespace scalify::stablehlo {
 
-/// Checks that each of `dims` lies in [0, rank) and, on request, that none
-/// comes twice.
+/// Checks that each of `dims` is in [0, rank) and, if `unique`, that none
+/// occurs twice.
 llvm::LogicalResult checkDims(std::optional<mlir::Location> location,
                               llvm::StringRef opName, llvm::StringRef what,
                               llvm::ArrayRef<int64_t> dims, int64_t rank,
@@ -22,18 +22,18 @@ llvm::LogicalResult checkLength(std::optional<mlir::Location> location,
                                 llvm::StringRef opName, llvm::StringRef what,
                                 size_t length, int64_t rank);
 
-/// Checks that two sizes agree where both are static.
+/// True if two sizes agree, or one of them is dynamic.
 inline bool sizesAgree(int64_t a, int64_t b) {
   return mlir::ShapedType::isDynamic(a) || mlir::ShapedType::isDynamic(b) ||
          a == b;
 }
 
-/// Checks the type of a result against the shape that it must have.
+/// Checks the type of a result against its expected shape.
 llvm::LogicalResult checkResultShape(mlir::Operation *op,
                                      llvm::ArrayRef<int64_t> shape,
                                      mlir::RankedTensorType result);
 
-/// Checks a region's one block: its argument types and what it returns.
+/// Checks a region's one block: its argument types and its returned types.
 llvm::LogicalResult checkRegion(mlir::Operation *op, mlir::Region &region,
                                 llvm::StringRef what, mlir::TypeRange arguments,
                                 mlir::TypeRange results);

@@ -1,7 +1,7 @@
-//===- AlgebraFolds.cpp - Elementwise ops that do nothing -----------------===//
+//===- AlgebraFolds.cpp - Folds of elementwise ops without effect ---------===//
 //
-// Each fold says which IEEE property makes it right. x + 0 and x - (-0) change
-// the sign of a zero x and are left alone under `signed-zeros`.
+// Each fold holds by a property of IEEE 754. x + 0 and x - (-0) change the sign
+// of a zero x and are kept under `signed-zeros`.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,7 +17,7 @@ using namespace scalify::import;
 
 namespace {
 
-/// x + 0 and 0 + x.
+/// Folds x + 0 and 0 + x.
 struct FoldAddZero : OpRewritePattern<stablehlo::AddOp> {
   FoldAddZero(MLIRContext *context, bool signedZeros)
       : OpRewritePattern(context), signedZeros(signedZeros) {}
@@ -39,7 +39,7 @@ struct FoldAddZero : OpRewritePattern<stablehlo::AddOp> {
   bool signedZeros;
 };
 
-/// x - 0: x - (+0) is x for every x.
+/// Folds x - 0: x - (+0) is x for every x.
 struct FoldSubtractZero : OpRewritePattern<stablehlo::SubtractOp> {
   FoldSubtractZero(MLIRContext *context, bool signedZeros)
       : OpRewritePattern(context), signedZeros(signedZeros) {}
@@ -55,7 +55,7 @@ struct FoldSubtractZero : OpRewritePattern<stablehlo::SubtractOp> {
   bool signedZeros;
 };
 
-/// x * 1 and 1 * x.
+/// Folds x * 1 and 1 * x.
 struct FoldMultiplyOne : OpRewritePattern<stablehlo::MulOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -71,7 +71,7 @@ struct FoldMultiplyOne : OpRewritePattern<stablehlo::MulOp> {
   }
 };
 
-/// x / 1.
+/// Folds x / 1.
 struct FoldDivideOne : OpRewritePattern<stablehlo::DivOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -84,7 +84,7 @@ struct FoldDivideOne : OpRewritePattern<stablehlo::DivOp> {
   }
 };
 
-/// f(f(x)) = x: two negations, or two complements.
+/// Folds f(f(x)) = x: two negations, or two complements.
 template <typename Op> struct FoldInvolution : OpRewritePattern<Op> {
   using OpRewritePattern<Op>::OpRewritePattern;
 
@@ -98,8 +98,7 @@ template <typename Op> struct FoldInvolution : OpRewritePattern<Op> {
   }
 };
 
-/// f(x, x) = x, and an operand that is neutral: all ones for `and`, zero for
-/// `or`.
+/// Folds f(x, x) = x, and neutral operands: all ones for `and`, zero for `or`.
 template <typename Op> struct FoldLattice : OpRewritePattern<Op> {
   using OpRewritePattern<Op>::OpRewritePattern;
 
@@ -126,7 +125,7 @@ template <typename Op> struct FoldLattice : OpRewritePattern<Op> {
   }
 };
 
-/// select with a known predicate, or between equal values.
+/// Folds selects with a constant predicate, or between equal values.
 struct FoldSelect : OpRewritePattern<stablehlo::SelectOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -144,7 +143,7 @@ struct FoldSelect : OpRewritePattern<stablehlo::SelectOp> {
   }
 };
 
-/// Whether every value of float type `narrow` is one of `wide`.
+/// True if every value of float type `narrow` is a value of `wide`.
 bool isLosslessExtension(Type narrow, Type wide) {
   auto from = dyn_cast<FloatType>(narrow), to = dyn_cast<FloatType>(wide);
   if (!from || !to || from.getWidth() < 16 || to.getWidth() < 16)
@@ -153,7 +152,8 @@ bool isLosslessExtension(Type narrow, Type wide) {
                                     to.getFloatSemantics());
 }
 
-/// A conversion to the same type, and one that undoes a lossless extension.
+/// Folds conversions to the same type, and those that undo a lossless
+/// extension.
 struct FoldConvert : OpRewritePattern<stablehlo::ConvertOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -173,8 +173,8 @@ struct FoldConvert : OpRewritePattern<stablehlo::ConvertOp> {
   }
 };
 
-/// Rounding to a format that holds every value of the type already. JAX marks
-/// saved values so.
+/// Folds rounding to a format that contains all values of the type. JAX marks
+/// saved values by it.
 struct FoldReducePrecision : OpRewritePattern<stablehlo::ReducePrecisionOp> {
   using OpRewritePattern::OpRewritePattern;
 

@@ -1,9 +1,9 @@
-//===- ConstantFolds.cpp - Evaluates elementwise ops of constants ---------===//
+//===- ConstantFolds.cpp - Evaluate elementwise ops of constants ----------===//
 //
 // Only operations that IEEE 754 or integer arithmetic defines to the last bit
-// are evaluated: a folded exponential would differ from the one that the target
-// computes. Conversions to and from 8-bit floats stay, since overflow there is
-// a matter of the recipe.
+// are evaluated: a folded exponential would differ from the target's.
+// Conversions to and from 8-bit floats stay, since the recipe determines their
+// overflow.
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,7 +31,7 @@ using MaybeElement = std::optional<Element>;
 static constexpr auto kRounding = APFloat::rmNearestTiesToEven;
 
 //===----------------------------------------------------------------------===//
-// What the other families use
+// Queries used by other families
 //===----------------------------------------------------------------------===//
 
 DenseElementsAttr scalify::import::getConstant(Value value) {
@@ -60,10 +60,10 @@ int64_t scalify::import::getMaxElements(Type type, int64_t maxElements) {
 }
 
 //===----------------------------------------------------------------------===//
-// One element
+// Elements
 //===----------------------------------------------------------------------===//
 
-/// Applies an int and a float version of an operation.
+/// Applies the int or the float version of an operation.
 template <typename IntFn, typename FloatFn>
 static MaybeElement apply(const Element &lhs, const Element &rhs, IntFn onInts,
                           FloatFn onFloats) {
@@ -72,8 +72,8 @@ static MaybeElement apply(const Element &lhs, const Element &rhs, IntFn onInts,
   return MaybeElement(onFloats(std::get<APFloat>(lhs), std::get<APFloat>(rhs)));
 }
 
-/// Whether two integers have a quotient: by zero there is none, and that of the
-/// least number by -1 is out of range.
+/// True if two integers have a quotient: not for division by zero, nor for the
+/// least number divided by -1, which overflows.
 static bool hasQuotient(const APInt &lhs, const APInt &rhs,
                         bool isUnsignedInt) {
   if (rhs.isZero())
@@ -190,7 +190,7 @@ static MaybeElement convertFloat(APFloat value, Type from, Type to) {
   if (to.isInteger(1))
     return Element(APInt(1, !value.isZero()));
   APSInt result(to.getIntOrFloatBitWidth(), stablehlo::hasUnsignedElements(to));
-  // Out of range, kernels decide.
+  // Out of range the result depends on the kernel.
   if (value.convertToInteger(result, APFloat::rmTowardZero, &exact) &
       APFloat::opInvalidOp)
     return std::nullopt;
@@ -232,7 +232,7 @@ static MaybeElement evaluateUnary(Operation *op, const Element &x) {
         return Element(APInt(1, real->isFinite()));
       })
       .Case([&](stablehlo::SqrtOp) -> MaybeElement {
-        // The host's sqrt is IEEE's; other precisions are not worth the code.
+        // The host's sqrt is exact by IEEE 754. Only F32 is implemented.
         if (!real || &real->getSemantics() != &APFloat::IEEEsingle())
           return std::nullopt;
         return Element(APFloat(std::sqrt(real->convertToFloat())));
@@ -298,7 +298,7 @@ static MaybeElement evaluateBinary(Operation *op, const Element &lhs,
 // Tensors
 //===----------------------------------------------------------------------===//
 
-/// The elements in row-major order; one only, of a splat.
+/// Returns the elements in row-major order; only one for a splat.
 static SmallVector<Element> getElements(DenseElementsAttr attr) {
   auto read = [&](auto values) {
     return attr.isSplat() ? SmallVector<Element>{Element(*values.begin())}
@@ -376,8 +376,8 @@ struct FoldElementwise : RewritePattern {
   int64_t maxElements;
 };
 
-/// A value of no elements, as the indices of a scatter that overwrites all of
-/// its operand: a constant, whatever computes it.
+/// Folds values without elements to constants, such as the indices of a scatter
+/// that overwrites its whole operand.
 struct FoldEmpty : RewritePattern {
   explicit FoldEmpty(MLIRContext *context)
       : RewritePattern(MatchAnyOpTypeTag(), /*benefit=*/1, context) {}
@@ -397,7 +397,7 @@ struct FoldEmpty : RewritePattern {
   }
 };
 
-/// The clamp of one integer, as in an index of a branch.
+/// Folds clamps of an integer, as in the index of a branch.
 struct FoldClamp : OpRewritePattern<stablehlo::ClampOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -408,7 +408,7 @@ struct FoldClamp : OpRewritePattern<stablehlo::ClampOp> {
     for (Value operand : op->getOperands()) {
       DenseElementsAttr constant = getConstant(operand);
       if (!constant || !constant.isSplat() || !isa<IntegerType>(element))
-        return rewriter.notifyMatchFailure(op, "not integers that are known");
+        return rewriter.notifyMatchFailure(op, "not constant integers");
       values.push_back(Element(constant.getSplatValue<APInt>()));
     }
     bool isUnsignedInt = stablehlo::hasUnsignedElements(element);

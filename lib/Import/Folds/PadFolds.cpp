@@ -1,11 +1,11 @@
 //===- PadFolds.cpp - Sums of padded tensors that share no element --------===//
 //
 // The gradient of x[a:b] is a zero-padded tensor, and JAX adds such gradients
-// up: split, rotate-half and strided slices all end so. The sum moves elements
-// only, so it is a concatenation:
+// for split, rotate-half and strided slices. The sum only moves elements, so it
+// is a concatenation:
 //   add(pad(x, high = n), pad(y, low = m))           -> concatenate(x, y)
 //   add(pad(x, interior = 1), pad(y, interior = 1))  -> x and y interleaved
-// x + 0 is x but for x = -0 (see --scalify-canonicalize-stablehlo).
+// x + 0 is x except for x = -0 (see --scalify-canonicalize-stablehlo).
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,7 +21,7 @@ using namespace scalify::import;
 
 namespace {
 
-/// What one dimension of a pad does to its operand.
+/// The padding of one dimension.
 struct Extent {
   int64_t low, size, high, interior;
 
@@ -40,7 +40,7 @@ static bool isPlain(const Extent &extent) {
   return extent.low == 0 && extent.high == 0 && extent.interior == 0;
 }
 
-/// The one dimension in which either pad does something, or -1.
+/// Returns the only dimension in which either pad adds elements, or -1.
 static int64_t getPaddedDim(stablehlo::PadOp lhs, stablehlo::PadOp rhs) {
   int64_t found = -1;
   for (int64_t dim = 0, e = lhs.getType().getRank(); dim < e; ++dim) {
@@ -53,7 +53,7 @@ static int64_t getPaddedDim(stablehlo::PadOp lhs, stablehlo::PadOp rhs) {
   return found;
 }
 
-/// Joins two operands that lie side by side, and pads what is left around.
+/// Concatenates two adjacent operands, and pads the result.
 static Value joinAdjacent(PatternRewriter &rewriter, Location loc,
                           stablehlo::PadOp first, stablehlo::PadOp second,
                           int64_t dim) {
@@ -69,7 +69,7 @@ static Value joinAdjacent(PatternRewriter &rewriter, Location loc,
                                   first.getPaddingValue(), low, high, zero);
 }
 
-/// Joins two operands whose elements alternate, `even` first.
+/// Interleaves two operands, `even` first.
 static Value interleave(PatternRewriter &rewriter, Location loc,
                         stablehlo::PadOp even, stablehlo::PadOp odd,
                         int64_t dim) {

@@ -1,8 +1,8 @@
 //===- ShapeFolds.cpp - Folds on ops that move elements -------------------===//
 //
-// Moves lose nothing, so two in a row are one, and a move of a constant is a
-// constant. A constant that is no splat is only made up to a size: a mask that
-// an iota computes must not become megabytes of literal.
+// Two moves in a row are one move, and a move of a constant is a constant.
+// Constants that are no splat are only created up to a size limit: a mask
+// computed from an iota must not become megabytes of literal.
 //
 //===----------------------------------------------------------------------===//
 
@@ -46,8 +46,8 @@ scalify::import::findPiece(stablehlo::ConcatenateOp op, int64_t begin,
 // Moves of constants
 //===----------------------------------------------------------------------===//
 
-/// The constant of type `type` whose element at an index is the element of
-/// `source` at the index that `getSource` gives.
+/// Returns the constant of type `type` whose element at an index is the element
+/// of `source` at the index given by `getSource`.
 static DenseElementsAttr
 moveElements(DenseElementsAttr source, ShapedType type,
              function_ref<Index(ArrayRef<int64_t>)> getSource) {
@@ -62,13 +62,13 @@ moveElements(DenseElementsAttr source, ShapedType type,
 
 namespace {
 
-/// Shared by the folds of moves: splats are resized, small tensors are moved
-/// element by element, others stay.
+/// Folds moves of constants: splats are resized, small tensors are moved
+/// element by element, larger ones stay.
 template <typename Op> struct FoldMove : OpRewritePattern<Op> {
   FoldMove(MLIRContext *context, int64_t maxElements)
       : OpRewritePattern<Op>(context), maxElements(maxElements) {}
 
-  /// The index in the operand of what the result has at `index`.
+  /// Returns the operand's index for the result's `index`.
   static Index getSource(Op op, ArrayRef<int64_t> index);
 
   LogicalResult matchAndRewrite(Op op,
@@ -133,7 +133,7 @@ Index FoldMove<stablehlo::ReverseOp>::getSource(stablehlo::ReverseOp op,
   return source;
 }
 
-/// A reshape keeps the order of the elements, whatever their number.
+/// Folds reshapes of constants of any size, since the element order stays.
 struct FoldReshapeOfConstant : OpRewritePattern<stablehlo::ReshapeOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -149,7 +149,7 @@ struct FoldReshapeOfConstant : OpRewritePattern<stablehlo::ReshapeOp> {
 };
 
 //===----------------------------------------------------------------------===//
-// Moves that do nothing, and two in a row
+// Identity moves, and two moves in a row
 //===----------------------------------------------------------------------===//
 
 struct FoldBroadcast : OpRewritePattern<stablehlo::BroadcastInDimOp> {
@@ -214,9 +214,9 @@ struct FoldTranspose : OpRewritePattern<stablehlo::TransposeOp> {
   }
 };
 
-/// Whole slices, paddings by nothing, one-operand concatenations: they keep the
-/// type, and nothing of these kinds keeps the type otherwise, paddings between
-/// elements and negative ones aside.
+/// Folds full slices, empty paddings and concatenations of one operand. These
+/// keep the type; of ops that keep it, only pads with interior or negative
+/// padding are no identity.
 template <typename Op> struct FoldIdentity : OpRewritePattern<Op> {
   using OpRewritePattern<Op>::OpRewritePattern;
 
@@ -238,8 +238,8 @@ template <typename Op> struct FoldIdentity : OpRewritePattern<Op> {
   }
 };
 
-/// A slice of a concatenation that lies within one of its operands, as JAX
-/// reads what it has saved in a scan that it unrolls.
+/// Folds a slice within one operand of a concatenation, as JAX reads values
+/// saved in an unrolled scan.
 struct FoldSliceOfConcatenate : OpRewritePattern<stablehlo::SliceOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -261,7 +261,7 @@ struct FoldSliceOfConcatenate : OpRewritePattern<stablehlo::SliceOp> {
   }
 };
 
-/// A splat padded with its own value.
+/// Folds a splat padded with its own value.
 struct FoldPadOfSplat : OpRewritePattern<stablehlo::PadOp> {
   using OpRewritePattern::OpRewritePattern;
 

@@ -1,9 +1,8 @@
-//===- JoinStacks.cpp - Tensors that are written piece by piece -----------===//
+//===- JoinStacks.cpp - Join stacks that are written in pieces ------------===//
 //
-// A scan writes its outputs into a stack, one update an iteration. As a chain
-// of updates each would be a copy of the whole; as one concatenation every
-// element is written once, and where pieces lie one behind the other in memory
-// nothing is copied at all.
+// A scan writes its outputs into a stack, one update per iteration. A chain of
+// updates would copy the whole stack each time. One concatenation writes every
+// element once, and copies nothing if the pieces are contiguous in memory.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,16 +21,16 @@ static RankedTensorType typeOf(Value value) {
 }
 
 namespace {
-/// What one chain of updates leaves of each place, from the last update to the
-/// first.
+/// The pieces that one chain of updates leaves, collected from the last update
+/// to the first.
 class Chain {
 public:
   explicit Chain(stablehlo::DynamicUpdateSliceOp last)
       : last(last), loc(last.getLoc()), type(typeOf(last.getResult())) {}
 
-  /// False if there are fewer than two updates along one dimension.
+  /// Returns false if there are fewer than two updates along one dimension.
   bool collect();
-  /// The concatenation in place of the last update.
+  /// Builds the join that replaces the last update.
   Value join(IndexFolder &folder, const JoinPieces &joinPieces) const;
 
 private:
@@ -48,12 +47,13 @@ private:
   Location loc;
   RankedTensorType type;
   int64_t dim = -1;
-  Value base; // what is left of it lies between the pieces
+  Value base; // the value before the updates; fills the gaps between pieces
   std::map<int64_t, Piece> pieces;
 };
 } // namespace
 
-/// The one dimension in which an update is smaller than what it updates.
+/// Returns the only dimension in which an update is smaller than its operand,
+/// or -1.
 static int64_t getDim(stablehlo::DynamicUpdateSliceOp op) {
   int64_t found = -1;
   for (auto [dim, sizes] :
@@ -69,7 +69,7 @@ static int64_t getDim(stablehlo::DynamicUpdateSliceOp op) {
   return found;
 }
 
-// A later update hides an earlier one; what it hides in part ends the chain.
+// A later update hides an earlier one; a partly hidden update ends the chain.
 bool Chain::add(stablehlo::DynamicUpdateSliceOp op) {
   std::optional<SmallVector<int64_t>> starts = getStarts(op);
   if (!starts || getDim(op) != dim)
@@ -98,7 +98,7 @@ bool Chain::collect() {
     return false;
   base = last.getResult();
   while (auto op = base.getDefiningOp<stablehlo::DynamicUpdateSliceOp>()) {
-    // What is read as a whole in between is in memory anyway.
+    // An intermediate stack with other uses is in memory anyway.
     if ((op != last && !op->hasOneUse()) || !add(op))
       break;
     base = op.getOperand();
@@ -144,7 +144,7 @@ Value scalify::concatenatePieces(OpBuilder &b, Location loc,
 unsigned scalify::joinStacks(Block &block, IndexFolder &folder,
                              const JoinPieces &joinPieces) {
   unsigned joined = 0;
-  // Backwards: the last update of a chain is met first.
+  // In reverse, so that the last update of a chain comes first.
   SmallVector<stablehlo::DynamicUpdateSliceOp> updates(
       block.getOps<stablehlo::DynamicUpdateSliceOp>());
   for (stablehlo::DynamicUpdateSliceOp op : llvm::reverse(updates)) {

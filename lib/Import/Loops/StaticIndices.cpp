@@ -1,4 +1,4 @@
-//===- StaticIndices.cpp - Indices that are known -------------------------===//
+//===- StaticIndices.cpp - Fold constant indices --------------------------===//
 
 #include "scalify/Import/StaticIndices.h"
 
@@ -15,14 +15,14 @@
 using namespace mlir;
 using namespace scalify;
 
-/// Elements of a constant that is folded: indices have few.
+/// Size limit of folded constants: indices are small.
 static constexpr int64_t kMaxElements = 1024;
 
 static RankedTensorType typeOf(Value value) {
   return cast<RankedTensorType>(value.getType());
 }
 
-/// Constant starts, moved so that a part of `sizes` stays within `shape`.
+/// Returns constant starts, clamped so that `sizes` stay within `shape`.
 static std::optional<SmallVector<int64_t>>
 getClampedStarts(ValueRange starts, ArrayRef<int64_t> shape,
                  ArrayRef<int64_t> sizes) {
@@ -45,11 +45,11 @@ scalify::getStarts(stablehlo::DynamicUpdateSliceOp op) {
 }
 
 //===----------------------------------------------------------------------===//
-// Where the elements of a slice come from
+// Sources of a slice's elements
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// A part of a value; `step` finds the same elements in what it is made of.
+/// A box of a value's elements; `step` finds it in the value's definition.
 struct Part {
   Value value;
   SmallVector<int64_t> starts, sizes;
@@ -64,7 +64,7 @@ private:
 };
 } // namespace
 
-// All of it lies in the update, or nothing of it does.
+// The box must be entirely inside or entirely outside the update.
 bool Part::stepInto(stablehlo::DynamicUpdateSliceOp op) {
   std::optional<SmallVector<int64_t>> places = getStarts(op);
   if (!places)
@@ -107,11 +107,11 @@ bool Part::stepInto(stablehlo::SliceOp op) {
   return true;
 }
 
-/// Elements that follow each other do so in both shapes, and may be a box in
-/// the other one, too: a row of a stack whose rows come in twos.
+/// Contiguous elements are contiguous in both shapes, and may be a box in the
+/// operand's: a row of a stack whose rows come in twos.
 bool Part::stepInto(stablehlo::ReshapeOp op) {
   ArrayRef<int64_t> from = typeOf(op.getResult()).getShape();
-  size_t whole = from.size(); // from here on all of each dimension
+  size_t whole = from.size(); // from this dimension on the box is full
   while (whole > 0 && sizes[whole - 1] == from[whole - 1])
     --whole;
   for (size_t dim = 0; dim + 1 < whole; ++dim)
@@ -127,7 +127,7 @@ bool Part::stepInto(stablehlo::ReshapeOp op) {
     places[dim] = place / stride % to[dim];
     if (count >= stride)
       extents[dim] = std::min(count / stride, to[dim]);
-    // What goes on in the next row.
+    // Fail if the box wraps around into the next row.
     if (places[dim] + extents[dim] > to[dim] ||
         (extents[dim] > 1 && (place % stride != 0 || count % stride != 0)))
       return false;
@@ -179,7 +179,7 @@ static void replaceBySlice(PatternRewriter &rewriter, Operation *op,
 
 namespace {
 
-/// A dynamic slice at constant places.
+/// Folds a dynamic slice at constant indices.
 struct FoldDynamicSlice : OpRewritePattern<stablehlo::DynamicSliceOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -189,33 +189,33 @@ struct FoldDynamicSlice : OpRewritePattern<stablehlo::DynamicSliceOp> {
         op.getStartIndices(), typeOf(op.getOperand()).getShape(),
         op.getSliceSizes());
     if (!starts)
-      return rewriter.notifyMatchFailure(op, "a place is not known");
+      return rewriter.notifyMatchFailure(op, "an index is not constant");
     replaceBySlice(rewriter, op, op.getOperand(), *starts, op.getSliceSizes());
     return success();
   }
 };
 
-/// A slice of what was put together of parts reads the part.
+/// Makes a slice read the value that its elements come from.
 struct ForwardSlice : OpRewritePattern<stablehlo::SliceOp> {
   using OpRewritePattern::OpRewritePattern;
 
   LogicalResult matchAndRewrite(stablehlo::SliceOp op,
                                 PatternRewriter &rewriter) const override {
     if (!llvm::all_of(op.getStrides(), [](int64_t s) { return s == 1; }))
-      return rewriter.notifyMatchFailure(op, "leaves elements out");
+      return rewriter.notifyMatchFailure(op, "has strides");
     Part part{op.getOperand(), SmallVector<int64_t>(op.getStartIndices()),
               SmallVector<int64_t>(typeOf(op.getResult()).getShape())};
     bool isMoved = false;
     while (part.step())
       isMoved = true;
     if (!isMoved)
-      return rewriter.notifyMatchFailure(op, "reads no part that is known");
+      return rewriter.notifyMatchFailure(op, "no known source");
     replaceBySlice(rewriter, op, part.value, part.starts, part.sizes);
     return success();
   }
 };
 
-/// One element of a range.
+/// Folds a slice of one element of an iota.
 struct FoldSliceOfIota : OpRewritePattern<stablehlo::SliceOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -225,7 +225,7 @@ struct FoldSliceOfIota : OpRewritePattern<stablehlo::SliceOp> {
     auto type = cast<ShapedType>(op.getType());
     auto element = dyn_cast<IntegerType>(type.getElementType());
     if (!iota || !element || type.getNumElements() != 1)
-      return rewriter.notifyMatchFailure(op, "not one integer of a range");
+      return rewriter.notifyMatchFailure(op, "not one integer of an iota");
     int64_t at = op.getStartIndices()[iota.getIotaDimension()];
     APInt value(element.getWidth(), static_cast<uint64_t>(at),
                 /*isSigned=*/false, /*implicitTrunc=*/true);
@@ -235,8 +235,8 @@ struct FoldSliceOfIota : OpRewritePattern<stablehlo::SliceOp> {
   }
 };
 
-/// Whether the elementwise ops behind an op are few, each counted as often as
-/// it is read: those of a random number are thousands.
+/// True if few elementwise ops compute the operand, counted once per use: a
+/// random number takes thousands.
 static bool isSmallTree(Operation *root) {
   constexpr size_t kMost = 16;
   SmallVector<Operation *> tree = {root};
@@ -247,7 +247,8 @@ static bool isSmallTree(Operation *root) {
   return tree.size() <= kMost;
 }
 
-/// One integer of a tensor that is computed of integers: only it is computed.
+/// Slices the operands of an elementwise op on integers of which only one
+/// element is used.
 struct SliceOperands : OpRewritePattern<stablehlo::SliceOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -264,7 +265,7 @@ struct SliceOperands : OpRewritePattern<stablehlo::SliceOp> {
         !llvm::all_of(inner->getOperands(), isIndex))
       return rewriter.notifyMatchFailure(op, "not one integer of integers");
     if (!isSmallTree(inner))
-      return rewriter.notifyMatchFailure(op, "copies what many ops compute");
+      return rewriter.notifyMatchFailure(op, "would duplicate many ops");
     SmallVector<Value> operands;
     for (Value operand : inner->getOperands())
       operands.push_back(stablehlo::SliceOp::create(
@@ -278,8 +279,8 @@ struct SliceOperands : OpRewritePattern<stablehlo::SliceOp> {
   }
 };
 
-/// A broadcast that only adds dimensions of one element is a reshape, which
-/// shares its operand's memory.
+/// Replaces a broadcast that only adds dimensions of one element by a reshape,
+/// which aliases its operand.
 struct FoldBroadcastOfOnes : OpRewritePattern<stablehlo::BroadcastInDimOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -337,7 +338,7 @@ SmallVector<Value> IndexFolder::fold(Operation *root) {
   pending.assign(1, root);
   while (!pending.empty()) {
     Operation *op = pending.pop_back_val();
-    // What kernels are to read from memory is no literal.
+    // Values that kernels must read from memory are not folded to literals.
     bool isInMemory = llvm::any_of(op->getOperands(), [](Value operand) {
       Operation *def = operand.getDefiningOp();
       return def && def->hasAttr(kInMemoryAttr);
@@ -349,7 +350,7 @@ SmallVector<Value> IndexFolder::fold(Operation *root) {
     rewriter.setInsertionPoint(op);
     if (failed(applicator.matchAndRewrite(op, rewriter)))
       continue;
-    // Operands first.
+    // Fold operands first.
     for (Operation *made : llvm::reverse(inserted)) {
       if (phase && !made->hasAttr(kPhaseAttr))
         made->setAttr(kPhaseAttr, phase);

@@ -1,4 +1,4 @@
-//===- Unroller.cpp - Loops of a known number of iterations ---------------===//
+//===- Unroller.cpp - Unroll loops of known trip count --------------------===//
 
 #include "scalify/Import/Unroller.h"
 
@@ -17,7 +17,7 @@ using namespace scalify;
 using MaybeValues = FailureOr<SmallVector<Value>>;
 
 namespace {
-/// Writes the iterations of the loops of one block.
+/// Unrolls the loops of one block.
 class Unroller {
 public:
   Unroller(Block &block, UnrollOptions options)
@@ -47,21 +47,21 @@ private:
 };
 } // namespace
 
-/// The branch that runs, if that is known.
+/// Returns the branch that is taken, if known.
 Block *Unroller::getBranch(Operation *op) {
   APInt index;
   if (!isa<stablehlo::CaseOp, stablehlo::IfOp>(op) ||
       !matchPattern(op->getOperand(0), m_ConstantInt(&index)))
     return nullptr;
   uint64_t last = op->getNumRegions() - 1;
-  // Of an if the first branch is that of true.
+  // The first region of an if is the true branch.
   uint64_t branch = isa<stablehlo::IfOp>(op)
                         ? (index.isZero() ? last : 0)
                         : std::min(index.getLimitedValue(last), last);
   return &op->getRegion(branch).front();
 }
 
-/// One for all iterations, at the start: what has no operands is in no loop.
+/// Clones each constant once, at the start of the block, for all iterations.
 Value Unroller::shareConstant(stablehlo::ConstantOp op) {
   Value &shared = constants[{op->getAttrDictionary(), op.getType()}];
   if (!shared) {
@@ -71,7 +71,7 @@ Value Unroller::shareConstant(stablehlo::ConstantOp op) {
   return shared;
 }
 
-/// Copies the ops of a body or a branch; returns what its terminator yields.
+/// Clones the ops of a body or branch, and returns the yielded values.
 MaybeValues Unroller::inlineBlock(Block &from, ValueRange arguments,
                                   Operation *before) {
   OpBuilder b(before);
@@ -141,7 +141,7 @@ MaybeValues Unroller::unroll(stablehlo::WhileOp loop) {
   return carries;
 }
 
-/// Whether `branch` is the one that runs.
+/// Builds the condition that `branch` is taken.
 static Value makeCondition(OpBuilder &b, Operation *op, int64_t branch) {
   using namespace stablehlo;
   Location loc = op->getLoc();
@@ -157,13 +157,14 @@ static Value makeCondition(OpBuilder &b, Operation *op, int64_t branch) {
   };
   if (branch != last)
     return compare(branch, ComparisonDirection::EQ);
-  // The last one is that of any index without a branch, too.
+  // Out-of-range indices take the last branch as well.
   return OrOp::create(b, loc, compare(0, ComparisonDirection::LT),
                       compare(last, ComparisonDirection::GE));
 }
 
-/// Host calls, which were inlined from `first` on, are only made where their
-/// branch runs: one without effects may fail on the other's values, or not end.
+/// Makes host calls, which were inlined from `first` on, conditional on their
+/// branch: even a call without effects may fail or not return on the values of
+/// another branch.
 void Unroller::guardCalls(Operation *op, int64_t branch, Operation *first) {
   Value condition;
   for (Operation *inner = first; inner != op; inner = inner->getNextNode()) {
@@ -181,8 +182,8 @@ void Unroller::guardCalls(Operation *op, int64_t branch, Operation *first) {
   }
 }
 
-/// Branches are all computed, and the results of one taken; host calls in the
-/// others are not made.
+/// Computes all branches and selects the results of one. Host calls in the
+/// others are skipped.
 MaybeValues Unroller::select(Operation *op) {
   Value index = op->getOperand(0);
   int64_t last = op->getNumRegions() - 1;
@@ -193,7 +194,7 @@ MaybeValues Unroller::select(Operation *op) {
     if (failed(values))
       return failure();
     guardCalls(op, branch, before ? before->getNextNode() : &block.front());
-    if (branch == last) { // of any index without a branch, too
+    if (branch == last) { // also taken for out-of-range indices
       chosen = std::move(values);
       continue;
     }
@@ -219,7 +220,7 @@ MaybeValues Unroller::select(Operation *op) {
   return chosen;
 }
 
-/// Folds an op, or replaces a loop or a branch; returns the values in place of
+/// Folds an op, or replaces a loop or branch. Returns the values that replace
 /// its results.
 MaybeValues Unroller::resolve(Operation *op) {
   if (options.partly && stays(op))
@@ -253,7 +254,7 @@ LogicalResult Unroller::run() {
   for (Operation *op : ops)
     if (failed(resolve(op)))
       return failure();
-  // What only read a stack must not count as its reader.
+  // Erase dead readers of a stack, so that they do not end its chain.
   eraseDeadOps(block);
   counts.stacks = joinStacks(block, folder, options.joinPieces);
   eraseDeadOps(block);
@@ -262,7 +263,7 @@ LogicalResult Unroller::run() {
 
 FailureOr<UnrollCounts> scalify::unrollLoops(Block &block,
                                              UnrollOptions options) {
-  // A step without loops is as Import left it.
+  // Do not fold steps without loops: Import has canonicalized them.
   if (!options.partly && llvm::none_of(block, [](Operation &op) {
         return isa<stablehlo::WhileOp, stablehlo::CaseOp, stablehlo::IfOp>(op);
       }))

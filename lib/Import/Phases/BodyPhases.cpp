@@ -1,11 +1,11 @@
-//===- BodyPhases.cpp - Phases inside of loops and branches ---------------===//
+//===- BodyPhases.cpp - Phases inside loops and branches ------------------===//
 //
 // Without names, a body's ops would all have the phase of the op around them.
-// Two kinds of loops mix phases. In a loop of the backward, what does not
-// depend on a gradient was made again by a checkpoint, or only reads what the
-// forward saved. And a loop over micro-batches, forward for the loss that it
-// sums, holds a backward of its own: what the loss does not need, if there is
-// a product in it.
+// Two kinds of loops mix phases. In a loop of the backward, ops that do not
+// depend on a gradient were recomputed by a checkpoint, or only read values
+// that the forward saved. A loop over micro-batches is forward, since it sums
+// the loss, but contains a backward of its own: the ops that the loss does not
+// need, if there is a dot among them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -62,7 +62,8 @@ void BodyPhases::recurse(Block &block, const llvm::DenseSet<Value> &gradients) {
       assign(&op, gradients);
 }
 
-/// What reads a gradient is one. A barrier holds back each value for itself.
+/// Adds the results of readers of gradients; barriers forward each value
+/// separately.
 static void spread(Operation &op, llvm::DenseSet<Value> &gradients) {
   if (isa<stablehlo::OptimizationBarrierOp>(op)) {
     for (auto [operand, result] : llvm::zip(op.getOperands(), op.getResults()))
@@ -75,7 +76,8 @@ static void spread(Operation &op, llvm::DenseSet<Value> &gradients) {
   }
 }
 
-/// Forward is what depends on no gradient. Carries pass gradients on.
+/// Ops that depend on no gradient are forward. Gradients propagate through
+/// carries.
 void BodyPhases::assignBackwardLoop(WhileOp loop,
                                     llvm::DenseSet<Value> gradients) {
   Block &body = loop.getBody().front();
@@ -98,8 +100,8 @@ void BodyPhases::assignBackwardLoop(WhileOp loop,
   recurse(body, gradients);
 }
 
-/// What the results of the loop need that the forward reads, or that may be
-/// the loss.
+/// Returns the ops needed by results of the loop that the forward reads, or
+/// that may be the loss.
 OpSet BodyPhases::getLossNeeds(WhileOp loop) {
   Block &body = loop.getBody().front();
   SmallVector<bool> isNeeded;
@@ -164,7 +166,7 @@ void BodyPhases::assign(Operation *op, const llvm::DenseSet<Value> &gradients) {
 }
 
 void scalify::import::refineBodies(func::FuncOp main, PhaseMap &phases) {
-  // Zeros that gradients start from are no gradients.
+  // Constants, such as zeros that gradients start from, are no gradients.
   llvm::DenseSet<Value> gradients;
   Block &block = main.getBody().front();
   for (Operation &op : block) {

@@ -1,4 +1,4 @@
-//===- BodyPhases.h - Phases inside of loops and branches -------*- C++ -*-===//
+//===- BodyPhases.h - Phases inside loops and branches ----------*- C++ -*-===//
 
 #ifndef SCALIFY_LIB_IMPORT_PHASES_BODYPHASES_H
 #define SCALIFY_LIB_IMPORT_PHASES_BODYPHASES_H
@@ -7,8 +7,7 @@
 
 namespace scalify::import {
 
-/// Tells apart the phases inside of loops whose ops all have the phase of the
-/// loop.
+/// Refines the phases inside loops whose ops all have the phase of the loop.
 void refineBodies(mlir::func::FuncOp main, PhaseMap &phases);
 
 } // namespace scalify::import

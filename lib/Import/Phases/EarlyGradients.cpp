@@ -1,13 +1,13 @@
-//===- EarlyGradients.cpp - Gradients that a forward makes ----------------===//
+//===- EarlyGradients.cpp - Gradients computed in the forward -------------===//
 //
-// A function with a derivative of its own (jax.custom_vjp) may make gradients
-// while it is evaluated, and keep them for the backward, as a fused
-// cross-entropy does. By its names all of it is forward. The flow of data tells
-// otherwise: a product is a gradient of an earlier one if it shares an operand
-// with it, sums it over the dimensions that the other leaves, takes what
-// depends on the other's result, and has the size of the other's second
-// operand; and if the loss does not need it, and no derivative of its own is
-// there, as a tied layer of the forward has one.
+// A function with a custom derivative (jax.custom_vjp) may compute gradients
+// while it is evaluated, and save them for the backward, as a fused
+// cross-entropy does. By its names all of it is forward, so use data flow
+// instead. A dot is a gradient of an earlier dot if it shares an operand with
+// it, contracts that over dimensions that the other one keeps, has another
+// operand that depends on the other's result, and has the size of the other's
+// second operand. In addition the loss must not need it, and it must have no
+// derivative of its own, as a tied layer of the forward has.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,8 +23,7 @@ using stablehlo::DotGeneralOp;
 
 namespace {
 
-/// What an operand of a dot is a view of, and over which dimensions of that the
-/// dot sums.
+/// The value that a dot's operand is a view of, and its contracting dimensions.
 struct View {
   Value root;
   SmallVector<int64_t> summed;
@@ -49,7 +48,7 @@ private:
   Block &block;
   PhaseMap &told;
   OpSet needs, gradients;
-  llvm::DenseSet<Operation *> behindLayers; // of which gradients were found
+  llvm::DenseSet<Operation *> behindLayers; // depend on layers with gradients
 };
 
 } // namespace
@@ -76,8 +75,8 @@ static int64_t countElements(Value value) {
   return cast<ShapedType>(value.getType()).getNumElements();
 }
 
-/// Whether `dot` has the form of a gradient of `layer`; what stands for the
-/// gradient of the layer's result, or null.
+/// Returns the operand that would be the cotangent of the layer's result, if
+/// `dot` has the form of a gradient of `layer`; else null.
 static Value getCotangent(DotGeneralOp dot, DotGeneralOp layer) {
   for (unsigned i : {0, 1})
     for (unsigned j : {0, 1}) {
@@ -109,7 +108,7 @@ void EarlyGradients::findProducts() {
   SmallVector<DotGeneralOp> dots(block.getOps<DotGeneralOp>());
   for (size_t index = 0; index < dots.size(); ++index) {
     DotGeneralOp dot = dots[index];
-    // The loss does not need what is made again for the backward either.
+    // Recomputed ops are not needed by the loss either.
     if (!isTold(dot, Phase::Forward) || needs.contains(dot) ||
         isRecomputedByNames(dot))
       continue;
@@ -133,7 +132,7 @@ void EarlyGradients::findProducts() {
   }
 }
 
-/// What makes the gradients of the layers' results.
+/// Adds the ops that compute cotangents of the layers' results.
 void EarlyGradients::addBefore() {
   for (Operation &op : llvm::reverse(block))
     if (isTold(&op, Phase::Forward) && !needs.contains(&op) &&

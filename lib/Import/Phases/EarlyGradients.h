@@ -7,9 +7,9 @@
 
 namespace scalify::import {
 
-/// Tells ops of `block` that names count as forward, but which make gradients,
-/// as backward: see the top of EarlyGradients.cpp. `losses` are what the block
-/// is evaluated for.
+/// Marks ops of `block` that compute gradients as backward, although they are
+/// forward by their names (see EarlyGradients.cpp). `losses` are the values
+/// that the block is evaluated for.
 void tellEarlyGradients(mlir::Block &block, llvm::ArrayRef<mlir::Value> losses,
                         PhaseMap &told);
 

@@ -1,10 +1,11 @@
-//===- ForwardOps.cpp - What the loss needs -------------------------------===//
+//===- ForwardOps.cpp - Ops that the loss needs ---------------------------===//
 //
 // The loss is one of the scalar float results. A program without one may still
-// return gradients: then order tells, since JAX writes the derivative behind
-// what it derives. Its first product reads a weight again, for the gradient of
-// an activation, or reads again what was multiplied by a weight, now with no
-// weight, for the gradient of a weight. A scatter in between belongs to it.
+// return gradients. Then the order decides, since JAX writes the derivative
+// after the function. Its first dot reads a weight again, for the gradient of
+// an activation, or reads an operand of an earlier dot with a weight, now
+// without a weight, for the gradient of that weight. A scatter in between
+// belongs to the derivative.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,12 +24,12 @@ using namespace scalify::import;
 
 namespace {
 
-/// A scalar result that may be the loss, and what it needs.
+/// A scalar result that may be the loss, and counts of the ops it needs.
 struct LossCandidate {
   Value value;
   std::string name;
   int64_t products;
-  int64_t weights; // arguments that products read
+  int64_t weights; // arguments that dots read
 };
 
 } // namespace
@@ -38,7 +39,7 @@ static bool isProduct(Operation *op) {
          isa<stablehlo::GatherOp, stablehlo::ScatterOp>(op);
 }
 
-/// The float arguments that products read as they are.
+/// Returns the float arguments that dots read directly, or through moves.
 static llvm::DenseSet<Value> findWeights(Block &block) {
   llvm::DenseSet<Value> weights;
   for (Operation &op : block)
@@ -52,7 +53,7 @@ static llvm::DenseSet<Value> findWeights(Block &block) {
   return weights;
 }
 
-/// The ops of main's block that `values` need.
+/// Returns the ops of main's block that `values` depend on.
 OpSet scalify::import::getNeeds(Block &block, ArrayRef<Value> values) {
   OpSet needs;
   for (Value value : values)
@@ -66,8 +67,8 @@ OpSet scalify::import::getNeeds(Block &block, ArrayRef<Value> values) {
   return needs;
 }
 
-/// The scalar float results. A donated one counts too: JAX pairs scalars by
-/// type alone, so that a donated loss scale may be paired with the loss.
+/// Returns the scalar float results. Donated ones count too: JAX pairs scalars
+/// by type alone, and may pair a donated loss scale with the loss.
 static SmallVector<LossCandidate> getScalarResults(func::FuncOp main) {
   Block &block = main.getBody().front();
   llvm::DenseSet<Value> weights = findWeights(block);
@@ -92,10 +93,10 @@ static SmallVector<LossCandidate> getScalarResults(func::FuncOp main) {
   return candidates;
 }
 
-/// The losses. A name with "loss" decides. Else a loss needs the weights that
-/// any scalar needs, nine in ten at least (an auxiliary loss of early layers
-/// does not), by the fewest products: what needs the gradients, such as their
-/// norm or a loss scale that adapts, needs three times as many.
+/// Returns the losses. A name with "loss" decides. Otherwise a loss needs at
+/// least nine in ten of the weights that any scalar needs (an auxiliary loss of
+/// early layers does not), by the fewest dots: scalars that need the gradients,
+/// such as their norm or an adaptive loss scale, need three times as many.
 static SmallVector<Value> findLosses(func::FuncOp main) {
   SmallVector<LossCandidate> candidates = getScalarResults(main);
   SmallVector<Value> losses;
@@ -119,18 +120,18 @@ static SmallVector<Value> findLosses(func::FuncOp main) {
   for (const LossCandidate &candidate : candidates)
     if (isFull(candidate) && candidate.products == fewest)
       losses.push_back(candidate.value);
-  // Without products nothing tells; a value_and_grad returns the loss first.
+  // Without dots there is no evidence; value_and_grad returns the loss first.
   if (fewest == 0)
     losses.truncate(1);
   return losses;
 }
 
-/// The first op that belongs to a derivative, or null: see the top.
+/// Returns the first op that belongs to a derivative, or null (see the top).
 Operation *scalify::import::findFirstGradient(func::FuncOp main) {
   Block &block = main.getBody().front();
   ValueNumbering numbers(block);
   llvm::DenseSet<Value> weights = findWeights(block), read, partners;
-  Operation *scatter = nullptr; // the first one behind the last forward product
+  Operation *scatter = nullptr; // the first one after the last forward dot
   for (Operation &op : block) {
     if (isa<stablehlo::ScatterOp>(op) && !scatter)
       scatter = &op;

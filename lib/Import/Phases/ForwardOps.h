@@ -1,4 +1,4 @@
-//===- ForwardOps.h - What the loss needs -----------------------*- C++ -*-===//
+//===- ForwardOps.h - Ops that the loss needs -------------------*- C++ -*-===//
 
 #ifndef SCALIFY_LIB_IMPORT_PHASES_FORWARDOPS_H
 #define SCALIFY_LIB_IMPORT_PHASES_FORWARDOPS_H
@@ -11,15 +11,15 @@ namespace scalify::import {
 
 using OpSet = llvm::DenseSet<mlir::Operation *>;
 
-/// The ops of `block` that `values` need.
+/// Returns the ops of `block` that `values` depend on.
 OpSet getNeeds(mlir::Block &block, llvm::ArrayRef<mlir::Value> values);
 
-/// The ops of main's block that evaluate the loss; of a program that returns no
-/// loss but gradients, the ops before the first gradient. Empty if neither is
-/// found.
+/// Returns the ops of main's block that compute the loss. If the program
+/// returns gradients but no loss, returns the ops before the first gradient.
+/// Empty if neither is found.
 OpSet findForwardOps(mlir::func::FuncOp main);
 
-/// The first op of main's block that belongs to a derivative, or null.
+/// Returns the first op of main's block that belongs to a derivative, or null.
 mlir::Operation *findFirstGradient(mlir::func::FuncOp main);
 
 } // namespace scalify::import

@@ -1,4 +1,4 @@
-//===- Phases.cpp - What both ways to find phases share -------------------===//
+//===- Phases.cpp - Helpers of both methods to find phases ----------------===//
 
 #include "Phases.h"
 
@@ -60,7 +60,7 @@ SmallVector<bool> scalify::import::findStateResults(func::FuncOp main) {
 }
 
 void scalify::import::settleConstants(func::FuncOp main, PhaseMap &phases) {
-  // Users come after: in reverse, each op's users are settled.
+  // Users come after: in reverse order, each op's users are settled.
   for (Operation &op : llvm::reverse(main.getBody().front())) {
     bool isConstant = llvm::all_of(getReads(op), [](Value read) {
       Operation *source = read.getDefiningOp();

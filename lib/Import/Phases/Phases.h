@@ -13,36 +13,37 @@ namespace scalify::import {
 
 using PhaseMap = llvm::DenseMap<mlir::Operation *, Phase>;
 
-/// Whether the contract asks for a phase on `op`: not on terminators, nor
-/// inside the bodies of reductions and their like, which belong to their op.
+/// True if `op` must have a phase. Terminators have none, nor ops in regions of
+/// reductions and the like, which belong to the op around them.
 bool takesPhase(mlir::Operation *op);
 
-/// The values that `op` reads, those that its regions capture included.
+/// Returns the values that `op` reads, including those that its regions
+/// capture.
 llvm::SmallVector<mlir::Value> getReads(mlir::Operation &op);
 
-/// The phase that the stack of JAX's names tells, if it does.
+/// Returns the phase given by the stack of JAX's names, if any.
 std::optional<Phase> getPhaseFromNames(mlir::Operation *op);
 
-/// Whether JAX's names say that a checkpoint makes the value again.
+/// True if JAX's names say that a checkpoint recomputes the value.
 bool isRecomputedByNames(mlir::Operation *op);
 
-/// Reads the phase of each op from locations. False, and no phase, if no
-/// location of main tells one.
+/// Computes the phase of each op from locations. Returns false, and no phases,
+/// if no location of main gives one.
 bool computePhasesFromLocations(mlir::func::FuncOp main, PhaseMap &phases);
 
-/// Derives the phase of each op of main's block from what the results need.
-/// False, with every op forward, if no result can be the loss.
+/// Computes the phase of each op of main's block from the ops that the results
+/// need. Returns false, with every op forward, if no result can be the loss.
 bool computePhasesFromSlices(mlir::func::FuncOp main, PhaseMap &phases);
 
-/// The arguments whose memory or type makes them state: the donated ones, or,
-/// where nothing is donated, those of a result's type.
+/// Returns which arguments are state: the donated ones, or, if nothing is
+/// donated, those of a result's type.
 llvm::SmallVector<bool> findStateArguments(mlir::func::FuncOp main);
 
-/// Results that state or gradients leave by: the donated ones, or, where
+/// Returns which results are state or gradients: the donated ones, or, if
 /// nothing is donated, those of the type of a float argument.
 llvm::SmallVector<bool> findStateResults(mlir::func::FuncOp main);
 
-/// Constants and the like take the phase of the first op that reads them.
+/// Gives ops on constants alone the first phase among their users.
 void settleConstants(mlir::func::FuncOp main, PhaseMap &phases);
 
 } // namespace scalify::import

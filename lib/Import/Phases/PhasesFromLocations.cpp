@@ -1,16 +1,15 @@
-//===- PhasesFromLocations.cpp - Reads phases from JAX's locations --------===//
+//===- PhasesFromLocations.cpp - Compute phases from JAX's locations ------===//
 //
-// JAX puts the transformations under which it traced an op in the op's stack of
-// names: `jvp(` while it evaluates what will be differentiated, `transpose(`
-// while it runs the derivative backwards, and `rematted_computation` where a
-// checkpoint makes it evaluate again, inside a transpose. Of nested ones the
-// outermost decides: a gradient that the loss is made of, as a penalty on
-// gradients is, is traced under `jvp(transpose(` and evaluated as the rest of
-// the loss. What is traced under none of them is either preparation (forward)
-// or follows the gradients.
+// JAX puts the transformations under which it traced an op into the op's stack
+// of names: `jvp(` for the function that is differentiated, `transpose(` for
+// the backward pass, and `rematted_computation` inside a transpose for ops that
+// a checkpoint recomputes. Of nested transformations the outermost decides: a
+// gradient that is part of the loss, as in a penalty on gradients, is traced
+// under `jvp(transpose(` and evaluated like the rest of the loss. An op traced
+// under none of them either prepares the forward or follows the gradients.
 //
-// A block may hold several steps, written out or in a loop's body: StepOrder
-// tells them apart, so that the update between two of them is no part of the
+// A block may contain several steps, unrolled or in a loop's body. StepOrder
+// separates them, so that the update between two steps is not part of the
 // second one's forward, although that needs it.
 //
 //===----------------------------------------------------------------------===//
@@ -68,13 +67,13 @@ private:
 
   func::FuncOp main;
   PhaseMap &phases;
-  PhaseMap told; // by an op's own names
+  PhaseMap told; // phases by an op's own names
   llvm::DenseSet<Operation *> feedsState;
 };
 
 } // namespace
 
-/// A loop or branch without names of its own counts as the last phase in it.
+/// A loop or branch without names of its own has the last phase inside it.
 std::optional<Phase> LocationPhases::readNode(Operation &node) {
   std::optional<Phase> phase = getPhaseFromNames(&node);
   if (phase)
@@ -104,8 +103,8 @@ void LocationPhases::findStateFeeders(Block &within, ArrayRef<Value> state) {
           feedsState.insert(source);
 }
 
-/// Of an op whose names tell nothing. What the next step's forward needs and
-/// gradients go into is an update.
+/// Returns the phase of an op without named phase. An op that depends on
+/// gradients and that the next step's forward needs is an update.
 Phase LocationPhases::decide(Operation &node, const StepOrder &order) {
   StepOrder::Place place = order.getPlace(&node);
   std::optional<StepOrder::Place> need = order.getNeed(&node);
@@ -121,8 +120,8 @@ void LocationPhases::settleSteps(Block &within, const StepOrder &order) {
     auto own = told.find(&node);
     phases[&node] = own != told.end() ? own->second : decide(node, order);
   }
-  // What the optimizer alone reads, such as a learning rate from a count, or
-  // what decays a moment.
+  // Ops that only the optimizer reads, such as a learning rate computed from a
+  // counter, or the decay of a moment.
   for (Operation &node : llvm::reverse(within)) {
     if (told.contains(&node) || node.hasTrait<OpTrait::IsTerminator>())
       continue;
@@ -139,8 +138,8 @@ void LocationPhases::settleSteps(Block &within, const StepOrder &order) {
   }
 }
 
-/// Whether ops of which names say that they are of the forward read the value,
-/// also in loops, if only behind ops that they say nothing of.
+/// True if ops that are forward by their names read the value, also in loops or
+/// through ops without a named phase.
 static bool isReadByForward(Value value) {
   SmallVector<Value> worklist{value};
   llvm::DenseSet<Value> seen;
@@ -162,9 +161,9 @@ static bool isReadByForward(Value value) {
   return false;
 }
 
-/// Whether a loop's body updates what its own forward reads, by what it makes
-/// of gradients. A sum of gradients is read by no forward, and a cotangent is
-/// written by what names tell.
+/// True if a loop's body updates values that its own forward reads by values
+/// computed from gradients. No forward reads a sum of gradients, and a
+/// cotangent is written by an op with a named phase.
 bool LocationPhases::isStep(Block &body, const StepOrder &order) {
   if (!isa<stablehlo::WhileOp>(body.getParentOp()))
     return false;
@@ -179,7 +178,7 @@ bool LocationPhases::isStep(Block &body, const StepOrder &order) {
       });
 }
 
-/// A carry has the phase of what is written into it, if names tell that.
+/// A carry has the phase of the op that computes its next value, if named.
 Phase LocationPhases::reachArgument(BlockArgument argument, Phase around) {
   auto loop = dyn_cast<stablehlo::WhileOp>(argument.getOwner()->getParentOp());
   if (!loop || argument.getOwner() != &loop.getBody().front())
@@ -195,8 +194,8 @@ Phase LocationPhases::reachArgument(BlockArgument argument, Phase around) {
   return start ? phases.lookup(start) : Phase::Forward;
 }
 
-/// A forward and its backward, but no update: as outside, what an op reads and
-/// what reads it.
+/// Settles a body with a forward and its backward, but no update, from the
+/// phases of operands and users.
 void LocationPhases::settleMicroBatches(Block &body, Phase around,
                                         const StepOrder &order) {
   for (Operation &node : body) {
@@ -218,7 +217,7 @@ void LocationPhases::settleMicroBatches(Block &body, Phase around,
   }
 }
 
-/// What main is evaluated for besides gradients and new state.
+/// Returns main's results other than gradients and new state.
 static SmallVector<Value> getLosses(func::FuncOp main) {
   SmallVector<Value> losses;
   for (auto [value, isState] :
@@ -228,7 +227,7 @@ static SmallVector<Value> getLosses(func::FuncOp main) {
   return losses;
 }
 
-/// Numbers that a loop adds up or stacks.
+/// Returns the scalars that a loop accumulates or stacks.
 static SmallVector<Value> getLosses(Block &body) {
   SmallVector<Value> losses;
   for (Value value : body.getTerminator()->getOperands()) {
@@ -242,8 +241,8 @@ static SmallVector<Value> getLosses(Block &body) {
   return losses;
 }
 
-/// Inside of loops and branches names decide, and then the op around, unless
-/// both a forward and its backward are in there.
+/// Inside loops and branches names decide, and then the phase of the op around,
+/// unless the body has both a forward and its backward.
 void LocationPhases::settleBody(Block &body, Phase around) {
   findTold(body);
   if (SmallVector<Value> losses = getLosses(body); !losses.empty())

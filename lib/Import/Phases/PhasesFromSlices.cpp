@@ -1,22 +1,21 @@
-//===- PhasesFromSlices.cpp - Derives phases from what results need -------===//
+//===- PhasesFromSlices.cpp - Compute phases from the results' slices -----===//
 //
-// Text without locations still tells what each result needs.
+// Without locations, the backward slices of the results give the phases.
 //
-// Forward is what the loss needs (ForwardOps.cpp), and ops equal to
-// those in value: remat copies sit behind an optimization_barrier and would
+// Forward are the ops that the loss needs (ForwardOps.cpp), and ops equal to
+// those in value: copies by remat follow an optimization_barrier and would
 // otherwise look like gradients.
 //
-// In the rest the optimizer is found from its two ends. Its state shows the
-// start: what depends on a tensor of state that the forward does not read, a
-// moment, belongs to it. Its shape shows the end: going back from the results,
-// what is elementwise, a broadcast or a reduction, on shapes of state and
-// scalars only, and is read by nothing but such ops. Both sets meet the
-// gradients at products, scatters and reductions over activations. Sums and
-// conversions of gradients alone (tied weights, narrow products) still belong
-// to the backward.
+// The optimizer is found in the rest from its two ends. Its start is found by
+// state: ops that depend on a moment, a tensor of state that the forward does
+// not read. Its end is found by shape: going back from the results, elementwise
+// ops, broadcasts and reductions on shapes of state and scalars only, all of
+// whose users are such ops. Both sets meet the gradients at dots, scatters and
+// reductions over activations. Sums and conversions of gradients alone (tied
+// weights, narrow dots) still belong to the backward.
 //
-// Of several steps written out, the last loss needs all steps before. What adds
-// to state behind a first gradient is an update all the same, and no forward.
+// Of several unrolled steps, the last loss needs all steps before. Ops that add
+// to state after a first gradient are updates nevertheless, and not forward.
 //
 //===----------------------------------------------------------------------===//
 
@@ -83,7 +82,7 @@ void SlicePhases::findForward(const OpSet &known) {
       phases[&op] = Phase::Forward;
 }
 
-/// Whether a type is a scalar or has the shape of some state.
+/// True if a type is a scalar or has the shape of some state.
 bool SlicePhases::isStateShaped(Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
   return tensor &&
@@ -101,9 +100,9 @@ bool SlicePhases::isOptimizerLike(Operation &op) {
          llvm::all_of(op.getResultTypes(), isFine);
 }
 
-/// Optimizer: sums of state and of what products made behind the first
-/// gradient, and what looks like an optimizer and goes into those. An
-/// activation of such a form and shape is kept wide, which costs no digits.
+/// Optimizer: after the first gradient, sums of state and of values computed
+/// from dots, and the optimizer-like ops that feed them. An activation of this
+/// form and shape stays wide, which costs no accuracy.
 void SlicePhases::findEarlierUpdates() {
   Operation *first = findFirstGradient(main);
   if (!first)
@@ -145,7 +144,7 @@ void SlicePhases::findEarlierUpdates() {
   }
 }
 
-/// Optimizer: what depends on a moment.
+/// Optimizer: ops that depend on a moment.
 void SlicePhases::findOptimizerByState() {
   llvm::DenseSet<Value> tainted;
   for (auto [index, argument] : llvm::enumerate(main.getArguments())) {
@@ -153,7 +152,7 @@ void SlicePhases::findOptimizerByState() {
     bool readByForward = llvm::any_of(argument.getUsers(), [&](Operation *op) {
       return isIn(block.findAncestorOpInBlock(*op), Phase::Forward);
     });
-    // A scalar is no sign: a loss scale enters the backward at its root.
+    // A scalar is no evidence: a loss scale enters the backward at its root.
     if (stateArguments[index] && !readByForward && type && type.getRank() > 0)
       tainted.insert(argument);
   }
@@ -164,7 +163,7 @@ void SlicePhases::findOptimizerByState() {
       continue;
     if (!op.hasTrait<OpTrait::IsTerminator>())
       phases[&op] = Phase::Optimizer;
-    // Weights of a next step depend on moments, and its gradients do not count.
+    // A next step's weights depend on moments, but its gradients do not count.
     if (llvm::none_of(op.getUsers(), [&](Operation *user) {
           return isIn(block.findAncestorOpInBlock(*user), Phase::Forward);
         }))
@@ -172,9 +171,9 @@ void SlicePhases::findOptimizerByState() {
   }
 }
 
-/// Optimizer: what looks like it and is read by nothing else.
+/// Optimizer: ops that look like it and that only the optimizer reads.
 void SlicePhases::findOptimizerByShape() {
-  // With no state there is nothing to update: sums of gradients at most.
+  // Without state nothing is updated; there are at most sums of gradients.
   if (llvm::none_of(stateArguments, [](bool state) { return state; }))
     return;
   for (Operation &op : llvm::reverse(block)) {
@@ -189,7 +188,7 @@ void SlicePhases::findOptimizerByShape() {
   }
 }
 
-/// Backward: sums and conversions of nothing but gradients.
+/// Backward: sums and conversions of gradients alone.
 void SlicePhases::returnSumsToBackward() {
   for (Operation &op : block) {
     if (!phases.contains(&op) && takesPhase(&op))
@@ -212,7 +211,7 @@ OpSet SlicePhases::getStateNeeds() {
   return getNeeds(block, state);
 }
 
-/// Forward: what only metrics need, and what it needs is forward.
+/// Forward: ops that only metrics need and that read only forward values.
 void SlicePhases::findForwardMetrics() {
   OpSet needs = getStateNeeds();
   for (Operation &op : block) {
@@ -225,7 +224,7 @@ void SlicePhases::findForwardMetrics() {
   }
 }
 
-/// Optimizer: metrics of the gradients, such as their norm.
+/// Optimizer: metrics computed from gradients, such as their norm.
 void SlicePhases::placeGradientMetrics() {
   OpSet needs = getStateNeeds();
   for (Operation &op : block)

@@ -15,7 +15,7 @@ StepOrder::StepOrder(Block &block, const PhaseMap &told,
   findNeeds();
 }
 
-/// A barrier holds back each value for itself: gradients beside activations.
+/// Looks through barriers, which may hold both gradients and activations.
 StepOrder::Place StepOrder::getPlace(Value value) const {
   while (auto barrier = value.getDefiningOp<stablehlo::OptimizationBarrierOp>())
     value = barrier->getOperand(cast<OpResult>(value).getResultNumber());

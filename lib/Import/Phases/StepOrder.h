@@ -7,10 +7,11 @@
 
 namespace scalify::import {
 
-/// A block may hold several steps: an update whose weights a next forward
-/// reads. A place in time is a step and a phase of it. What names tell the
-/// phase of is at the first such place that is no earlier than what it reads,
-/// all else at the last place of what it reads.
+/// Orders the ops of a block in time. A block may contain several steps: an
+/// update, and a forward that reads its weights. A place is a step and a phase
+/// of it. An op with a named phase is at the first place of that phase that is
+/// no earlier than its operands; other ops are at the last place of their
+/// operands.
 class StepOrder {
 public:
   struct Place {
@@ -21,12 +22,13 @@ public:
     }
   };
 
-  /// `told` has the phases that names tell, `outside` those of the ops around.
+  /// `told` has the named phases, `outside` those of the ops around.
   StepOrder(mlir::Block &block, const PhaseMap &told, const PhaseMap &outside);
 
   Place getPlace(mlir::Value value) const;
   Place getPlace(mlir::Operation *op) const { return places.lookup(op); }
-  /// The first place at which a told op needs the value, directly or not.
+  /// Returns the first place at which an op with a named phase depends on the
+  /// value.
   std::optional<Place> getNeed(mlir::Value value) const;
   std::optional<Place> getNeed(mlir::Operation *op) const;
 

@@ -1,4 +1,4 @@
-//===- ValueNumbering.cpp - Equal values despite barriers -----------------===//
+//===- ValueNumbering.cpp - Value numbering through barriers --------------===//
 
 #include "ValueNumbering.h"
 
@@ -23,7 +23,7 @@ Value ValueNumbering::getLeader(Value value) const {
 }
 
 bool ValueNumbering::isEqual(Operation *lhs, Operation *rhs) const {
-  // What the ops' own regions define is equal by its place.
+  // Values defined in the ops' regions are equal by position.
   llvm::DenseMap<Value, Value> inner;
   return OperationEquivalence::isEquivalentTo(
       lhs, rhs,

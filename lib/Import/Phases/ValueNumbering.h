@@ -1,4 +1,4 @@
-//===- ValueNumbering.h - Equal values despite barriers ---------*- C++ -*-===//
+//===- ValueNumbering.h - Value numbering through barriers ------*- C++ -*-===//
 
 #ifndef SCALIFY_LIB_IMPORT_PHASES_VALUENUMBERING_H
 #define SCALIFY_LIB_IMPORT_PHASES_VALUENUMBERING_H
@@ -10,14 +10,15 @@
 
 namespace scalify::import {
 
-/// Finds ops of a block that compute the same values. A result of
-/// `stablehlo.optimization_barrier` is the operand that it holds back, so a
-/// recomputed op equals the op that was computed first.
+/// Finds ops of a block that compute equal values. A result of
+/// `stablehlo.optimization_barrier` equals its operand, so that a recomputed op
+/// equals the original op.
 class ValueNumbering {
 public:
   explicit ValueNumbering(mlir::Block &block);
 
-  /// The first op of the block that computes what `op` computes: maybe `op`.
+  /// Returns the first op of the block that computes the same values as `op`,
+  /// which may be `op` itself.
   mlir::Operation *getLeader(mlir::Operation *op) const {
     return leaders.lookup(op);
   }

@@ -1,4 +1,4 @@
-//===- ElementFunctions.cpp - Values as functions of one other ------------===//
+//===- ElementFunctions.cpp - Elementwise functions of a root -------------===//
 
 #include "ElementFunctions.h"
 
@@ -10,7 +10,7 @@ using namespace mlir;
 using namespace scalify;
 using namespace scalify::stablehlo;
 
-/// In standard deviations.
+/// Returns the place of a point, in standard deviations.
 static double getPoint(unsigned index) {
   constexpr unsigned middle = ElementFunctions::kNumPoints / 2;
   return (static_cast<double>(index) - middle) / 4;
@@ -85,8 +85,8 @@ static std::optional<Dual> apply(Operation *op, ArrayRef<Dual> operands) {
                               : applyBinary(op, operands[0], operands[1]);
 }
 
-/// Spread as a normal of these moments, or a log-normal one where all elements
-/// have one sign.
+/// Spreads the points as a normal distribution with the value's moments, or a
+/// log-normal one if all elements have one sign.
 ElementFunctions::Function ElementFunctions::makeRoot(Value value) const {
   const ScaleFacts &x = facts.lookup(value);
   double deviation = std::sqrt(x.variance());
@@ -128,7 +128,7 @@ const ElementFunctions::Function *ElementFunctions::visit(Operation *op) {
   if (op->getNumResults() != 1 || op->getNumOperands() == 0 ||
       op->getNumOperands() > 2)
     return nullptr;
-  // A probe says whether the op is one of these at all.
+  // A probe tells whether the op is supported.
   SmallVector<Dual, 2> probe(op->getNumOperands(), Dual{1, 0});
   if (!apply(op, probe))
     return nullptr;
@@ -169,8 +169,8 @@ double ElementFunctions::getRelativeGain(const Function &function) {
     return std::isfinite(function.values[i]) &&
            std::isfinite(function.slopes[i]);
   };
-  // Squares of what an exponential gives leave the range of doubles: all is
-  // taken relative to the largest.
+  // Squares of exponentials exceed the range of doubles: divide all values by
+  // the largest one.
   double largest = 0;
   for (unsigned i = 0; i < kNumPoints; ++i)
     if (isFinite(i))

@@ -1,4 +1,4 @@
-//===- ElementFunctions.h - Values as functions of one other ----*- C++ -*-===//
+//===- ElementFunctions.h - Elementwise functions of a root -----*- C++ -*-===//
 
 #ifndef SCALIFY_LIB_SCALING_NOISE_ELEMENTFUNCTIONS_H
 #define SCALIFY_LIB_SCALING_NOISE_ELEMENTFUNCTIONS_H
@@ -9,10 +9,10 @@
 
 namespace scalify {
 
-/// Elementwise ops that lead from one tensor to another are one function of its
-/// elements, however often they read it: the gate x * logistic(x) has one
-/// slope, where its ops, taken as independent, would count the error of x
-/// twice. The function is known at points that are spread as the elements are.
+/// Elementwise ops from one tensor to another are one function of its elements,
+/// however often they read it. The gate x * logistic(x) has one slope; its ops,
+/// taken as independent, would count the error of x twice. The function is
+/// sampled at points that are distributed as the elements.
 class ElementFunctions {
 public:
   static constexpr unsigned kNumPoints = 33;
@@ -24,9 +24,9 @@ public:
 
   explicit ElementFunctions(const ScaleAnalysis &facts) : facts(facts) {}
 
-  /// To be called for every op, in order; the op's function, or null.
+  /// Returns the op's function, or null. Call it for every op, in order.
   const Function *visit(mlir::Operation *op);
-  /// E[slope^2] / E[value^2].
+  /// Returns E[slope^2] / E[value^2].
   static double getRelativeGain(const Function &function);
 
 private:

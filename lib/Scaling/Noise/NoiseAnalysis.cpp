@@ -1,4 +1,4 @@
-//===- NoiseAnalysis.cpp - What rounding leaves in later values -----------===//
+//===- NoiseAnalysis.cpp - Propagation of rounding errors -----------------===//
 
 #include "scalify/Scaling/NoiseAnalysis.h"
 
@@ -14,8 +14,8 @@
 using namespace mlir;
 using namespace scalify;
 
-/// Errors of carries settle within some iterations, or grow evenly: more are
-/// not looked at.
+/// Errors of carries settle within some iterations, or grow evenly, so the
+/// analysis executes no more iterations than these.
 static constexpr int64_t kMostTrips = 96, kMostInnerTrips = 12;
 static constexpr int64_t kUnknownTrips = 8;
 
@@ -72,7 +72,7 @@ NoiseAnalysis::Step NoiseAnalysis::buildStep(Operation &op, unsigned depth) {
   return step;
 }
 
-/// Whether forward ops lead from the value to a dot.
+/// True if forward ops lead from the value to a dot.
 static bool leadsToDot(Value value) {
   llvm::SetVector<Value> seen;
   seen.insert(value);
@@ -88,9 +88,9 @@ static bool leadsToDot(Value value) {
   return false;
 }
 
-/// Whether the op subtracts a target from an output, with no dot between it and
-/// the loss. A gradient that starts there falls with the loss, while the error
-/// of the output stays. The gradient of a cross entropy falls with both.
+/// True if the op subtracts a target from an output, with no dot between it and
+/// the loss. A gradient that starts there falls with the loss, while the
+/// output's error stays. The gradient of a cross entropy falls with both.
 static bool isResidual(Operation &op, const ScaleAnalysis &facts) {
   if (!isFloatTensor(op.getResult(0).getType()) ||
       getPhase(&op) != Phase::Forward)
@@ -102,7 +102,7 @@ static bool isResidual(Operation &op, const ScaleAnalysis &facts) {
 
 void NoiseAnalysis::buildEdges(Operation &op, Step &step) {
   if (residualGain && isResidual(op, facts)) {
-    // The output comes to be as large as its target, and the difference small.
+    // The output becomes as large as its target, and the difference small.
     const ScaleFacts &y = facts.lookup(op.getResult(0));
     for (Value operand : op.getOperands()) {
       const ScaleFacts &x = facts.lookup(operand);
@@ -147,7 +147,7 @@ void NoiseAnalysis::run(const Program &program, const Sources &sources) {
   }
 }
 
-/// `to` = `from`, as one.
+/// Assigns `from` to `to` simultaneously.
 static void assign(std::vector<double> &values, ArrayRef<unsigned> to,
                    ArrayRef<unsigned> from) {
   auto kept = llvm::map_to_vector(from, [&](unsigned i) { return values[i]; });
@@ -199,7 +199,7 @@ void NoiseAnalysis::runBack(const Program &program, const Sources &sources,
   }
 }
 
-/// Adds the values at `from` to those at `to`, and leaves zeros.
+/// Adds the values at `from` to those at `to`, and zeroes `from`.
 static void flow(std::vector<double> &values, ArrayRef<unsigned> to,
                  ArrayRef<unsigned> from, double share = 1) {
   auto kept = llvm::map_to_vector(

@@ -1,4 +1,4 @@
-//===- NoiseGains.cpp - What ops do to the errors of their operands -------===//
+//===- NoiseGains.cpp - Gains of ops for errors ---------------------------===//
 
 #include "NoiseGains.h"
 
@@ -23,7 +23,7 @@ double scalify::getRoundingNoise(FloatType format) {
 
 static double square(double x) { return x * x; }
 
-/// The share of the result that the operand fills.
+/// Returns the share of the result that the operand fills.
 static double getShare(Value operand, Value result) {
   return countElements(operand) / countElements(result);
 }
@@ -37,8 +37,8 @@ static double gainOfReduce(ReduceOp op, unsigned index, OpResult result) {
              : 1;
 }
 
-/// What the facts of a result know beyond those of its operands, as that the
-/// gradient of a softmax's scores has no mean: the error has none either.
+/// Returns how much smaller a result is than its operands imply. The gradient
+/// of a softmax's scores has no mean: its error has none either.
 static double getCancellation(const ScaleFacts &y, double expected) {
   return y.anyScale || expected <= 0 ? 1.0
                                      : std::min(1.0, square(y.rms) / expected);
@@ -46,7 +46,7 @@ static double getCancellation(const ScaleFacts &y, double expected) {
 
 static double gainOfSum(Operation *op, unsigned index, const ScaleFacts &y,
                         const ScaleAnalysis &facts) {
-  // Softmax and its like are the same whatever is subtracted of a row.
+  // Softmax and its like are invariant to what is subtracted from a row.
   if (index == 1 && isa<SubtractOp>(op) &&
       getWidthBelowMaximum(op->getResult(0)))
     return 0;
@@ -91,7 +91,8 @@ double scalify::getFlipRate(Operation *op, const ScaleAnalysis &facts) {
          (llvm::numbers::pi * std::sqrt(variance));
 }
 
-/// Of a wrong choice between two values that the choice does not depend on.
+/// Returns the gain of a wrong choice between two values, unless the choice
+/// depends on them.
 static double gainOfChoice(SelectOp select, const ScaleAnalysis &facts) {
   auto square = [&](Value value) {
     const ScaleFacts &x = facts.lookup(value);

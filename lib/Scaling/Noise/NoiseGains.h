@@ -1,4 +1,4 @@
-//===- NoiseGains.h - What ops do to the errors of operands -----*- C++ -*-===//
+//===- NoiseGains.h - Gains of ops for errors -------------------*- C++ -*-===//
 
 #ifndef SCALIFY_LIB_SCALING_NOISE_NOISEGAINS_H
 #define SCALIFY_LIB_SCALING_NOISE_NOISEGAINS_H
@@ -7,17 +7,18 @@
 
 namespace scalify {
 
-/// The variance of the error in an op's result for one of the operand's.
+/// Returns the error variance of an op's result per error variance of the
+/// operand.
 double getNoiseGain(mlir::OpOperand &operand, mlir::OpResult result,
                     const ScaleAnalysis &facts);
 
-/// The probability that a comparison of two values turns out otherwise for an
-/// error of variance 1 in their difference: it is E|error| times the density of
-/// the difference at 0.
+/// Returns the probability that a comparison of two values flips, for an error
+/// of variance 1 in their difference: E|error| times the density of the
+/// difference at 0.
 double getFlipRate(mlir::Operation *op, const ScaleAnalysis &facts);
 
-/// Whether errors of the type's values are looked at: of numbers their
-/// variance, of booleans the probability that they are wrong.
+/// True if the analysis tracks errors of the type: of numbers their variance,
+/// of booleans the probability that they are wrong.
 bool hasNoise(mlir::Type type);
 
 } // namespace scalify

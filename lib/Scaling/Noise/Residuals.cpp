@@ -1,4 +1,4 @@
-//===- Residuals.cpp - What a prediction lacks of its target --------------===//
+//===- Residuals.cpp - Residuals of regressions ---------------------------===//
 
 #include "Residuals.h"
 
@@ -11,7 +11,7 @@
 using namespace mlir;
 using namespace scalify;
 
-/// Whether an argument could be a parameter; only those of main tell.
+/// True if an argument may be a parameter. Only arguments of main have roles.
 static bool mayBeParameter(BlockArgument argument) {
   if (stablehlo::isControlFlow(argument.getOwner()->getParentOp()))
     return false;
@@ -19,7 +19,7 @@ static bool mayBeParameter(BlockArgument argument) {
   return !role || isOneOf(role, {Role::Param, Role::Master});
 }
 
-/// Whether the value could depend on a parameter.
+/// True if the value may depend on a parameter.
 static bool mayReadParameters(Value value) {
   llvm::SetVector<Value> seen;
   seen.insert(value);

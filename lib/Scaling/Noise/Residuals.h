@@ -1,4 +1,4 @@
-//===- Residuals.h - What a prediction lacks of its target ------*- C++ -*-===//
+//===- Residuals.h - Residuals of regressions -------------------*- C++ -*-===//
 
 #ifndef SCALIFY_LIB_SCALING_NOISE_RESIDUALS_H
 #define SCALIFY_LIB_SCALING_NOISE_RESIDUALS_H
@@ -9,8 +9,8 @@
 
 namespace scalify {
 
-/// The operand of a subtraction that is a target: it depends on data alone, and
-/// the other could depend on parameters.
+/// Returns the operand of a subtraction that is a target: it depends on data
+/// alone, while the other operand may depend on parameters.
 std::optional<unsigned> getTargetOperand(mlir::Operation *op);
 
 } // namespace scalify

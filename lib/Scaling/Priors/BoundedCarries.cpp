@@ -1,7 +1,7 @@
-//===- BoundedCarries.cpp - How much of its bound a state fills -----------===//
+//===- BoundedCarries.cpp - The share of its bound that a state fills -----===//
 //
 // tanh and logistic of small weights leave a recurrent state far below its
-// bound. Gates open in training, and the state ends near it.
+// bound. Gates open during training, and the state ends near its bound.
 //
 //===----------------------------------------------------------------------===//
 
@@ -12,7 +12,7 @@
 using namespace scalify;
 
 // E4M3 has six binades below 1 at full precision. A state that is predicted
-// three above what it starts with still has half of them.
+// three binades above its start still has half of them.
 static constexpr double kMostRoom = 0x1p3;
 
 const Prior scalify::kBoundedCarries = {

@@ -37,7 +37,7 @@ static const Prior *findPrior(StringRef name) {
   return nullptr;
 }
 
-/// The names that a module or its recipe has.
+/// Returns the names that a module, or else its recipe, lists.
 static SmallVector<StringRef> getNames(ModuleOp module) {
   if (auto names = module->getAttrOfType<ArrayAttr>(kPriorsAttr))
     return llvm::map_to_vector(names.getAsRange<StringAttr>(),

@@ -1,4 +1,4 @@
-//===- SetPriors.cpp - Says which priors a module uses --------------------===//
+//===- SetPriors.cpp - Set the priors that a module uses ------------------===//
 
 #include "scalify/Scaling/Passes.h"
 #include "scalify/Scaling/Priors.h"

@@ -1,8 +1,8 @@
-//===- SharpSoftmax.cpp - How many elements of a softmax matter -----------===//
+//===- SharpSoftmax.cpp - The elements of a softmax that matter -----------===//
 //
 // exp(x - max(x)) is all ones while attention is diffuse, and a single one when
-// it is sharp. Training goes from the first to the second, and the scores'
-// variance at the start says nothing of that.
+// it is sharp. Training leads from the first to the second, which the initial
+// variance of the scores does not predict.
 //
 //===----------------------------------------------------------------------===//
 

@@ -1,4 +1,4 @@
-//===- AnalyseRanges.cpp - Prove casts safe, or say what spoils it --------===//
+//===- AnalyseRanges.cpp - Prove that casts cannot saturate ---------------===//
 
 #include "scalify/Scaling/Passes.h"
 
@@ -20,7 +20,7 @@ namespace scalify {
 using namespace mlir;
 using namespace scalify;
 
-/// The format that the recipe casts the value to.
+/// Returns the format that the recipe casts the value to.
 static FloatType getFormat(RecipeAttr recipe, Value value) {
   Operation *op =
       lookThrough(value, Move::Reshape | Move::Transpose).getDefiningOp();
@@ -81,14 +81,14 @@ struct AnalyseRangesPass : scalify::impl::AnalyseRangesBase<AnalyseRangesPass> {
       remark.attachNote(proof.spoiler.getLoc()) << "the bound is lost here";
   }
 
-  /// What proofs rest on goes with the module to the artefact.
+  /// Sets the assumptions of the proofs on the module, for the artefact.
   void setAssumptions(ModuleOp module, ArrayRef<Value> assumed) {
     Builder builder(&getContext());
     SmallVector<Attribute> entries;
     for (Value value : assumed) {
       auto argument = cast<BlockArgument>(value);
       NamedAttrList entry(getRangeAttr(argument));
-      // A plain list, which the manifest writes as one.
+      // A plain array, so that the manifest writes a list.
       if (auto norms = entry.get("norms"))
         if (auto values = dyn_cast<DenseF64ArrayAttr>(norms))
           entry.set("norms", builder.getF64ArrayAttr(values.asArrayRef()));

@@ -1,4 +1,4 @@
-//===- Bits.cpp - Bounds through operations on bits ----------------------===//
+//===- Bits.cpp - Bounds of bitwise ops -----------------------------------===//
 
 #include "Transfer.h"
 
@@ -48,7 +48,7 @@ static RangeState bitwise(const RangeQuery &query, bool isAnd) {
     return exact(query, isTrue ? 1 : 0, std::min(a.hi, b.hi), false);
   }
   double lo = isa<hlo::OrOp>(query.op) ? std::max(a.lo, b.lo) : 0;
-  // A constant whose low bits are free adds: exponent bits onto a mantissa.
+  // A constant whose low bits are zero adds, as exponent bits onto a mantissa.
   for (auto [x, c] : {std::make_pair(&a, &b), std::make_pair(&b, &a)})
     if (c->lo == c->hi && std::fmod(c->lo, onesAbove(x->hi) + 1) == 0)
       return exact(query, c->lo + x->lo, c->lo + x->hi, false);

@@ -1,4 +1,4 @@
-//===- Casts.cpp - Bounds through what Precision casts --------------------===//
+//===- Casts.cpp - Bounds of values that Precision casts ------------------===//
 
 #include "Transfer.h"
 
@@ -11,7 +11,7 @@ using namespace mlir;
 using namespace scalify;
 
 //===----------------------------------------------------------------------===//
-// What the backward reads
+// Saved values
 //===----------------------------------------------------------------------===//
 
 static bool isForward(Operation *op) { return getPhase(op) == Phase::Forward; }
@@ -23,8 +23,8 @@ FloatType scalify::getSavedFormat(Operation *op) {
   return dyn_cast_or_null<FloatType>(recipe.getStorage().saved);
 }
 
-/// An operand that may have been saved at a scale that is not known here: the
-/// nearest number of a format is at most twice as large, and may be zero.
+/// Widens an operand that may have been saved at a scale that is unknown here:
+/// the nearest number of a format is at most twice as large, and may be zero.
 static RangeState readSaved(RangeState state) {
   state.hi = std::max(2 * state.hi, 0.0);
   state.lo = std::min(2 * state.lo, 0.0);
@@ -39,7 +39,7 @@ static RangeState readSaved(RangeState state) {
 RangeState scalify::readOperand(Value value, const RangeState &state,
                                 FloatType saved) {
   Operation *def = value.getDefiningOp();
-  // In a body the backward slices the stack of what a loop saved.
+  // In a loop's body the backward slices the stack of saved values.
   bool isSlice =
       isa_and_present<stablehlo::DynamicSliceOp, stablehlo::SliceOp>(def);
   bool isSaved = saved && def && (isForward(def) || isSlice) &&
@@ -51,7 +51,7 @@ RangeState scalify::readOperand(Value value, const RangeState &state,
 // Operands of dots
 //===----------------------------------------------------------------------===//
 
-/// The formats that the recipe gives operands of dots, gradients or not.
+/// Returns the formats that the recipe gives to operands of dots.
 static SmallVector<FloatType> getFormats(RecipeAttr recipe, bool isGradient) {
   SmallVector<DotFormats> parts(recipe.getRoles());
   for (const FormatOverride &entry : recipe.getOverrides())
@@ -64,7 +64,7 @@ static SmallVector<FloatType> getFormats(RecipeAttr recipe, bool isGradient) {
 }
 
 namespace {
-/// The coarsest of some formats.
+/// The coarsest rounding of some formats.
 struct CastRounding {
   explicit CastRounding(ArrayRef<FloatType> formats) {
     for (FloatType format : formats) {
@@ -74,15 +74,15 @@ struct CastRounding {
       largest = std::min(largest, getLargestFinite(format));
     }
   }
-  /// To nearest, relative.
+  /// The relative error of rounding to nearest.
   double unit = 0;
-  /// Half of the least magnitude, up to which values round up.
+  /// Half of the smallest magnitude: the absolute error near zero.
   double half = 0;
   double largest = RangeState::infinity();
 };
 } // namespace
 
-/// Rounding in the formats that Precision may cast the operand of `op` to.
+/// Returns the rounding of the formats that Precision may cast the operand to.
 static CastRounding getCastRounding(Operation *op, double data) {
   RecipeAttr recipe = RecipeAttr::of(op->getParentOfType<ModuleOp>());
   Operation *def = op->getOperand(0).getDefiningOp();
@@ -90,15 +90,15 @@ static CastRounding getCastRounding(Operation *op, double data) {
   CastRounding forward(formats);
   if (def && isInPhase(def, Phase::Forward) && data <= forward.largest)
     return forward;
-  // What is not surely of the forward, or does not fit its format, may get
-  // any; so may what the ranges choose E5M2 for.
+  // A value that may be a gradient, or that does not fit the forward's format,
+  // may get any format; so may a value that the ranges choose E5M2 for.
   llvm::append_range(formats, getFormats(recipe, /*isGradient=*/true));
   formats.push_back(Float8E5M2Type::get(op->getContext()));
   return CastRounding(formats);
 }
 
-/// The largest scale that Precision may cast a value of magnitude `most` by
-/// whose hint is `scale`.
+/// Returns the largest scale by which Precision may cast a value of magnitude
+/// `most` whose hint is `scale`.
 static double getCastScale(RecipeAttr recipe, double scale, double most,
                            double largest) {
   auto shift = std::max<int>(0, recipe.getGradientExponent());
@@ -106,7 +106,7 @@ static double getCastScale(RecipeAttr recipe, double scale, double most,
   case ScaleSource::Current:
   case ScaleSource::Block:
     return 2 * most / largest;
-  case ScaleSource::Delayed: // Of other data.
+  case ScaleSource::Delayed: // The scale may be that of other data.
     return 0x1p100;
   case ScaleSource::Unit:
     return std::ldexp(1.0, shift);
@@ -117,8 +117,8 @@ static double getCastScale(RecipeAttr recipe, double scale, double most,
   return std::ldexp(scale, shift);
 }
 
-/// A value that Precision may cast: the program then computes with the rounded
-/// one. Saturation only makes it smaller.
+/// Bounds a value that Precision may cast: the program then computes with the
+/// rounded value. Saturation only makes it smaller.
 static RangeState mayCast(const RangeQuery &query) {
   const RangeState &scale = query[1];
   if (scale.lo != scale.hi || !scale.isFinite() || !query.isFloat())

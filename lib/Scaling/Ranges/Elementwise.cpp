@@ -1,4 +1,4 @@
-//===- Elementwise.cpp - Bounds through elementwise ops -------------------===//
+//===- Elementwise.cpp - Bounds of elementwise ops ------------------------===//
 
 #include "Transfer.h"
 
@@ -17,7 +17,8 @@ static bool allFinite(const RangeQuery &query) {
                       [](const RangeState *s) { return s->isFinite(); });
 }
 
-/// An interval that is rounded once; NaN only where an operand is not finite.
+/// Returns an interval that is rounded once. NaN only if an operand is not
+/// finite.
 static RangeState rounded(const RangeQuery &query, double lo, double hi) {
   RangeState state =
       RangeState::interval(query.getType(), lo, hi, !allFinite(query));
@@ -38,9 +39,9 @@ static SmallVector<AxisSet, 8> unionOfAxes(const RangeState &a,
   return axes;
 }
 
-/// a + b, or a - b. Where no product a_i * b_i helps the sum, that is where
-/// their signs oppose, the squares of the norms add: one-hot minus
-/// probabilities has norm sqrt(2), not 2.
+/// a + b, or a - b. If the operands' signs oppose, no product a_i * b_i adds to
+/// the sum, and the squares of the norms add: one-hot minus probabilities has
+/// norm sqrt(2), not 2.
 static RangeState sum(const RangeQuery &query, bool negate) {
   const RangeState &a = query[0], &b = query[1];
   double lo = negate ? a.lo - b.hi : a.lo + b.lo;
@@ -79,7 +80,7 @@ static RangeState multiply(const RangeQuery &query) {
       RangeState::interval(query.getType(), lo, hi, !allFinite(query));
   if (!query.isFloat())
     return state;
-  // The square of what is not NaN is not NaN.
+  // A square is NaN only if its operand is.
   if (isSquare)
     state.nan = a.nan;
   for (AxisSet axes : unionOfAxes(a, b)) {
@@ -96,15 +97,15 @@ static RangeState multiply(const RangeQuery &query) {
 static RangeState divide(const RangeQuery &query) {
   const RangeState &a = query[0], &b = query[1];
   if (!query.isFloat()) {
-    // The quotient is no larger than the dividend; a division by zero and
-    // that of the lowest integer by -1 are only known to be of the type.
+    // The quotient is no larger than the dividend. A division by zero, or of
+    // the lowest integer by -1, may give any integer of the type.
     bool isSafe = b.lo > 0;
     return isSafe
                ? exact(query, std::min(a.lo, 0.0), std::max(a.hi, 0.0), false)
                : RangeState::unknown(query.getType());
   }
   double least = flushed(query, b.lo > 0 ? b.lo : b.hi < 0 ? -b.hi : 0);
-  // Not even a sign is known: the zero may be a negative one.
+  // Even the sign is unknown: the zero may be negative.
   if (least == 0)
     return RangeState::unknown(query.getType());
   double one = 1 / b.lo, other = 1 / b.hi;
@@ -127,7 +128,7 @@ static RangeState divide(const RangeQuery &query) {
 // Selections
 //===----------------------------------------------------------------------===//
 
-/// Each element is one of the operands': what holds of both.
+/// Bounds a result whose elements each come from one of the operands.
 static RangeState either(const RangeQuery &query, const RangeState &a,
                          const RangeState &b, double lo, double hi) {
   RangeState state = exact(query, lo, hi, a.nan || b.nan);
@@ -154,7 +155,7 @@ static RangeState clamp(const RangeQuery &query) {
   double lo = std::min(std::max(x.lo, min.lo), max.lo);
   double hi = std::min(std::max(x.hi, min.hi), max.hi);
   RangeState state = exact(query, lo, hi, x.nan || min.nan || max.nan);
-  // An interval around zero only shrinks magnitudes.
+  // Clamping to an interval around zero only shrinks magnitudes.
   if (min.hi <= 0 && max.lo >= 0)
     for (AxisSet axes : x.getNormAxes()) {
       state.addL2(axes, x.getL2(axes));
@@ -166,10 +167,10 @@ static RangeState clamp(const RangeQuery &query) {
 static RangeState compare(const RangeQuery &query, hlo::CompareOp op) {
   const RangeState &a = query[0], &b = query[1];
   using Direction = hlo::ComparisonDirection;
-  // A total order has NaNs and two zeros in it.
+  // A total order includes NaNs and distinguishes two zeros.
   if (op.getCompareType() == hlo::ComparisonType::TOTALORDER)
     return exact(query, 0, 1, false);
-  // A comparison with NaN is false, but for `not equal`.
+  // A comparison with NaN is false, except for `not equal`.
   auto decide = [&](bool always, bool never) {
     bool isTrue = always && !a.nan && !b.nan;
     return exact(query, isTrue ? 1 : 0, never ? 0 : 1, false);
@@ -196,7 +197,7 @@ static RangeState power(const RangeQuery &query) {
   const RangeState &x = query[0], &y = query[1];
   if (!query.isFloat() || x.lo < 0 || !x.isBounded() || !y.isBounded() ||
       (x.lo == 0 && y.lo < 0)) {
-    // Of an even constant power the sign is known.
+    // An even constant power is not negative.
     RangeState state = RangeState::unknown(query.getType());
     if (query.isFloat() && y.lo == y.hi && std::fmod(y.lo, 2) == 0)
       state.lo = 0;
@@ -206,7 +207,8 @@ static RangeState power(const RangeQuery &query) {
                       std::pow(x.hi, y.lo), std::pow(x.hi, y.hi)};
   RangeState state = exact(query, *llvm::min_element(corners),
                            *llvm::max_element(corners), !allFinite(query));
-  // As exp(y log x): units of the exponent, which is up to 89.
+  // Computed as exp(y log x), whose exponent, up to 89, is off by its own
+  // units.
   state.round(query.getElement(), 1 + 0x1p-14);
   return state;
 }

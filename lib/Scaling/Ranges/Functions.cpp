@@ -1,4 +1,4 @@
-//===- Functions.cpp - Bounds through functions of one operand ------------===//
+//===- Functions.cpp - Bounds of functions of one operand -----------------===//
 
 #include "Transfer.h"
 
@@ -14,7 +14,7 @@ namespace hlo = scalify::stablehlo;
 
 static constexpr double kInf = std::numeric_limits<double>::infinity();
 
-/// The operand's norms, where the function does not grow magnitudes.
+/// Keeps the operand's norms, for a function that does not grow magnitudes.
 static RangeState shrinking(const RangeQuery &query, double lo, double hi) {
   const RangeState &x = query[0];
   RangeState state = exact(query, lo, hi, x.nan);
@@ -27,7 +27,7 @@ static RangeState shrinking(const RangeQuery &query, double lo, double hi) {
   return state;
 }
 
-/// A monotonic function.
+/// Bounds a monotonic function.
 static RangeState monotonic(const RangeQuery &query,
                             llvm::function_ref<double(double)> f) {
   const RangeState &x = query[0];
@@ -43,7 +43,7 @@ static RangeState exponential(const RangeQuery &query) {
   // Arguments of large magnitude lose digits in range reduction.
   state.round(query.getElement(), 1 + 0x1p-18);
   state.lo = std::max(state.lo, 0.0);
-  // Some clamp the argument: the result then ends above zero, or early.
+  // Some targets clamp the argument: results stay above zero or overflow early.
   state.hi += 0x1p-120;
   if (state.hi > Rounding::of(query.getElement()).largest / 4)
     state.hi = kInf;
@@ -57,7 +57,7 @@ static RangeState logarithm(const RangeQuery &query, double offset) {
       exact(query, lo <= 0 ? -kInf : std::log(lo),
             hi <= 0 ? -kInf : std::log(hi), x.nan || x.lo + offset < 0);
   state.round(query.getElement());
-  // Near 1 the relative error of log is that of its argument, absolute.
+  // Near 1 the relative error of the argument is an absolute error of the log.
   state.lo -= 0x1p-20;
   state.hi += 0x1p-20;
   return state;
@@ -72,7 +72,7 @@ static RangeState squareRoot(const RangeQuery &query, bool isInverse) {
     std::tie(lo, hi) =
         lo == 0 ? std::make_pair(-kInf, kInf) : std::make_pair(1 / hi, 1 / lo);
   RangeState state = exact(query, lo, hi, x.nan || x.lo < 0);
-  // sqrt of a sum is at most the sum of the square roots.
+  // The 2-norm of the roots is the root of the 1-norm.
   if (!isInverse)
     for (AxisSet axes : x.getNormAxes())
       state.addL2(axes, std::sqrt(x.getL1(axes)));
@@ -99,7 +99,7 @@ static RangeState negate(const RangeQuery &query) {
   return state;
 }
 
-/// Floor and its kin move by less than one, and round integers to themselves.
+/// Floor and the like move values by less than one, and keep integers.
 static RangeState toWhole(const RangeQuery &query, double (*f)(double)) {
   const RangeState &x = query[0];
   return exact(query, f(x.lo), f(x.hi), x.nan);
@@ -135,7 +135,7 @@ static RangeState convert(const RangeQuery &query) {
       return exact(query, x.lo > 0 || x.hi < 0, x.lo != 0 || x.hi != 0, false);
     return exact(query, x.lo, x.hi, false);
   }
-  // A float that is NaN or too large becomes any integer.
+  // A float that is NaN or too large may become any integer.
   return RangeState::unknown(query.getType());
 }
 
@@ -175,7 +175,7 @@ MaybeRange scalify::transferUnary(const RangeQuery &query) {
       .Case<hlo::LogisticOp>([&](auto) {
         auto sigmoid = [](double v) { return 1 / (1 + std::exp(-v)); };
         RangeState state = monotonic(query, sigmoid);
-        // Computed from tanh it is off by units of one, not of itself.
+        // Computed from tanh, the error is relative to one, not to the result.
         state.lo = std::max(0.0, state.lo - 0x1p-20);
         state.hi += 0x1p-20;
         state.peak.reset();
@@ -188,7 +188,7 @@ MaybeRange scalify::transferUnary(const RangeQuery &query) {
         state.peak.reset();
         state.sources = ~uint64_t(0);
         state.round(query.getElement(), 1 + step);
-        // Fewer exponent bits overflow earlier, and round up what is small.
+        // Fewer exponent bits overflow earlier, and may round small values up.
         if (op.getExponentBits() < getExponentBits(query.getElement())) {
           state = RangeState::unknown(query.getType());
           state.nan = x.nan;

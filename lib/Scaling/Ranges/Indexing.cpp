@@ -1,4 +1,4 @@
-//===- Indexing.cpp - Bounds through gathers, scatters and sorts ----------===//
+//===- Indexing.cpp - Bounds of gathers, scatters and sorts ---------------===//
 //
 // An index out of range is clamped (gather, dynamic slices) or dropped
 // (scatter), so that no bound depends on an index.
@@ -17,8 +17,9 @@ using namespace mlir;
 using namespace scalify;
 namespace hlo = scalify::stablehlo;
 
-/// Axes of a slice are parts of the operand's axes; a gathered axis is one
-/// element of its own. A norm over both bounds that over the slice's axes.
+/// The slice's axes are parts of the operand's axes; a collapsed axis
+/// contributes one element. A norm over both bounds the norm over the slice's
+/// axes.
 static RangeState gather(const RangeQuery &query, hlo::GatherOp op) {
   const RangeState &x = query[0];
   RangeState state = sameInterval(query, 0, x);
@@ -49,15 +50,15 @@ static RangeState dynamicUpdate(const RangeQuery &query) {
   SmallVector<AxisSet, 4> candidates(x.getNormAxes());
   candidates.append(update.getNormAxes());
   for (AxisSet axes : candidates) {
-    // A row is partly the old one's, partly the new one's.
+    // A row has old elements and new ones.
     state.addL2(axes, std::hypot(x.getL2(axes), update.getL2(axes)));
     state.addL1(axes, x.getL1(axes) + update.getL1(axes));
   }
   return state;
 }
 
-/// How many updates may meet in one element: those that differ in an axis of
-/// the indices that is no batch.
+/// Returns the most updates that may meet in one element: those that differ in
+/// a non-batch axis of the indices.
 static double countCollisions(hlo::ScatterOp op) {
   if (op.getUniqueIndices())
     return 1;
@@ -80,7 +81,7 @@ static RangeState scatterAdd(const RangeQuery &query, hlo::ScatterOp op,
   double hi = x.hi + std::max(0.0, product(count, update.hi));
   double factor =
       Rounding::ofSum(query.getElement(result), count, /*wide=*/false);
-  // What cancels in the sum does not cancel in its rounding error.
+  // The rounding error does not cancel with the terms of the sum.
   double error = (factor - 1) * (x.maxAbs() + product(count, update.maxAbs()));
   if (query.isFloat() && !(x.isNonNegative() && update.isNonNegative())) {
     lo -= error;
@@ -88,7 +89,7 @@ static RangeState scatterAdd(const RangeQuery &query, hlo::ScatterOp op,
   }
   RangeState state = RangeState::interval(query.getType(result), lo, hi,
                                           !x.isFinite() || !update.isFinite());
-  // All that is scattered along the axes of one batch.
+  // All updates that are scattered along the axes of one batch.
   auto numbers = op.getScatterDimensionNumbers();
   AxisSet axes = 0;
   for (int64_t axis : numbers.getScatterDimsToOperandDims())
@@ -126,7 +127,7 @@ static RangeState scatter(const RangeQuery &query, hlo::ScatterOp op,
   return RangeState::unknown(query.getType(result));
 }
 
-/// Permutes rows along one axis, each in its own way.
+/// Permutes each row along one axis separately.
 static RangeState sort(const RangeQuery &query, hlo::SortOp op,
                        unsigned result) {
   const RangeState &x = query[result];

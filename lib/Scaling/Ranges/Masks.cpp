@@ -1,9 +1,9 @@
 //===- Masks.cpp - Masks that leave each row an element -------------------===//
 //
-// A softmax under a mask is finite only if no row is masked out as a whole,
-// and only the mask's own elements say so. Masks of attention are computed
-// from iotas and constants; their elements are evaluated one at a time, until
-// each row has shown one that is taken. For a causal mask that is the first.
+// A softmax under a mask is finite only if no row is masked as a whole, which
+// only the mask's elements show. Masks of attention are computed from iotas and
+// constants. Their elements are evaluated one at a time, until each row has an
+// unmasked one. For a causal mask that is the first.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,7 +18,7 @@ using namespace mlir;
 using namespace scalify;
 namespace hlo = scalify::stablehlo;
 
-// Rows of the longest sequences, but no more than a pass may take for a mask.
+// Enough for the rows of the longest sequences, within the time for one mask.
 static constexpr int64_t kMaxEvaluations = 1 << 18;
 
 namespace {
@@ -85,7 +85,7 @@ ElementEvaluator::evaluateMoved(Operation *op, ArrayRef<int64_t> index) {
     for (auto [to, dim] : llvm::enumerate(transpose.getPermutation()))
       from[dim] = index[to];
   } else {
-    // A reshape: the same place in row-major order.
+    // A reshape keeps the row-major index.
     auto full = cast<ShapedType>(op->getResult(0).getType()).getShape();
     int64_t place = 0;
     for (auto [i, size] : llvm::zip(index, full))
@@ -137,8 +137,8 @@ ElementEvaluator::evaluateExactly(Value value, ArrayRef<int64_t> index) {
   return std::nullopt;
 }
 
-/// The mask before axes were added that it does not depend on, and for each of
-/// its axes whether it is reduced.
+/// Returns the mask without the axes that broadcasts added, and maps
+/// `isReduced` to its remaining axes.
 static Value skipNewAxes(Value mask, SmallVector<bool> &isReduced) {
   while (auto broadcast = mask.getDefiningOp<hlo::BroadcastInDimOp>()) {
     SmallVector<bool> from;
@@ -150,7 +150,7 @@ static Value skipNewAxes(Value mask, SmallVector<bool> &isReduced) {
   return mask;
 }
 
-/// Counts `index` up over the axes that are (not) reduced; false at the end.
+/// Advances `index` over the axes that are (not) reduced; false at the end.
 static bool next(SmallVector<int64_t> &index, ArrayRef<int64_t> shape,
                  ArrayRef<bool> isReduced, bool overReduced) {
   for (int64_t i = shape.size() - 1; i >= 0; --i) {
@@ -198,7 +198,7 @@ void scalify::refineMaskedMax(const RangeQuery &query, hlo::ReduceOp op,
   auto predicate = cast<ShapedType>(select.getPred().getType());
   auto full = cast<ShapedType>(select.getType());
   const RangeState &taken = query.lookup(select.getOnTrue());
-  // Nothing to gain where the masked elements are no lower.
+  // Nothing to gain if the masked elements are no lower.
   if (predicate.getRank() != full.getRank() || taken.lo <= state.lo)
     return;
   SmallVector<bool> isReduced(full.getRank(), false);

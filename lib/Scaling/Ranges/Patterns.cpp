@@ -1,14 +1,15 @@
-//===- Patterns.cpp - What several ops together are known to bound --------===//
+//===- Patterns.cpp - Bounds from relations between several ops -----------===//
 //
-// Where an op relates a value to a function of the same value, the states of
-// its operands alone say little. Four relations are recognised, by structure
-// and not by name; each holds whatever the value is, so that a bound proved
-// here rests on no assumption about it:
+// If an op relates a value to a function of the same value, the states of its
+// operands alone bound little. These relations are recognised, by structure and
+// not by name. Each holds for any value, so a bound proved here assumes nothing
+// about it:
 //
 //   x / sqrt(mean(x^2) + eps)        rows of norm sqrt(n)
 //   x - max(x)                       at most 0, and 0 somewhere in each row
 //   e / sum(e), e >= 0               convex weights
-//   a cos t - b sin t                at most |(a, b)|, and the pair keeps it
+//   a cos t - b sin t                at most |(a, b)|; the pair keeps its norm
+//   x logistic(x)                    at least -0.2785
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,24 +28,25 @@ namespace hlo = scalify::stablehlo;
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// |x|^2 <= bound^2 over `axes`, times what else the row value has as factor.
+/// The norm of x times a row value is at most bound over `axes`, times the
+/// bounds of the row value's other factors.
 struct NormMatch {
   AxisSet axes = 0;
   double bound = 0;
   SmallVector<Value, 2> factors;
 };
 
-/// scale * sum + eps, at least.
+/// A value of at least scale * sum, and at least eps.
 struct Affine {
   double scale = 1, eps = 0;
 };
 } // namespace
 
-// A mean, an eps and a factor, with room.
+// Enough for a mean, an eps and a factor.
 static constexpr int kMaxAffine = 6;
 
-/// Follows a row value through constants added and multiplied, up to a
-/// reduction.
+/// Follows a row value to a reduction, through additions of constants and
+/// multiplications by constants.
 static std::optional<Affine> followAffine(RowValue &row) {
   Affine affine;
   for (int depth = 0; depth < kMaxAffine; ++depth) {
@@ -81,7 +83,8 @@ static bool matchMeanSquare(RowValue row, Value x, NormMatch &match) {
     return false;
   Type element = cast<ShapedType>(square.getType()).getElementType();
   double n = countAlong(x, match.axes);
-  // Squares below the smallest normal number may be lost: eps is far above.
+  // Squares below the smallest normal number may be lost: eps must be far
+  // above.
   if (!(affine->eps >=
         affine->scale * n * Rounding::of(element).normal * 0x1p20))
     return false;
@@ -149,7 +152,7 @@ static void refineNorm(const RangeQuery &query, RangeState &state) {
   state.addL2(match.axes, bound);
   state.lo = std::max(state.lo, -bound);
   state.hi = std::min(state.hi, bound);
-  // Without other factors this holds whatever the operands are.
+  // Without other factors the bound holds for any operands.
   state.sources = match.factors.empty() ? 0 : uint64_t(1) << row;
 }
 
@@ -157,7 +160,7 @@ static void refineNorm(const RangeQuery &query, RangeState &state) {
 // Softmax
 //===----------------------------------------------------------------------===//
 
-/// The value behind select(is_finite(m), m, 0) of what is finite.
+/// Looks through select(is_finite(m), m, 0) if m is finite.
 static RowValue skipFiniteSelect(const RangeQuery &query, const RowValue &row) {
   auto select = row.value.getDefiningOp<hlo::SelectOp>();
   if (!select)
@@ -169,7 +172,7 @@ static RowValue skipFiniteSelect(const RangeQuery &query, const RowValue &row) {
   return row;
 }
 
-/// The value behind max(c, value), which is no smaller.
+/// Looks through max(c, value), which is no smaller.
 static RowValue skipMaximum(RowValue row) {
   while (auto max = row.value.getDefiningOp<hlo::MaxOp>()) {
     if (getSplat(max.getLhs()))
@@ -182,10 +185,10 @@ static RowValue skipMaximum(RowValue row) {
   return row;
 }
 
-/// Whether a compiler may fuse the product behind `x` with what is subtracted
-/// from it, so that x is not rounded there but in its maximum it is. A product
-/// with a power of two has nothing to round. A mask between the two is no
-/// hindrance where vectors have masks of their own (AVX-512).
+/// True if a compiler may fuse the product that defines `x` with the
+/// subtraction: x is then rounded in its maximum, but not there. A product with
+/// a power of two is exact. A mask between the two does not prevent fusion if
+/// vectors have masks of their own (AVX-512).
 static bool isUnroundedProduct(Value x) {
   x = skipConverts(x);
   if (auto select = x.getDefiningOp<hlo::SelectOp>())
@@ -210,7 +213,7 @@ static void refineMinusMax(const RangeQuery &query, RangeState &state) {
   if (!inner.isReductionOf(x, ReductionKind::Max, axes))
     return;
   const RangeState &largest = query[1];
-  // Of narrow types one side may have been rounded and the other not.
+  // In narrow types one side may have been rounded and the other not.
   double rounding = std::max(getRounding(x), inner.rounding);
   double slack = 0;
   Rounding single = Rounding::of(Float32Type::get(x.getContext()));
@@ -222,7 +225,7 @@ static void refineMinusMax(const RangeQuery &query, RangeState &state) {
   if (std::isinf(slack))
     return;
   state.hi = std::min(state.hi, slack);
-  // From a finite maximum nothing infinite but a mask differs.
+  // With a finite maximum, x is infinite only under a mask: -inf, not NaN.
   if (largest.isFinite() && !query[0].nan &&
       query[0].hi < RangeState::infinity())
     state.nan = false;
@@ -236,7 +239,7 @@ static void refineMinusMax(const RangeQuery &query, RangeState &state) {
     state.peak = NormBound{axes, -slack};
 }
 
-/// e / sum(e), where the sum is not lost: weights that sum to one.
+/// e / sum(e), if the sum is not flushed: weights that sum to one.
 static void refineShare(const RangeQuery &query, RangeState &state) {
   Value e = query.op->getOperand(0);
   RowValue row(query.op->getOperand(1));
@@ -252,7 +255,7 @@ static void refineShare(const RangeQuery &query, RangeState &state) {
   state.lo = std::max(state.lo, 0.0);
   state.hi = std::min(state.hi, slack);
   state.addL1(axes, slack);
-  // An exponential is never negative, whatever it is of.
+  // An exponential is never negative, for any operand.
   if (isa_and_nonnull<hlo::ExpOp>(skipConverts(e).getDefiningOp()))
     state.sources = 0;
   else

@@ -1,4 +1,4 @@
-//===- Product.cpp - Bounds through dots and convolutions -----------------===//
+//===- Product.cpp - Bounds of dots and convolutions ----------------------===//
 //
 // With C the contracting axes, F and R the free ones of the two operands:
 //
@@ -31,12 +31,12 @@ static AxisSet toSet(ArrayRef<int64_t> axes) {
 }
 
 namespace {
-/// One operand of a dot: its state and the axes of the result that its free
+/// One operand of a dot: its state, and the axes of the result that its free
 /// axes become.
 struct DotSide {
   const RangeState &state;
   AxisSet contracting, batch;
-  /// The first axis of the result that is a free one of this side.
+  /// The first axis of the result that is a free axis of this operand.
   int64_t first;
 
   AxisSet free() const { return state.allAxes() & ~contracting & ~batch; }
@@ -55,7 +55,7 @@ struct DotSide {
     }
     return result;
   }
-  /// Sets of free axes whose norm may say something of the result.
+  /// Returns sets of free axes whose norms may bound the result's.
   SmallVector<AxisSet, 4> getCandidates() const {
     SmallVector<AxisSet, 4> sets{free()};
     auto add = [&](AxisSet set) {
@@ -79,7 +79,7 @@ static double least(std::initializer_list<double> bounds) {
   return best;
 }
 
-/// Norms of rows of the result along free axes of `b`.
+/// Adds norms of the result's rows along the free axes of `b`.
 static void addNorms(const DotSide &a, const DotSide &b, double factor,
                      RangeState &state) {
   double rows = a.state.getL2(a.contracting);
@@ -101,7 +101,7 @@ static RangeState dot(const RangeQuery &query, const DotSide &a,
   double l2b = b.state.getL2(b.contracting), l1b = b.state.getL1(b.contracting);
   double most =
       least({product(l1a, b.state.maxAbs()), product(a.state.maxAbs(), l1b)});
-  // A root is inexact, and integers have no slack for that.
+  // Roots are inexact, and integer bounds have no slack.
   if (query.isFloat())
     most = least({most, product(l2a, l2b)});
   bool isPositive = a.state.isNonNegative() && b.state.isNonNegative();
@@ -115,7 +115,7 @@ static RangeState dot(const RangeQuery &query, const DotSide &a,
                                   /*wide=*/true);
   addNorms(a, b, 1, state);
   addNorms(b, a, 1, state);
-  // All of the result: rows of both, with no batch axis.
+  // All free axes of both operands, without the batch axes.
   state.addL2(a.toResult(a.free()) | b.toResult(b.free()),
               product(a.state.getL2(a.contracting | a.free()),
                       b.state.getL2(b.contracting | b.free())));
@@ -143,15 +143,15 @@ static RangeState plainDot(const RangeQuery &query) {
   return dot(query, a, b);
 }
 
-/// Each element is a dot of a window with a kernel; padding only takes terms
-/// away, and holes do.
+/// Each element is a dot of a window with the kernel. Padding and dilation only
+/// remove terms.
 static RangeState convolution(const RangeQuery &query, hlo::ConvolutionOp op) {
   const RangeState &x = query[0], &kernel = query[1];
   AxisSet terms = ~(AxisSet(1) << op.getDimensionNumbers()
                                       .getKernelOutputFeatureDimension()) &
                   kernel.allAxes();
   double n = kernel.count(terms);
-  // Batches may share a kernel's axis of features.
+  // With batch groups, batches share the kernel's feature axis.
   double most = product(kernel.maxAbs(), n * x.maxAbs());
   if (op.getBatchGroupCount() == 1 && query.isFloat())
     most = least({most, product(kernel.getL1(terms), x.maxAbs()),

@@ -1,9 +1,9 @@
 //===- RangeAnalysis.cpp - Bounds of every value of a module --------------===//
 //
-// Ties the transfer functions to MLIR's dataflow framework. The loops and
-// branches of the input dialect have regions without control flow interfaces:
-// their arguments and results are joined here from what is known to flow into
-// them, and a body's argument that keeps growing is widened to what it cannot
+// Connects the transfer functions to MLIR's dataflow framework. Loops and
+// branches of the input dialect have regions without control flow interfaces,
+// so their arguments and results are joined here from the values that flow into
+// them. A body argument that keeps growing is widened to a bound that it cannot
 // leave.
 //
 //===----------------------------------------------------------------------===//
@@ -30,7 +30,7 @@ namespace hlo = scalify::stablehlo;
 //===----------------------------------------------------------------------===//
 
 // A value outside of loops changes once or twice. Two rounds of a loop show
-// what grows in it.
+// which values grow.
 static constexpr unsigned kMaxChanges = 4;
 
 ChangeResult RangeLattice::join(const RangeState &other) {
@@ -39,14 +39,14 @@ ChangeResult RangeLattice::join(const RangeState &other) {
   Type type = getAnchor().getType();
   RangeState next = numChanges < kMaxChanges ? RangeState::join(value, other)
                                              : RangeState::widen(value, other);
-  // Widened integers stay of their type.
+  // Widened integers stay within their type's range.
   auto shaped = dyn_cast<ShapedType>(type);
   if (shaped && shaped.getElementType().isIntOrIndex()) {
     RangeState bounds = RangeState::unknown(type);
     next.lo = std::max(next.lo, bounds.lo);
     next.hi = std::min(next.hi, bounds.hi);
   }
-  // A chain of improvements by rounding must end as well.
+  // A chain of small changes by rounding must terminate too.
   if (numChanges > 4 * kMaxChanges)
     next = RangeState::unknown(type);
   if (next == value)
@@ -114,9 +114,9 @@ void RangeAnalysis::setToEntryState(RangeLattice *lattice) {
 // Loops and branches
 //===----------------------------------------------------------------------===//
 
-/// Arguments of a loop's regions hold its operands first and what its body
-/// returns after. Those of other regions (reductions, sorts) are elements of
-/// anything.
+/// The arguments of a loop's regions hold the loop's operands first, and then
+/// the values that its body returns. Those of other regions (reductions, sorts)
+/// hold any elements.
 void RangeAnalysis::visitNonControlFlowArguments(
     Operation *op, const RegionSuccessor &successor,
     ArrayRef<RangeLattice *> arguments, unsigned firstIndex) {
@@ -136,7 +136,7 @@ void RangeAnalysis::visitNonControlFlowArguments(
   }
 }
 
-/// A loop that runs no round gives its operands.
+/// A loop of no iterations returns its operands.
 void RangeAnalysis::visitWhile(Operation *op,
                                ArrayRef<const RangeLattice *> operands,
                                ArrayRef<RangeLattice *> results) {
@@ -177,7 +177,7 @@ RangeAnalysis::visitOperation(Operation *op,
   read.reserve(operands.size());
   SmallVector<const RangeState *> states;
   for (auto [value, operand] : llvm::zip(op->getOperands(), operands)) {
-    // Bottom: what makes the operand has not been visited yet.
+    // Bottom: the op that defines the operand was not visited yet.
     if (!operand->getValue().initialized)
       return success();
     states.push_back(&operand->getValue());
@@ -240,7 +240,7 @@ RangeState scalify::inferRange(const RangeQuery &query, unsigned result) {
 FailureOr<ModuleRanges> ModuleRanges::compute(ModuleOp module) {
   ModuleRanges ranges;
   ranges.solver = std::make_unique<DataFlowSolver>();
-  // The framework visits only what these two say is reached.
+  // The framework visits only ops that these two analyses find reachable.
   ranges.solver->load<dataflow::DeadCodeAnalysis>();
   ranges.solver->load<dataflow::SparseConstantPropagation>();
   ranges.solver->load<RangeAnalysis>();

@@ -1,8 +1,8 @@
-//===- RangeProofs.cpp - What the range analysis proves of casts ----------===//
+//===- RangeProofs.cpp - Range proofs of casts ----------------------------===//
 //
-// A state says which operands its bounds rest on. Followed backwards from a
-// cast, that gives the declared arguments that a proof assumes, and, where
-// there is no proof, the op at which the bound was lost.
+// A state records the operands that its bounds depend on. Following them back
+// from a cast gives the declared arguments that a proof assumes. Without a
+// proof it gives the op at which the bound was lost.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,7 +26,7 @@ using namespace mlir;
 using namespace scalify;
 namespace hlo = scalify::stablehlo;
 
-/// The values whose bounds that of `value` rests on.
+/// Returns the values whose bounds the bound of `value` depends on.
 static SmallVector<Value> getSources(const ModuleRanges &ranges, Value value) {
   SmallVector<Value> sources;
   unsigned number;
@@ -73,7 +73,7 @@ static SmallVector<BlockArgument> findAssumed(const ModuleRanges &ranges,
   return assumed;
 }
 
-/// Goes back from a value beyond the limit to the first one on its way.
+/// Follows a value beyond the limit back to the first such value.
 static Value findSpoiler(const ModuleRanges &ranges, Value value,
                          double limit) {
   llvm::SetVector<Value> seen;
@@ -161,7 +161,7 @@ RangeProof scalify::proveCast(const ModuleRanges &ranges, Value value,
 }
 
 //===----------------------------------------------------------------------===//
-// As attributes
+// Attributes
 //===----------------------------------------------------------------------===//
 
 DictionaryAttr RangeProof::toAttribute(MLIRContext *context) const {
@@ -213,7 +213,7 @@ static DictionaryAttr getProof(Operation *op) {
   return op->getAttrOfType<DictionaryAttr>(kUnprovedAttr);
 }
 
-/// The bound on data, infinite where nothing was analysed.
+/// Returns the bound on data; infinite if nothing was analysed.
 static double getDataBound(DictionaryAttr proof) {
   auto data = proof ? proof.getAs<FloatAttr>("data") : FloatAttr();
   return data ? data.getValueAsDouble() : RangeState::infinity();
@@ -235,14 +235,14 @@ void scalify::moveProof(Operation *hint, Value operand) {
   auto cast = dyn_cast_or_null<QuantizeOp>(op);
   if (!cast)
     return;
-  // Of two hints on one value, the later one: both have the value's bound.
+  // If a value has two hints, the later one counts: both have its bound.
   cast->removeAttr(kProvedAttr);
   if (DictionaryAttr proof = getProof(hint))
     cast->setAttr(kUnprovedAttr, proof);
   updateProof(cast);
 }
 
-/// Why data up to `data` is not proved to fit the format of a cast.
+/// Returns why data up to `data` is not proved to fit the format of a cast.
 static std::string getReason(double bound, double data, FloatType format,
                              std::optional<int64_t> exponent) {
   if (!exponent)

@@ -1,4 +1,4 @@
-//===- RangeState.cpp - What is proved of a value's magnitude -------------===//
+//===- RangeState.cpp - Bounds on a value's magnitude ---------------------===//
 
 #include "scalify/Scaling/RangeState.h"
 
@@ -16,7 +16,7 @@ using namespace scalify;
 // Rounding
 //===----------------------------------------------------------------------===//
 
-/// Half a unit in the last place, relative.
+/// Returns half a unit in the last place, relative.
 static double getUnit(FloatType type) {
   return std::ldexp(1.0, -static_cast<int>(type.getFPMantissaWidth()));
 }
@@ -27,7 +27,7 @@ Rounding Rounding::of(Type element) {
   if (!type)
     return result;
   const llvm::fltSemantics &semantics = type.getFloatSemantics();
-  // Narrow types are computed in F32 and rounded once; F32 itself has eight
+  // Narrow types are computed in F32 and rounded once. F32 itself gets eight
   // units, for functions that targets approximate.
   if (type.getWidth() > 32)
     result.relative = 0x1p-50;
@@ -46,7 +46,7 @@ double Rounding::ofSum(Type element, double count, bool wide) {
   double unit = getUnit(type);
   if (wide)
     unit = std::min(unit, 0x1p-24);
-  // Twice the terms: a product's rounding, and a tree's odd levels.
+  // Twice the terms: for the rounding of products, and odd levels of a tree.
   return std::exp(2 * count * unit);
 }
 
@@ -79,7 +79,7 @@ RangeState RangeState::interval(Type type, double lo, double hi, bool nan) {
   RangeState state = unknown(type);
   bool isInteger = isa<IntegerType>(getElement(type));
   // An integer that may wrap, or that a double does not hold exactly, is only
-  // known to be of its type.
+  // known to be within its type's range.
   if (isInteger && (lo < state.lo || hi > state.hi ||
                     std::max(std::fabs(lo), std::fabs(hi)) > 0x1p53))
     return state;
@@ -105,7 +105,7 @@ double RangeState::count(AxisSet axes) const {
   return product;
 }
 
-/// Without a zero times infinity.
+/// Returns a * b, with zero times infinity as zero.
 static double times(double a, double b) { return a == 0 || b == 0 ? 0 : a * b; }
 
 double RangeState::getL2(AxisSet axes) const {
@@ -114,7 +114,7 @@ double RangeState::getL2(AxisSet axes) const {
   for (const NormBound &norm : l2)
     best = std::min(best, norm.bound * std::sqrt(count(axes & ~norm.axes)));
   for (const NormBound &norm : l1) {
-    // The sum of squares is at most the sum times the largest.
+    // The sum of squares is at most the sum times the largest magnitude.
     double inside = std::min(norm.bound, std::sqrt(times(norm.bound, largest)));
     best = std::min(best, inside * std::sqrt(count(axes & ~norm.axes)));
   }
@@ -140,9 +140,10 @@ SmallVector<AxisSet, 4> RangeState::getNormAxes() const {
   return axes;
 }
 
-// A norm that is within this of what follows from the rest says nothing new.
+// A norm within this factor of what the other bounds imply is redundant.
 static constexpr double kWorthKeeping = 0.999;
-// More sets than a model's axes combine to; the oldest says most.
+// More sets than the axes of a model combine to. The oldest norms are kept,
+// since they bound most.
 static constexpr unsigned kMaxNorms = 6;
 
 void RangeState::add(SmallVectorImpl<NormBound> &list, AxisSet axes,
@@ -181,8 +182,8 @@ void RangeState::clampToType(Type element) {
   bool hasInfinity = APFloat::semanticsHasInf(type.getFloatSemantics());
   // Without infinities overflow is NaN.
   nan |= !hasInfinity;
-  // A row with an infinite element has no norm; a bound on it that is itself
-  // beyond the type says nothing.
+  // A row with an infinite element has no norm, and a norm bound beyond the
+  // type says nothing.
   l2.clear();
   l1.clear();
   if (hi > largest)
@@ -206,7 +207,7 @@ void RangeState::round(Type element, double factor) {
     return;
   Rounding rounding = Rounding::of(element);
   double grow = factor * (1 + rounding.relative);
-  // Rounding is monotonic and keeps zero, so that no sign changes.
+  // Rounding is monotonic and keeps zero, so no sign changes.
   auto outward = [&](double x) { return x * grow + rounding.absolute; };
   auto inward = [&](double x) {
     double y = x / grow - rounding.absolute;

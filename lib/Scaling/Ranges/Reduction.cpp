@@ -1,4 +1,4 @@
-//===- Reduction.cpp - Bounds through reductions and collectives ----------===//
+//===- Reduction.cpp - Bounds of reductions and collectives ---------------===//
 
 #include "Transfer.h"
 
@@ -32,7 +32,7 @@ ReductionKind scalify::getReductionKind(Region &region, unsigned pair) {
       !((op->getOperand(0) == a && op->getOperand(1) == b) ||
         (op->getOperand(0) == b && op->getOperand(1) == a)))
     return ReductionKind::Unknown;
-  // Of integers each bit is a reduction of its own.
+  // On integers these ops reduce each bit separately.
   bool isPredicate = getElementTypeOrSelf(value.getType()).isInteger(1);
   if (isa<hlo::AndOp, hlo::OrOp>(op) && !isPredicate)
     return ReductionKind::Unknown;
@@ -45,7 +45,7 @@ ReductionKind scalify::getReductionKind(Region &region, unsigned pair) {
       .Default([](Operation *) { return ReductionKind::Unknown; });
 }
 
-/// Moves a set of the operand's axes to the result's, which lack `removed`.
+/// Maps a set of the operand's axes to the result's, which lack `removed`.
 static AxisSet withoutAxes(AxisSet axes, AxisSet removed, int64_t rank) {
   AxisSet result = 0;
   for (int64_t axis = 0, next = 0; axis < rank; ++axis) {
@@ -62,8 +62,8 @@ static AxisSet withoutAxes(AxisSet axes, AxisSet removed, int64_t rank) {
 // reduce
 //===----------------------------------------------------------------------===//
 
-/// Sums over `axes`: at most the 1-norm. The norm of the sums is at most that
-/// of all terms times sqrt(N), or N times that of one.
+/// Bounds sums over `axes`: at most the 1-norm. The norm of the sums is at most
+/// sqrt(N) times the norm of all terms, or N times the norm of one.
 static RangeState sumOver(const RangeQuery &query, const RangeState &x,
                           AxisSet axes, unsigned result) {
   double n = x.count(axes), most = x.getL1(axes);
@@ -74,7 +74,7 @@ static RangeState sumOver(const RangeQuery &query, const RangeState &x,
   RangeState state = RangeState::interval(query.getType(result), lo, hi, x.nan);
   if (!query.isFloat())
     return state;
-  // What cancels in the sum does not cancel in its rounding error.
+  // The rounding error does not cancel with the terms of the sum.
   double factor = Rounding::ofSum(query.getElement(result), n, /*wide=*/false);
   double error = most == RangeState::infinity() ? 0 : most * (factor - 1);
   if (!x.isNonNegative()) {
@@ -89,12 +89,12 @@ static RangeState sumOver(const RangeQuery &query, const RangeState &x,
     state.addL1(mapped, x.getL1(rows | axes) * factor);
   }
   state.round(query.getElement(result), factor);
-  // Infinite parts of both signs meet in NaN.
+  // Infinite partial sums of both signs give NaN.
   state.nan |= !x.isNonNegative() && x.hi > 0 && !state.isBounded();
   return state;
 }
 
-/// Sums that start at `init`, whose size each of the `n` terms rounds to.
+/// Bounds sums that start at `init`. Adding each of the `n` terms to it rounds.
 static RangeState addInitial(const RangeQuery &query, const RangeState &x,
                              const RangeState &init, double n,
                              const RangeState &sum, unsigned result) {
@@ -115,10 +115,10 @@ static RangeState addInitial(const RangeQuery &query, const RangeState &x,
 static RangeState extremeOver(const RangeQuery &query, const RangeState &x,
                               AxisSet axes, unsigned result, bool isMax) {
   RangeState state = sameInterval(query, result, x);
-  // Whether NaN is the largest is up to the target.
+  // Targets differ in whether a maximum with NaN is NaN.
   if (isMax && !x.nan && x.peak && (x.peak->axes & ~axes) == 0)
     state.lo = std::max(state.lo, x.peak->bound);
-  // The largest of a row is no larger than the row's norm.
+  // The largest element of a row is no larger than the row's norm.
   for (AxisSet set : x.getNormAxes()) {
     AxisSet mapped = withoutAxes(set, axes, x.getRank());
     state.addL2(mapped, x.getL2(set | axes));
@@ -137,7 +137,7 @@ static RangeState reduce(const RangeQuery &query, hlo::ReduceOp op,
   bool isEmpty = x.count(~0u) == 0;
   ReductionKind kind = getReductionKind(op.getBody(), result);
   bool isPredicate = query.getElement(result).isInteger(1);
-  // Of predicates the conjunction is the least.
+  // The conjunction of predicates is their minimum.
   if (isPredicate && kind == ReductionKind::Multiply)
     kind = ReductionKind::Min;
   if (kind == ReductionKind::Unknown || kind == ReductionKind::Multiply ||
@@ -154,7 +154,7 @@ static RangeState reduce(const RangeQuery &query, hlo::ReduceOp op,
                             sameInterval(query, result, init));
   bool isMax = kind == ReductionKind::Max;
   RangeState state = extremeOver(query, x, axes, result, isMax);
-  // Other than its identity the initial value may be the extreme.
+  // An initial value other than the identity may be the extreme.
   if (isMax ? init.hi > state.lo : init.lo < state.hi) {
     state = RangeState::interval(
         query.getType(result),
@@ -175,12 +175,12 @@ static RangeState reduceWindow(const RangeQuery &query, hlo::ReduceWindowOp op,
   bool nan = x.nan || init.nan;
   switch (getReductionKind(op.getBody(), result)) {
   case ReductionKind::Add: {
-    // Padding takes terms away.
+    // Padding removes terms.
     double lo = std::min(0.0, product(n, x.lo)) + std::min(0.0, init.lo);
     double hi = std::max(0.0, product(n, x.hi)) + std::max(0.0, init.hi);
     RangeState state = RangeState::interval(query.getType(result), lo, hi,
                                             nan || !x.isFinite());
-    // An initial value may be padding, too, and so a term.
+    // The initial value may be padding too, and so a term.
     if (init.lo != 0 || init.hi != 0)
       return RangeState::unknown(query.getType(result));
     double factor =
@@ -189,7 +189,7 @@ static RangeState reduceWindow(const RangeQuery &query, hlo::ReduceWindowOp op,
     state.lo -= x.lo < 0 ? error : 0;
     state.hi += x.hi > 0 ? error : 0;
     state.round(query.getElement(result));
-    // Infinite parts of both signs meet in NaN.
+    // Infinite partial sums of both signs give NaN.
     state.nan |= !x.isNonNegative() && x.hi > 0 && !state.isBounded();
     return state;
   }
@@ -208,8 +208,8 @@ static RangeState reduceWindow(const RangeQuery &query, hlo::ReduceWindowOp op,
 // Collectives
 //===----------------------------------------------------------------------===//
 
-/// How many devices reduce together at most; infinite where the op does not
-/// say: all of them, or on a channel those of all partitions as well.
+/// Returns the most devices that reduce together. Infinite if the op does not
+/// specify them: all devices, or on a channel also those of all partitions.
 template <typename Op> static double getGroupSize(Op op) {
   ShapedType groups = op.getReplicaGroups().getShapedType();
   bool isOpen = groups.getRank() != 2 || groups.getNumElements() == 0 ||
@@ -250,7 +250,7 @@ static RangeState acrossDevices(const RangeQuery &query, const RangeState &x,
   }
 }
 
-/// May be zero where no device sends.
+/// Adds zero to the range: a device that receives nothing gets zero.
 static RangeState orZero(const RangeQuery &query) {
   RangeState state = query[0];
   state.sources = ~uint64_t(0);

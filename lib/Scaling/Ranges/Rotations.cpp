@@ -15,12 +15,12 @@ namespace {
 struct Rotation {
   Value a, b, angle;
   SmallVector<int64_t> axis;
-  /// What sine and cosine are off by, relative.
+  /// The relative rounding of sine and cosine.
   double rounding;
 };
 } // namespace
 
-/// The angle and whether it is a cosine, if the value is one, moved about.
+/// Matches a moved sine or cosine. Sets its angle, and which of the two it is.
 static bool matchAngle(Value value, bool &isCosine, RowValue &row) {
   row = RowValue(value);
   Operation *op = row.value.getDefiningOp();
@@ -67,7 +67,7 @@ static double getRotationSlack(Type element, double rounding) {
   return kRotationSlack * (1 + 8 * rounding);
 }
 
-/// cos^2 + sin^2 = 1: in each element at most |(a, b)|.
+/// cos^2 + sin^2 = 1: each element is at most |(a, b)|.
 void scalify::refineRotation(const RangeQuery &query, RangeState &state) {
   std::optional<Rotation> rotation = matchRotation(query.op);
   if (!rotation)
@@ -83,8 +83,8 @@ void scalify::refineRotation(const RangeQuery &query, RangeState &state) {
       state.addL2(axes, std::hypot(a.getL2(axes), b.getL2(axes)) * slack);
 }
 
-/// Whether two slices of one tensor differ along one axis only, and there
-/// share no element: halves, or every other one.
+/// True if two slices of one tensor differ along one axis only, and are
+/// disjoint there: halves, or alternating elements.
 static bool areDisjointSlices(hlo::SliceOp a, hlo::SliceOp b, int64_t axis) {
   if (!a || !b || a.getOperand() != b.getOperand())
     return false;
@@ -100,8 +100,8 @@ static bool areDisjointSlices(hlo::SliceOp a, hlo::SliceOp b, int64_t axis) {
          (stride == b.getStrides()[axis] && apart % stride != 0);
 }
 
-/// Two halves of a rotated pair, joined: the pair's norm stays. If the halves
-/// were the two slices of one tensor, that is the tensor's norm.
+/// The two halves of a rotated pair, concatenated, keep the pair's norm. If the
+/// halves were two slices of one tensor, that is the tensor's norm.
 void scalify::refineRotatedPair(const RangeQuery &query, hlo::ConcatenateOp op,
                                 RangeState &state) {
   if (op.getInputs().size() != 2)

@@ -1,4 +1,4 @@
-//===- Rows.cpp - Structure behind relations of ops -----------------------===//
+//===- Rows.cpp - Structural queries of range patterns --------------------===//
 
 #include "Rows.h"
 
@@ -38,7 +38,7 @@ double scalify::getRounding(Value value) {
 // Deep enough for x - mean(x), which a norm may compute twice.
 static constexpr int kMaxDepth = 6;
 
-/// Whether two values are computed alike from the same values.
+/// True if two values are computed by identical ops from the same values.
 static bool isEqual(Value a, Value b, int depth = kMaxDepth) {
   if (a == b)
     return true;
@@ -96,7 +96,7 @@ void RowValue::skipMoves() {
         if (from.getDimSize(i) == full.getDimSize(dim))
           to[dim] = i;
     } else if (isa<hlo::ReshapeOp>(op)) {
-      // Only axes of one element come and go.
+      // Only axes of one element may be added or removed.
       auto from = cast<ShapedType>(op->getOperand(0).getType()).getShape();
       auto full = cast<ShapedType>(op->getResult(0).getType()).getShape();
       to.assign(full.size(), -1);

@@ -1,7 +1,7 @@
-//===- Shape.cpp - Bounds through ops that move elements ------------------===//
+//===- Shape.cpp - Bounds of ops that move elements -----------------------===//
 //
-// Moving elements keeps the interval. A norm is kept where the rows it speaks
-// of stay rows: a part of a row has at most the row's norm.
+// Moving elements keeps the interval. A norm is kept if its rows stay rows: a
+// part of a row has at most the row's norm.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,9 +25,9 @@ RangeState scalify::sameInterval(const RangeQuery &query, unsigned result,
                               source.nan);
 }
 
-/// Carries each norm along `map`, which gives for each axis of the source the
-/// axis of the result that it becomes, or -1. A set with a lost axis is not
-/// carried.
+/// Moves each norm along `map`, which gives for each axis of the source the
+/// corresponding axis of the result, or -1. Drops the norm of a set with a lost
+/// axis.
 static void mapNorms(const RangeState &source, ArrayRef<int64_t> map,
                      RangeState &state) {
   auto mapped = [&](AxisSet axes) -> std::optional<AxisSet> {
@@ -94,8 +94,8 @@ static SmallVector<AxisGroup> groupAxes(ArrayRef<int64_t> from,
   return groups;
 }
 
-/// A set of axes becomes the groups that it touches; what it lacks of a group
-/// is paid for by what the larger set's norm is.
+/// Maps a set of axes to all groups that it touches, with the norm of the whole
+/// groups as bound.
 static RangeState reshape(const RangeQuery &query) {
   const RangeState &x = query[0];
   RangeState state = sameInterval(query, 0, x);
@@ -115,7 +115,7 @@ static RangeState reshape(const RangeQuery &query) {
   return state;
 }
 
-/// Parts of a tensor along its own axes: slices.
+/// Bounds a part of a tensor along its own axes, such as a slice.
 static RangeState part(const RangeQuery &query, unsigned result = 0) {
   const RangeState &x = query[result];
   RangeState state = sameInterval(query, result, x);
@@ -172,7 +172,7 @@ static void extend(RangeState &state, const APFloat &element) {
   state.hi = std::max(state.hi, element.convertToDouble());
 }
 
-/// The rows of a small constant are summed up; larger ones are rare.
+/// Computes the row norms of a small constant; larger ones are rare.
 static void addConstantNorms(DenseFPElementsAttr values, RangeState &state) {
   SmallVector<double> squares(values.getNumElements());
   for (auto [i, value] : llvm::enumerate(values.getValues<APFloat>())) {
@@ -212,7 +212,7 @@ static RangeState constant(const RangeQuery &query, hlo::ConstantOp op) {
       if (values.getNumElements() <= 4096 && state.isFinite())
         addConstantNorms(values, state);
     }
-    // All NaN: any interval holds of the elements that are not.
+    // All elements are NaN: any interval holds.
     if (state.lo > state.hi)
       state.lo = state.hi = 0;
     return state;

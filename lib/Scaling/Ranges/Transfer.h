@@ -1,9 +1,9 @@
-//===- Transfer.h - What ops do to bounds -----------------------*- C++ -*-===//
+//===- Transfer.h - Transfer functions of the range analysis ----*- C++ -*-===//
 //
-// One transfer function per family of ops. Each takes the states of the
-// operands and gives that of a result, sound for what a target computes: exact
-// arithmetic widened by Rounding. A family that does not know the op returns
-// nothing, and the value is unknown.
+// One transfer function per family of ops. Each computes the state of a result
+// from the states of the operands. It is sound for what targets compute: exact
+// arithmetic widened by Rounding. It returns none for an op of another family.
+// If all functions return none, the value is unknown.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,10 +22,10 @@ namespace scalify {
 struct RangeQuery {
   mlir::Operation *op;
   llvm::ArrayRef<const RangeState *> operands;
-  /// The state of any value above the op; the caller visits the op again when
-  /// it changes.
+  /// Returns the state of any value above the op. The caller visits the op
+  /// again if it changes.
   llvm::function_ref<const RangeState &(mlir::Value)> lookup;
-  /// Whether operands may be other roundings of values that a pattern reads.
+  /// True if operands may be other roundings of values that a pattern reads.
   bool readsSaved = false;
 
   const RangeState &operator[](unsigned i) const { return *operands[i]; }
@@ -57,52 +57,52 @@ MaybeRange transferProduct(const RangeQuery &query);
 /// Ops of the scalify dialect.
 MaybeRange transferScalify(const RangeQuery &query);
 
-/// The format in which the recipe saves what `op` reads of the forward; null
-/// if it does not, or `op` is of the forward itself.
+/// Returns the format in which the recipe saves the forward values that `op`
+/// reads. Null if it saves none in a format, or `op` is in the forward.
 mlir::FloatType getSavedFormat(mlir::Operation *op);
-/// The state of an operand of an op with that format.
+/// Returns the state of an operand that may be saved in that format.
 RangeState readOperand(mlir::Value value, const RangeState &state,
                        mlir::FloatType saved);
 
-/// Tightens the state of an op that is the end of a known pattern: norms,
-/// softmax, rotary embedding, SiLU.
+/// Tightens the state of an op that ends a known pattern: norms, softmax,
+/// rotary embedding, SiLU.
 void refineByPattern(const RangeQuery &query, RangeState &state);
 
 /// a cos t - b sin t: at most |(a, b)|.
 void refineRotation(const RangeQuery &query, RangeState &state);
-/// Two halves of a rotated pair, joined: the pair's norm stays. If the halves
-/// were the two slices of one tensor, that is the tensor's norm.
+/// The two halves of a rotated pair, concatenated, keep the pair's norm. If the
+/// halves were two slices of one tensor, that is the tensor's norm.
 void refineRotatedPair(const RangeQuery &query, stablehlo::ConcatenateOp op,
                        RangeState &state);
 
-/// max(select(mask, x, -inf)) along rows that each have an element of x.
+/// max(select(mask, x, -inf)) along rows that each have an unmasked element.
 void refineMaskedMax(const RangeQuery &query, stablehlo::ReduceOp op,
                      RangeState &state);
 
-/// All of these, in order; unknown where none applies.
+/// Applies all of these in order; unknown if none applies.
 RangeState inferRange(const RangeQuery &query, unsigned result);
 
-/// An exact interval.
+/// Returns an interval without rounding.
 inline RangeState exact(const RangeQuery &query, double lo, double hi,
                         bool nan) {
   return RangeState::interval(query.getType(), lo, hi, nan);
 }
-/// What targets may flush to zero counts as zero.
+/// Returns zero if targets may flush `x`, else `x`.
 inline double flushed(const RangeQuery &query, double x) {
   return std::fabs(x) < Rounding::of(query.getElement()).normal ? 0 : x;
 }
 
-/// A state of the result's type with bounds and peak of another shape's state
-/// left out: interval and NaN alone.
+/// Returns a state of the result's type with the interval and NaN of `source`,
+/// but without its norms and peak.
 RangeState sameInterval(const RangeQuery &query, unsigned result,
                         const RangeState &source);
 
 enum class ReductionKind { Unknown, Add, Multiply, Max, Min, First, Second };
-/// What a region of two scalar arguments computes: one op on both, or one of
-/// them unchanged. `pair` picks arguments `pair` and `pair + count`.
+/// Returns the kind of a region of two scalar arguments: one op on both, or one
+/// of them unchanged. `pair` selects arguments `pair` and `pair + count`.
 ReductionKind getReductionKind(mlir::Region &region, unsigned pair = 0);
 
-/// x * y without zero times infinity.
+/// Returns x * y, with zero times infinity as zero.
 inline double product(double a, double b) {
   return a == 0 || b == 0 ? 0 : a * b;
 }

@@ -18,8 +18,8 @@ using Results = MutableArrayRef<ScaleFacts>;
 // Sums
 //===----------------------------------------------------------------------===//
 
-/// The indices behind changes of shape, and behind the step that counts
-/// negative ones from the end.
+/// Looks through changes of shape, and through the select that counts negative
+/// indices from the end.
 static Value peelIndices(Value indices) {
   Value source = peelToSource(indices);
   if (auto select = source.getDefiningOp<stablehlo::SelectOp>())
@@ -27,8 +27,8 @@ static Value peelIndices(Value indices) {
   return source;
 }
 
-/// The scatter into segments that each element of `value` gathers its own of:
-/// what `segment_sum` and `segment_max` are read with.
+/// Returns the scatter into segments from which each element of `value` gathers
+/// its own segment, as uses of `segment_sum` and `segment_max` do.
 static stablehlo::ScatterOp getSegments(Value value) {
   auto gather = peelToSource(value).getDefiningOp<stablehlo::GatherOp>();
   auto scatter = gather
@@ -42,8 +42,8 @@ static stablehlo::ScatterOp getSegments(Value value) {
   return scatter;
 }
 
-/// Where each element of `value` is what a body of the op `Body` makes of a row
-/// or a segment of `x`: the number of elements of one.
+/// If each element of `value` reduces, by the op `Body`, a row or a segment of
+/// `x`, returns the number of elements in one.
 template <typename Body>
 static std::optional<double> getWidthOfReduction(Value value, Value x) {
   Value source = peelToSource(value);
@@ -95,7 +95,7 @@ static void addFacts(const FactsQuery &query, Results out) {
   if (isLostIn(b, a) || isLostIn(a, b)) {
     out[0] = ScaleFacts::constantOf(isLostIn(b, a) ? *a.constant
                                                    : sign * *b.constant);
-    out[0].rule = "sum: with a constant that all else is lost in";
+    out[0].rule = "sum: a constant absorbs the rest";
     return;
   }
   if (auto below = getBelowLarger(query, query.op)) {
@@ -143,13 +143,13 @@ static void addFacts(const FactsQuery &query, Results out) {
   out[0].rule = "sum: variances add";
 }
 
-/// Gives x the moments of limit(x), for constants as limits.
+/// Gives x the moments of limit(x), for constant limits.
 static void limitMoments(ScaleFacts &x, function_ref<double(double)> limit) {
   if (x.masked || x.scaleByBound || x.constant || x.anyScale)
     return;
   ScaleFacts whole = functionOf(x, [](double t) { return t; });
   ScaleFacts cut = functionOf(x, limit);
-  // What the limits take nothing of keeps moments that were known better.
+  // If the limits cut nothing off, the moments before are more precise.
   if (std::fabs(cut.rms - whole.rms) < 0.01 * whole.rms &&
       std::fabs(cut.mean - whole.mean) < 0.01 * whole.rms)
     return;
@@ -160,7 +160,7 @@ static void limitMoments(ScaleFacts &x, function_ref<double(double)> limit) {
 static void extremumFacts(const FactsQuery &query, Results out) {
   const ScaleFacts &a = query.operand(0), &b = query.operand(1);
   bool isMax = isa<stablehlo::MaxOp>(query.op);
-  // Of two constants the one that sets a scale is the data.
+  // Of two constants, the one that sets a scale is the data.
   bool isLimitFirst = a.constant && !(b.constant && b.anyScale);
   const ScaleFacts &data = isLimitFirst ? b : a;
   const ScaleFacts &limit = isLimitFirst ? a : b;
@@ -176,7 +176,7 @@ static void extremumFacts(const FactsQuery &query, Results out) {
       out[0] = functionOf(data, [&](double t) {
         return isMax ? std::max(t, 0.0) : std::min(t, 0.0);
       });
-      // Data far on the other side still has a tail.
+      // Data far beyond the limit still has a tail.
       out[0].rms = std::max(out[0].rms, 0x1p-10 * data.rms);
     }
     out[0].bound = data.bound;
@@ -189,7 +189,7 @@ static void extremumFacts(const FactsQuery &query, Results out) {
         return isMax ? std::max(t, c) : std::min(t, c);
       });
     if (std::isfinite(c) && (isMax ? c > 0 : c < 0)) {
-      // Nothing is nearer to zero than the limit.
+      // No element is nearer to zero than the limit.
       out[0].bound = std::max(data.bound, std::fabs(c));
       out[0].rms = std::max(out[0].rms, std::fabs(c));
       out[0].mean = isMax ? std::max(out[0].mean, c) : std::min(out[0].mean, c);
@@ -217,7 +217,7 @@ static void clampFacts(const FactsQuery &query, Results out) {
       return std::min(std::max(t, *lo.constant), *hi.constant);
     });
   out[0].constant.reset();
-  // A limit that zero is beyond of pushes elements away from zero.
+  // A limit that excludes zero moves elements away from zero.
   double up = lo.constant ? std::max(*lo.constant, 0.0) : lo.bound;
   double down = hi.constant ? std::max(-*hi.constant, 0.0) : hi.bound;
   out[0].bound = std::max({out[0].bound, up, down});
@@ -303,8 +303,8 @@ static void multiplyFacts(const FactsQuery &query, Results out) {
   out[0].rule = "product";
 }
 
-/// Whether a / b is a probability: b is the sum of the non-negative a over a
-/// row or a segment, perhaps with a small constant that keeps it from zero.
+/// True if a / b is a probability: b is the sum of the non-negative a over a
+/// row or a segment, perhaps plus a small constant that keeps it from zero.
 static bool isNormalisation(const FactsQuery &query) {
   const ScaleFacts &a = query.operand(0);
   Value x = query.op->getOperand(0), sum = query.op->getOperand(1);
@@ -316,7 +316,7 @@ static bool isNormalisation(const FactsQuery &query) {
          getWidthOfReduction<stablehlo::AddOp>(sum, x);
 }
 
-/// Whether x >= limit for every element: limit + something non-negative.
+/// True if every element of x is limit + a non-negative value.
 static bool isAtLeast(Value x, double limit, const FactsQuery &query) {
   auto add = peelToSource(x).getDefiningOp<stablehlo::AddOp>();
   if (!add)
@@ -386,7 +386,7 @@ static void remainderFacts(const FactsQuery &query, Results out) {
   out[0].bound = std::min(a.bound, b.bound);
   double limit = b.constant ? std::fabs(*b.constant) : b.rms;
   if (a.rms > limit && limit > 0) {
-    // Many times the divisor: uniform up to it, with the dividend's sign.
+    // A dividend of many divisors: uniform up to one, with the dividend's sign.
     out[0] = ScaleFacts::moments(a.sign == Sign::NonNegative ? limit / 2 : 0,
                                  limit * limit / 3);
     out[0].sign = a.sign;
@@ -395,8 +395,8 @@ static void remainderFacts(const FactsQuery &query, Results out) {
   out[0].rule = "remainder: below the divisor";
 }
 
-/// Rounding and emulated formats keep a program's own grid on true values;
-/// with all of the type's exponents, the grid moves with the data.
+/// Emulated formats round true values to the program's own grid. With all of
+/// the type's exponents the grid moves with the data.
 static ScaleFamily reducePrecisionFamily(Operation *op) {
   auto reduce = cast<stablehlo::ReducePrecisionOp>(op);
   Type element = cast<ShapedType>(op->getResult(0).getType()).getElementType();

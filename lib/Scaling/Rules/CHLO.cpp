@@ -1,7 +1,8 @@
 //===- CHLO.cpp - Rules of chlo ops ---------------------------------------===//
 //
-// Import expands most of them. What it keeps, top_k and ragged_dot, needs a
-// rule; the others have one as well, so that a pass run alone reads any chlo.
+// Import expands most of them. It keeps top_k and ragged_dot, which need rules.
+// The others have rules too, so that a pass that runs alone accepts any chlo
+// op.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,7 +30,7 @@ static void topKFacts(const FactsQuery &query, Results out) {
   out[1].rule = "top_k: indices";
 }
 
-/// Functions that never exceed a bound.
+/// Functions with a bound.
 static void boundedFacts(const FactsQuery &query, Results out) {
   const ScaleFacts &x = query.operand(0);
   double rms = std::min(1.0, x.rms);
@@ -77,7 +78,7 @@ static void unknownMagnitudeFacts(const FactsQuery &query, Results out) {
 }
 
 static void booleanFacts(const FactsQuery &query, Results out) {
-  // Infinities do not occur.
+  // Infinities are assumed not to occur.
   out[0] = ScaleFacts::moments(0, 0);
   out[0].density = 0.0;
   out[0].bound = 1.0;
@@ -100,7 +101,7 @@ static void constantFacts(const FactsQuery &query, Results out) {
   out[0].rule = "constant";
 }
 
-/// An elementwise op that broadcasts: Import gives it to stablehlo.
+/// An elementwise op that broadcasts. Import lowers it to stablehlo.
 static void broadcastingFacts(const FactsQuery &query, Results out) {
   const ScaleFacts &a = query.operand(0), &b = query.operand(1);
   if (isa<chlo::BroadcastMulOp>(query.op))

@@ -1,4 +1,4 @@
-//===- Collective.cpp - Rules of communication between devices ------------===//
+//===- Collective.cpp - Rules of collectives ------------------------------===//
 
 #include "scalify/Scaling/Rules.h"
 
@@ -10,7 +10,7 @@ using namespace scalify;
 
 using Results = MutableArrayRef<ScaleFacts>;
 
-/// Devices of one group; one where the op leaves open how many there are.
+/// Returns the devices of one group; one if the op does not specify them.
 static double countRanks(DenseIntElementsAttr groups) {
   auto type = cast<ShapedType>(groups.getType());
   return type.getRank() == 2 && type.getNumElements() > 0

@@ -1,12 +1,12 @@
 //===- Composites.cpp - Rules of expressions that are one function --------===//
 //
-// Op by op, a rule sees its operands as independent. Where several ops are one
+// Each op's own rule treats its operands as independent. If several ops are one
 // known function of one value, that is wrong by up to a few binades, or in the
 // mean: x * sigmoid(x) has a mean though x has none, and a norm's output has
-// unit size whatever its input's statistics were estimated at. Each matcher
-// below looks back a bounded number of ops from the last op of the expression
-// and replaces the facts that the generic rule gave; without a match those
-// stay. The family of the op is its own in either case.
+// unit size for any statistics of its input. Each matcher below looks back a
+// bounded number of ops from the last op of the expression, and replaces the
+// facts of the generic rule. Without a match they stay. The op's family does
+// not change.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,7 +27,8 @@ using namespace mlir;
 using namespace scalify;
 using namespace scalify::stablehlo;
 
-/// Also of a constant that a loop carries, as JAX's zeros.
+/// Returns the value of a splat constant, also of one that a loop carries, as
+/// JAX's zeros.
 static std::optional<double> getSplat(Value value) {
   DenseElementsAttr dense;
   Value source =
@@ -38,7 +39,7 @@ static std::optional<double> getSplat(Value value) {
   return dense.getSplatValue<APFloat>().convertToDouble();
 }
 
-/// The reduction by AddOp behind shape changes, or null.
+/// Returns the reduction by AddOp before shape changes, or null.
 static ReduceOp getSum(Value value) {
   auto reduce = peelToSource(value).getDefiningOp<ReduceOp>();
   if (reduce && reduce->getNumResults() == 1 &&
@@ -51,13 +52,13 @@ static ReduceOp getSum(Value value) {
 // Softmax and log-softmax
 //===----------------------------------------------------------------------===//
 
-/// E[exp(k (x - max(x)))] over a row of n normal values of deviation s. The
-/// maximum is taken for Blom's estimate m of it, and what a tail has beyond it
-/// for m: with d = m / s the integral is
+/// E[exp(k (x - max(x)))] over a row of n normal values of deviation s. Blom's
+/// estimate m approximates the maximum, and also the tail beyond it. With
+/// d = m / s the integral is
 /// exp(k^2 s^2 / 2 - k d s) P(z < d - k s) + P(z < -d).
 static double getMomentBelowMaximum(double k, double n, double deviation) {
   double d = normalQuantile((n - 0.375) / (n + 0.25));
-  // Where the largest alone counts, more changes nothing.
+  // Beyond this deviation only the largest element counts.
   double s = std::min(deviation, 8.0);
   return std::exp(k * k * s * s / 2 - k * d * s) * normalBelow(d - k * s) +
          normalBelow(-d);
@@ -83,8 +84,8 @@ static bool matchSoftmaxNumerator(const FactsQuery &query, ScaleFacts &out) {
   return true;
 }
 
-/// The number N of elements whose logarithm of a sum of exponentials is
-/// subtracted from each of them: x - log(sum(exp(x))), or, as logsumexp has it,
+/// If `value` is a log-softmax, returns the number N of elements of a row. It
+/// is x - log(sum(exp(x))), or, as logsumexp computes it,
 /// x - (m + log(sum(exp(x - m)))) with the maximum m.
 static std::optional<double> getLogSoftmaxWidth(Value value) {
   auto subtract = value.getDefiningOp<SubtractOp>();
@@ -136,8 +137,8 @@ static bool matchLogSoftmax(const FactsQuery &query, ScaleFacts &out) {
   return true;
 }
 
-/// exp of log-probabilities: a softmax, whose mean is 1 / N. Of log-normal
-/// terms the mean square is exp(v) / N^2, and of a single one 1 / N.
+/// exp of log-probabilities: a softmax, whose mean is 1 / N. Its mean square is
+/// exp(v) / N^2 for log-normal terms, and 1 / N for a single term.
 static bool matchSoftmaxOfLogarithms(const FactsQuery &query, ScaleFacts &out) {
   if (!isa<ExpOp>(query.op))
     return false;
@@ -156,7 +157,7 @@ static bool matchSoftmaxOfLogarithms(const FactsQuery &query, ScaleFacts &out) {
   return true;
 }
 
-/// exp(min(x, c)): what lies beyond the limit has its exponential.
+/// exp(min(x, c)): values beyond the limit become exp(c).
 static bool matchLimitedExponential(const FactsQuery &query, ScaleFacts &out) {
   if (!isa<ExpOp>(query.op))
     return false;
@@ -203,8 +204,8 @@ static bool matchIdentity(const FactsQuery &query, ScaleFacts &out) {
 // Norms
 //===----------------------------------------------------------------------===//
 
-/// Whether `value` is `factor` times the sum of the `width` squares of `x`,
-/// plus or minus anything small: an eps, the square of the mean, a clamp.
+/// True if `value` is `factor` times the sum of the `width` squares of `x`,
+/// plus or minus small terms: an eps, the square of the mean, a clamp.
 static bool isMeanSquareOf(Value value, Value x, unsigned depth, double &width,
                            double &factor) {
   value = peelToSource(value);
@@ -253,7 +254,7 @@ static bool matchNorm(const FactsQuery &query, ScaleFacts &out) {
     if (!isMeanSquareOf(root->getOperand(0), x, 5, width, factor) ||
         !(factor > 0))
       continue;
-    // Where eps dominates, the size is that of the quotient.
+    // If eps dominates, the size is that of the quotient.
     const ScaleFacts &data = query.of(x);
     double second = query.of(root->getOperand(0)).rms;
     double size = second > 0 ? data.rms / std::sqrt(second) : 1.0;
@@ -269,8 +270,8 @@ static bool matchNorm(const FactsQuery &query, ScaleFacts &out) {
 // Error functions, as Import expands them
 //===----------------------------------------------------------------------===//
 
-/// The x of select(|x| < 1/2, near, far), and whether far chooses between a
-/// tail and 2 - tail: erfc.
+/// Matches select(|x| < 1/2, near, far). Returns x, and whether far selects
+/// between a tail and 2 - tail, as erfc does.
 static std::optional<std::pair<Value, bool>> matchErrorFunction(Value value) {
   auto select = value.getDefiningOp<SelectOp>();
   auto isNear =
@@ -316,7 +317,7 @@ static bool matchErf(const FactsQuery &query, ScaleFacts &out) {
 // Thresholds
 //===----------------------------------------------------------------------===//
 
-/// select(x > c, x, d): what is kept is what is large.
+/// select(x > c, x, d): keeps large values.
 static bool matchThreshold(const FactsQuery &query, ScaleFacts &out) {
   auto select = dyn_cast<SelectOp>(query.op);
   auto compare =
@@ -400,7 +401,7 @@ static std::optional<Sigmoid> matchSigmoid(Value value) {
   return std::nullopt;
 }
 
-/// Whether a few elementwise ops lead from `x` to `value`.
+/// True if a few elementwise ops lead from `x` to `value`.
 static bool dependsOn(Value value, Value x, unsigned depth) {
   value = peelToSource(value);
   if (value == x)
@@ -413,7 +414,8 @@ static bool dependsOn(Value value, Value x, unsigned depth) {
   });
 }
 
-/// The factors of a product, constants multiplied into `constant`.
+/// Collects the factors of a product, with constants multiplied into
+/// `constant`.
 static void collectFactors(Value value, unsigned depth, double &constant,
                            SmallVectorImpl<Value> &factors) {
   if (std::optional<double> splat = getSplat(value)) {

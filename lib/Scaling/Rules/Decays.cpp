@@ -1,10 +1,10 @@
 //===- Decays.cpp - Sums along an axis, and decays ------------------------===//
 //
-// S_i - S_j, of two entries of one cumulative sum S of x, is the sum of x over
-// the places between. Op by op the entries count as independent: their
+// S_i - S_j, for two entries of one cumulative sum S of x, is the sum of x over
+// the places between. Op by op the entries are treated as independent: their
 // difference then has the variance of both, and its exponential a tail far
-// above 1. In a state-space model x is never positive, a mask keeps what comes
-// after, and the exponential is a decay: of 1 on the diagonal, and no larger
+// above 1. In a state-space model x is never positive, a mask keeps the entries
+// i after j, and the exponential is a decay: 1 on the diagonal, and at most 1
 // elsewhere.
 //
 //===----------------------------------------------------------------------===//
@@ -33,14 +33,14 @@ struct Entries {
   Value getTerms() { return sum.getInputs()[0]; }
 };
 
-/// A pair of entries i, j, as the number of terms between: i - j.
+/// Pairs of entries i, j, by the number of terms between: i - j.
 struct Segments {
   Value terms;
   int64_t count = 0;
-  /// How many pairs there are of each distance from -(count - 1) on.
+  /// The number of pairs of each distance, from -(count - 1) on.
   SmallVector<double> pairs;
 
-  /// The pairs of one side: the distances that `keeps` accepts.
+  /// Returns the share of pairs whose distances `keeps` accepts.
   double share(function_ref<bool(int64_t)> keeps) const;
   void forEach(function_ref<void(int64_t, double)> visit) const;
 };
@@ -61,7 +61,8 @@ double Segments::share(function_ref<bool(int64_t)> keeps) const {
   return all > 0 ? kept / all : 0;
 }
 
-/// The axis along which a window sums all that comes before, or after.
+/// Returns the entries of a window that sums all places before, or all after,
+/// along one axis; none for other windows.
 static std::optional<Entries> getCumulativeSum(Value value) {
   auto window = value.getDefiningOp<ReduceWindowOp>();
   if (!window || window->getNumResults() != 1 ||
@@ -88,13 +89,13 @@ Ramp scalify::getRampOfSum(ReduceWindowOp op, const ScaleFacts &sum) {
                                        : std::nullopt;
   if (!entries)
     return {};
-  // A mean grows by the number of terms, what has none by its root.
+  // A sum with a mean grows by the number of terms, one without by its root.
   bool grows = std::fabs(sum.mean) > 0.5 * sum.rms;
   return {grows ? 1.0 : 0.5, static_cast<double>(entries->count),
           entries->isReversed};
 }
 
-/// The entries behind changes of shape and one slice.
+/// Returns the entries, looking through changes of shape and one slice.
 static std::optional<Entries> getEntries(Value value) {
   value = peelToSource(value);
   auto slice = value.getDefiningOp<SliceOp>();
@@ -113,7 +114,7 @@ static std::optional<Entries> getEntries(Value value) {
   return found;
 }
 
-/// The entries themselves, as the number of terms in each.
+/// Returns the entries themselves, by the number of terms in each.
 static Segments getPrefixes(Entries entries) {
   Segments found{entries.getTerms(), entries.count, {}};
   found.pairs.assign(2 * entries.count, 0);
@@ -124,8 +125,8 @@ static Segments getPrefixes(Entries entries) {
   return found;
 }
 
-/// The pairs of entries that `value` is the differences of, as distances along
-/// the direction in which S grows; of an entry alone, the one to nothing.
+/// Returns the pairs of entries whose differences `value` is, by distances in
+/// the direction in which S grows. A single entry is paired with the empty sum.
 static std::optional<Segments> getSegments(Value value) {
   auto subtract = peelToSource(value).getDefiningOp<SubtractOp>();
   if (!subtract) {
@@ -173,7 +174,7 @@ bool scalify::matchSegmentSum(const FactsQuery &query, ScaleFacts &out) {
   return true;
 }
 
-/// Whether elements are left out by a constant that their exponential is 0 of.
+/// True if the value is a masking constant, whose exponential is 0.
 static bool isMasking(Value value) {
   DenseElementsAttr dense;
   if (!matchPattern(peelToSource(value), m_Constant(&dense)) ||
@@ -182,8 +183,8 @@ static bool isMasking(Value value) {
   return dense.getSplatValue<APFloat>().convertToDouble() <= -128;
 }
 
-/// Under a mask it is the half that decays which is kept: the exponential of
-/// the other grows without limit.
+/// A mask keeps the half that decays: the exponential of the other half grows
+/// without limit.
 bool scalify::matchDecay(const FactsQuery &query, ScaleFacts &out) {
   if (!isa<ExpOp>(query.op))
     return false;
@@ -207,8 +208,8 @@ bool scalify::matchDecay(const FactsQuery &query, ScaleFacts &out) {
   segments->forEach([&](int64_t distance, double weight) {
     if (!decays(distance))
       return;
-    // What tells terms apart is the rate of their channel, which stays along
-    // the sum: m terms are m times one.
+    // Terms differ by the rate of their channel, which is the same along the
+    // sum: m terms are m times one.
     ScaleFacts one = functionOf(x, [&](double t) {
       return std::exp(static_cast<double>(distance) * t);
     });

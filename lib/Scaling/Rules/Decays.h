@@ -10,10 +10,9 @@ namespace scalify {
 
 /// S_i - S_j for entries of one cumulative sum S: sums of the places between.
 bool matchSegmentSum(const FactsQuery &query, ScaleFacts &out);
-/// exp of such differences, where S falls and i is after j: never above 1.
+/// exp of such differences, if S falls and i is after j: at most 1.
 bool matchDecay(const FactsQuery &query, ScaleFacts &out);
-/// How sizes differ along the places of a cumulative sum; flat for another
-/// window.
+/// Returns the growth of sizes along a cumulative sum; flat for another window.
 Ramp getRampOfSum(stablehlo::ReduceWindowOp op, const ScaleFacts &sum);
 
 } // namespace scalify

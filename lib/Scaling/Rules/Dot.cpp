@@ -52,7 +52,7 @@ static void dotFacts(const FactsQuery &query, Results out) {
   contract(query, countElements(lhs, {rank - 1}), "dot", out);
 }
 
-/// The product of the sizes of the labels that the equation's result lacks.
+/// Returns the product of the sizes of the labels that are not in the result.
 static double countSummed(StringRef equation, ValueRange operands) {
   auto [inputs, result] = equation.split("->");
   double k = 1;
@@ -87,9 +87,9 @@ static void unaryEinsumFacts(const FactsQuery &query, Results out) {
   out[0].rule = llvm::formatv("unary_einsum over {0}", static_cast<int64_t>(k));
 }
 
-/// A ragged dot contracts as a dot does, except where the ragged dimension is
-/// the contracted one (the gradient of the experts' weights): there each group
-/// sums over its own share of it.
+/// A ragged dot contracts as a dot does, unless the ragged dimension is the
+/// contracted one (the gradient of the experts' weights): then each group sums
+/// over its own part of it.
 static void raggedDotFacts(const FactsQuery &query, Results out) {
   auto dot = cast<chlo::RaggedDotOp>(query.op);
   auto dims = dot.getRaggedDotDimensionNumbers();

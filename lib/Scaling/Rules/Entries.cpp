@@ -1,7 +1,7 @@
 //===- Entries.cpp - Ops without arithmetic of their own ------------------===//
 //
-// Calls of code that is not seen, tokens, tuples, sizes: each has an entry that
-// says so, and the coverage test fails for an op that has none.
+// Opaque calls, tokens, tuples, sizes: each has an entry that says so. The
+// coverage test fails for an op that has none.
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,7 +31,7 @@ static void passFacts(const FactsQuery &query, Results out) {
   }
 }
 
-/// Targets that annotate or move their operands and compute nothing.
+/// True for targets that annotate or move their operands and compute nothing.
 static bool isAnnotation(StringRef target) {
   return llvm::StringSwitch<bool>(target)
       .Cases({"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape"}, true)
@@ -54,7 +54,7 @@ namespace {
 enum class Factorisation { None, Eigen, Singular, Triangle, Orthogonal, Root };
 } // namespace
 
-/// What lapack_ssyevd_ffi, cusolver_syevd_ffi and, on a TPU, Eigh compute.
+/// Classifies lapack_ssyevd_ffi, cusolver_syevd_ffi and, on a TPU, Eigh.
 static Factorisation getFactorisation(StringRef target) {
   StringRef routine = target;
   routine.consume_back("_ffi");
@@ -87,8 +87,8 @@ static ScaleFacts unitColumns(double rows) {
   return facts;
 }
 
-/// The facts of result `index` of a factorisation of the m x n matrix `x`;
-/// vectors are eigenvalues, singular values and the factors of reflectors.
+/// Returns the facts of result `index` of a factorisation of the m x n matrix
+/// `x`. Vectors are eigenvalues, singular values and the factors of reflectors.
 static ScaleFacts factorFacts(Factorisation kind, const ScaleFacts &x, double m,
                               double n, bool isVector, unsigned index) {
   double largest = std::sqrt(std::max(m, n));
@@ -98,7 +98,7 @@ static ScaleFacts factorFacts(Factorisation kind, const ScaleFacts &x, double m,
   case Factorisation::Singular:
     if (isVector)
       return ScaleFacts::gaussian(largest * x.rms);
-    // The matrix itself, overwritten, U and the transpose of V.
+    // The overwritten matrix, U and the transpose of V.
     return index == 0 ? ScaleFacts::gaussian(x.rms)
                       : unitColumns(index == 2 ? m : n);
   case Factorisation::Triangle:
@@ -140,7 +140,7 @@ void scalify::attachEntries(MLIRContext *context) {
   attachRule<customCallFamily, customCallFacts, CustomCallOp>(context);
   attachRule<ScaleFamily::Opaque, noFacts, CompositeOp, InfeedOp, RecvOp,
              TupleOp, GetTupleElementOp>(context);
-  // What leaves the program leaves as true values.
+  // Values leave the program as true values.
   attachRule<ScaleFamily::True, noFacts, OutfeedOp, SendOp>(context);
   attachRule<ScaleFamily::Untouched, noFacts, AfterAllOp, CreateTokenOp,
              PartitionIdOp, ReplicaIdOp, GetDimensionSizeOp, ReturnOp>(context);
@@ -151,7 +151,7 @@ void scalify::attachSdyRules(MLIRContext *context) {
              sdy::ReshardOp>(context);
   attachRule<ScaleFamily::Untouched, noFacts, sdy::MeshOp, sdy::ShardingGroupOp,
              sdy::ReturnOp>(context);
-  // --scalify-localize writes these as stablehlo before scales are thought of.
+  // --scalify-localize lowers these to stablehlo before Scaling.
   attachRule<ScaleFamily::Opaque, noFacts, sdy::AllReduceOp,
              sdy::ReduceScatterOp, sdy::AllGatherOp, sdy::AllSliceOp,
              sdy::AllToAllOp, sdy::CollectivePermuteOp, sdy::ConstantOp>(

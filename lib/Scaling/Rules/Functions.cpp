@@ -1,4 +1,4 @@
-//===- Functions.cpp - Rules of functions, element by element -------------===//
+//===- Functions.cpp - Rules of elementwise functions ---------------------===//
 
 #include "scalify/Scaling/Rules.h"
 
@@ -18,7 +18,7 @@ static void exponentialFacts(const FactsQuery &query, Results out) {
   const ScaleFacts &x = query.operand(0);
   if (isa<ComplexType>(cast<ShapedType>(query.op->getResult(0).getType())
                            .getElementType())) {
-    // An angle and a decay: on the unit circle, near 1 where both are small.
+    // A decay and an angle: on the unit circle, near 1 if both are small.
     double near = std::exp(-0.5 * x.rms * x.rms);
     out[0] = ScaleFacts::moments(near, 1 - near * near);
     out[0].rule = "exponential: unit circle";
@@ -36,8 +36,8 @@ static void exponentialFacts(const FactsQuery &query, Results out) {
     return;
   }
   out[0] = exponentialOf(x);
-  // A decay is of something that is nowhere positive: no tail lifts its mean,
-  // as that of a normal would. Below a maximum most values are near it.
+  // The argument of a decay is nowhere positive, so no tail lifts its mean, as
+  // that of a normal would. Below a maximum most values are near it.
   if (x.sign == Sign::NonPositive && x.mean < 0 && x.density == 1 &&
       !x.masked && !getWidthBelowMaximum(query.op->getOperand(0))) {
     ScaleFacts decay =
@@ -49,7 +49,7 @@ static void exponentialFacts(const FactsQuery &query, Results out) {
   out[0].rule = "exponential: log-normal, non-negative";
 }
 
-/// exp(x) - 1: of small x it is x.
+/// exp(x) - 1, which is x for small x.
 static void expm1Facts(const FactsQuery &query, Results out) {
   const ScaleFacts &x = query.operand(0);
   ScaleFacts exponential = exponentialOf(x);
@@ -69,7 +69,7 @@ static void logFacts(const FactsQuery &query, Results out) {
   out[0].rule = "log";
 }
 
-/// log(1 + x): of small x it is x.
+/// log(1 + x), which is x for small x.
 static void log1pFacts(const FactsQuery &query, Results out) {
   const ScaleFacts &x = query.operand(0);
   if (x.rms < 0.5) {
@@ -106,7 +106,7 @@ static void rootFacts(const FactsQuery &query, Results out) {
 static void powerFacts(const FactsQuery &query, Results out) {
   const ScaleFacts &base = query.operand(0), &exponent = query.operand(1);
   if (base.constant && *base.constant > 0) {
-    // c^x with x an exponent of known range, as in RoPE's frequencies.
+    // c^x with an exponent x of known range, as in RoPE's frequencies.
     ScaleFacts inner = exponent;
     inner.mean *= std::log(*base.constant);
     inner.rms *= std::fabs(std::log(*base.constant));
@@ -127,7 +127,7 @@ static void powerFacts(const FactsQuery &query, Results out) {
   out[0].rule = "power";
 }
 
-/// tanh, sine, logistic and their like: never above 1.
+/// tanh, sine, logistic and the like: never above 1.
 static void boundedFacts(const FactsQuery &query, Results out) {
   const ScaleFacts &x = query.operand(0);
   bool isWave = isa<stablehlo::CosineOp, stablehlo::SineOp>(query.op);

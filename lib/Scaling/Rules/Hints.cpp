@@ -1,4 +1,4 @@
-//===- Hints.cpp - Rules of what the user says about scales ---------------===//
+//===- Hints.cpp - Rules of the user's marks of scales --------------------===//
 
 #include "Hints.h"
 
@@ -13,7 +13,7 @@ using namespace scalify;
 
 using Results = MutableArrayRef<ScaleFacts>;
 
-/// Other moments of the same shape; what holds for every element stays.
+/// Scales the moments. What holds for every element stays.
 static ScaleFacts scaled(ScaleFacts facts, double factor) {
   facts.mean *= factor;
   facts.rms *= factor;
@@ -21,7 +21,7 @@ static ScaleFacts scaled(ScaleFacts facts, double factor) {
   return facts;
 }
 
-/// The user knows the magnitude, and the rules what they know of the shape.
+/// The user sets the magnitude; the rules keep the shape of the distribution.
 static void overrideFacts(const FactsQuery &query, Results out) {
   auto op = cast<OverrideScaleOp>(query.op);
   out[0] = query.operand(0);

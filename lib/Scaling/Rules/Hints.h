@@ -1,4 +1,4 @@
-//===- Hints.h - Rules of what the user says about scales -------*- C++ -*-===//
+//===- Hints.h - Rules of the user's marks of scales ------------*- C++ -*-===//
 
 #ifndef SCALIFY_LIB_SCALING_RULES_HINTS_H
 #define SCALIFY_LIB_SCALING_RULES_HINTS_H
@@ -9,7 +9,7 @@ class MLIRContext;
 
 namespace scalify {
 
-/// Attaches the rules of `scalify.override_scale` and its like.
+/// Attaches the rules of `scalify.override_scale` and the like.
 void attachHintRules(mlir::MLIRContext *context);
 
 } // namespace scalify

@@ -12,8 +12,8 @@
 using namespace mlir;
 using namespace scalify;
 
-/// Ops that carry scales through their regions instead of by a rule: the
-/// analysis and the passes of this stage walk into them.
+/// True for ops that carry scales through their regions instead of by a rule:
+/// the analysis and the passes of this stage walk into them.
 static bool isControlFlow(StringRef name) {
   return llvm::is_contained({"stablehlo.while", "stablehlo.case",
                              "stablehlo.if", "sdy.manual_computation"},

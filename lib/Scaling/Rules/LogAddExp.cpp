@@ -1,11 +1,11 @@
-//===- LogAddExp.cpp - Sums of two exponentials in logarithms -------------===//
+//===- LogAddExp.cpp - Rules of logaddexp ---------------------------------===//
 //
-// log(e^a + e^b) is max(a, b) + log1p(exp(-|a - b|)), and its gradient the
-// shares exp(a - log(e^a + e^b)) and that of b, which add up to one.
-// Recurrences over log-probabilities are made of it (CTC, HMMs), where what
-// cannot be yet is a large negative number: with moments of -1e5 the
-// exponentials of independent operands would be at 2^-115 or 2^118. Both lie
-// between 0 and 1, and nothing says where: the moments are those of a uniform
+// log(e^a + e^b) is max(a, b) + log1p(exp(-|a - b|)). Its gradients are the
+// shares exp(a - log(e^a + e^b)) and that of b, which sum to one. Recurrences
+// over log-probabilities use it (CTC, HMMs), with a large negative number for
+// states that are not yet possible: with moments of -1e5 the exponentials of
+// independent operands would be at 2^-115 or 2^118. Both exponentials lie
+// between 0 and 1, with no evidence where: the moments are those of a uniform
 // distribution.
 //
 //===----------------------------------------------------------------------===//
@@ -42,7 +42,8 @@ bool scalify::matchLogAddExpTail(const FactsQuery &query, ScaleFacts &out) {
   return true;
 }
 
-/// What is kept unless it is infinite; a loop carries the 0 for that case in.
+/// Looks through a select that replaces infinite values. A loop may carry the
+/// replacement, 0.
 static Value skipReplacement(Value value) {
   auto select = value.getDefiningOp<SelectOp>();
   auto isInfinite =
@@ -53,9 +54,9 @@ static Value skipReplacement(Value value) {
   return value;
 }
 
-/// The maximum of the two that logaddexp adds, or null.
+/// Returns the maximum of the two operands of logaddexp, or null.
 static MaxOp getLogAddExp(Value value) {
-  // For NaN the operands are added.
+  // For NaN logaddexp adds its operands.
   if (auto select = value.getDefiningOp<SelectOp>())
     value = select.getOnFalse();
   auto sum = value.getDefiningOp<AddOp>();
@@ -65,7 +66,8 @@ static MaxOp getLogAddExp(Value value) {
     auto largest = sum ? sum->getOperand(i).getDefiningOp<MaxOp>() : MaxOp();
     if (!tail || !largest || !tail->getOperand(0).getDefiningOp<ExpOp>())
       continue;
-    // Beside a constant (softplus) the share has the moments of its operand.
+    // With a constant operand (softplus) the share has the moments of the
+    // other.
     if (llvm::none_of(largest->getOperands(), [](Value operand) {
           return matchPattern(operand, m_Constant());
         }))

@@ -1,4 +1,4 @@
-//===- LogAddExp.h - Sums of two exponentials in logarithms -----*- C++ -*-===//
+//===- LogAddExp.h - Rules of logaddexp -------------------------*- C++ -*-===//
 
 #ifndef SCALIFY_LIB_SCALING_RULES_LOGADDEXP_H
 #define SCALIFY_LIB_SCALING_RULES_LOGADDEXP_H

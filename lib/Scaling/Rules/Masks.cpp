@@ -31,8 +31,8 @@ static ScaleFacts booleanOf(double density) {
 // Conversions
 //===----------------------------------------------------------------------===//
 
-/// Data moves between the wide types; a cast to FP8, an integer, or a type
-/// that carries no scale sees the true value.
+/// Pass between the wide types. A cast to FP8, to an integer, or to a type
+/// without scales reads the true value.
 static ScaleFamily convertFamily(Operation *op) {
   auto isWide = [](Type type) {
     return isa<Float32Type, Float16Type, BFloat16Type>(type);
@@ -92,8 +92,8 @@ static void bitcastFacts(const FactsQuery &query, Results out) {
 // Comparisons and logic
 //===----------------------------------------------------------------------===//
 
-/// The number of elements among which `value` is the largest or smallest one
-/// of `x`, or nothing.
+/// If `value` is the largest or smallest element of `x` in each row, returns
+/// the number of elements of a row.
 static std::optional<double> getWidthOfExtremum(Value value, Value x) {
   auto reduce = peelToSource(value).getDefiningOp<stablehlo::ReduceOp>();
   if (!reduce || peelToSource(reduce.getInputs()[0]) != peelToSource(x) ||
@@ -104,7 +104,7 @@ static std::optional<double> getWidthOfExtremum(Value value, Value x) {
          std::max(1.0, countElements(reduce->getResult(0)));
 }
 
-/// The share of equal pairs.
+/// Returns the share of equal pairs.
 static double densityOfEquality(const FactsQuery &query) {
   Value lhs = query.op->getOperand(0), rhs = query.op->getOperand(1);
   if (lhs == rhs)
@@ -114,8 +114,8 @@ static double densityOfEquality(const FactsQuery &query) {
       return 1.0 / std::max(1.0, query.of(iota).bound + 1);
     if (std::optional<double> n = getWidthOfExtremum(side, other))
       return 1.0 / std::max(1.0, *n);
-    // Infinity and NaN do not occur, nor does zero among real numbers; of
-    // masks that the step takes as numbers nothing is known.
+    // Infinities and NaN are assumed not to occur, nor zeros among real
+    // numbers. Nothing is known of masks that the step takes as integers.
     const ScaleFacts &facts = query.of(side);
     if (facts.anyScale && facts.constant && isa<FloatType>(getElement(side)))
       return 0.0;
@@ -123,7 +123,7 @@ static double densityOfEquality(const FactsQuery &query) {
   return 0.5;
 }
 
-/// The share of pairs with a < b: of normal values, of bits and indices half.
+/// Returns the share of pairs with a < b: of normal values, else one half.
 static double densityOfOrder(const FactsQuery &query) {
   const ScaleFacts &a = query.operand(0), &b = query.operand(1);
   if (!isa<FloatType>(getElement(query.op->getOperand(0))))
@@ -138,8 +138,8 @@ static double densityOfOrder(const FactsQuery &query) {
   return normalBelow((b.mean - a.mean) / deviation);
 }
 
-/// The share of non-zeros of sparse data that is nowhere negative: of a value
-/// v in a share p of the places the mean is p * v, the mean square p * v * v.
+/// Returns the share of non-zeros in sparse data that is nowhere negative. A
+/// value v in a share p of the places has mean p * v and mean square p * v * v.
 static std::optional<double> densityOfNonZeros(const FactsQuery &query) {
   const ScaleFacts &x = query.operand(0), &zero = query.operand(1);
   if (zero.constant != 0.0 || x.sign != Sign::NonNegative || x.rms <= 0 ||
@@ -176,7 +176,7 @@ static void compareFacts(const FactsQuery &query, Results out) {
   out[0].rule = "comparison";
 }
 
-/// Of booleans the share of true; of integers what two of them may give.
+/// Sets the share of true booleans. Integers have no facts.
 static void logicFacts(const FactsQuery &query, Results out) {
   out[0].rule = shortName(query.op);
   if (!getElement(query.op->getResult(0)).isInteger(1))
@@ -208,10 +208,10 @@ static void bitFacts(const FactsQuery &query, Results out) {
 static void selectFacts(const FactsQuery &query, Results out) {
   double share = query.operand(0).density;
   out[0] = mixOf(query.operand(1), share, query.operand(2));
-  // Nothing is left of a share that never occurs: it was the wrong estimate.
+  // A result without size contradicts the density: take one half instead.
   if (out[0].rms == 0 && !out[0].anyScale && !out[0].masked)
     out[0] = mixOf(query.operand(1), 0.5, query.operand(2));
-  // 0 beside a masking constant: an additive mask.
+  // A 0 beside a masking constant is an additive mask, not a constant.
   out[0].constant.reset();
   out[0].rule = "select: density of the mask";
 }

@@ -11,8 +11,8 @@
 using namespace mlir;
 using namespace scalify;
 
-/// Whether both are one expression, as of a broadcast that is written twice, of
-/// a value that a loop carries twice.
+/// True if both are one expression, as a broadcast that is written twice, or a
+/// value that a loop carries twice.
 static bool isSame(Value a, Value b, unsigned depth = 4) {
   a = lookThrough(a, Move::Invariant | Move::Manual);
   b = lookThrough(b, Move::Invariant | Move::Manual);
@@ -29,7 +29,7 @@ static bool isSame(Value a, Value b, unsigned depth = 4) {
           OperationEquivalence::IgnoreDiscardableAttrs);
 }
 
-/// Of x - max(x, y): y.
+/// If the op is x - max(x, y), returns y, else null.
 static Value getOther(Operation *op) {
   if (!isa_and_nonnull<stablehlo::SubtractOp>(op))
     return {};
@@ -47,7 +47,7 @@ bool scalify::isLostIn(const ScaleFacts &data, const ScaleFacts &constant) {
          !data.anyScale && std::fabs(*constant.constant) > 0x1p30 * data.rms;
 }
 
-/// The facts of f(-relu(y - x)).
+/// Returns the facts of f(-relu(y - x)), if the op is x - max(x, y).
 static std::optional<ScaleFacts>
 getOfDifference(const FactsQuery &query, Operation *op,
                 function_ref<double(double)> function) {

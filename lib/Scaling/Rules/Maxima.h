@@ -9,16 +9,16 @@
 
 namespace scalify {
 
-/// Whether adding the data to the constant leaves the constant, in F32: as of
-/// the lowest value that a running maximum starts from.
+/// True if adding the data to the constant leaves the constant, in F32, as for
+/// the lowest value, from which a running maximum starts.
 bool isLostIn(const ScaleFacts &data, const ScaleFacts &constant);
 
-/// The facts of x - max(x, y), as in a softmax that goes on with a running
-/// maximum; none if the op is no such difference.
+/// Returns the facts of x - max(x, y), as in a softmax that continues with a
+/// running maximum; none if the op is no such difference.
 std::optional<ScaleFacts> getBelowLarger(const FactsQuery &query,
                                          mlir::Operation *op);
 
-/// The facts of its exponential: 1 wherever x is the larger.
+/// Returns the facts of its exponential: 1 wherever x is the larger.
 std::optional<ScaleFacts> getExponentialBelowLarger(const FactsQuery &query,
                                                     mlir::Operation *op);
 

@@ -12,18 +12,18 @@
 using namespace mlir;
 using namespace scalify;
 
-// Beyond this variance the log-normal's moments say nothing of the data: they
-// rest on a tail that no batch holds.
+// Beyond this variance the moments of a log-normal rest on a tail that no batch
+// holds.
 static constexpr double kMaxLogVariance = 2.0;
 
 ScaleFacts scalify::squareFacts(const ScaleFacts &x) {
   double second = x.rms * x.rms;
-  // 3 of a zero-mean normal, 1 of a constant.
+  // 3 for a zero-mean normal, 1 for a constant.
   double share = second > 0 ? x.variance() / second : 0;
   double kurtosis = 1 + 2 * share;
   if (x.sign != Sign::Any) {
-    // Of one sign: 3 of a half-normal, whose variance is 0.57 of its mean's
-    // square, and more where few elements are large.
+    // For one sign: 3 for a half-normal, whose variance is 0.57 of its mean's
+    // square, and more if few elements are large.
     double ratio = share / std::max(1 - share, 1e-3);
     kurtosis = std::min(1 + 3.5 * ratio, 64.0);
   }
@@ -39,8 +39,8 @@ ScaleFacts scalify::exponentialOf(const ScaleFacts &x) {
   double mean = std::clamp(x.mean, -80.0, 80.0);
   double first = x.density * std::exp(mean + variance / 2);
   double second = x.density * std::exp(2 * mean + 2 * variance);
-  // However far below zero a wide distribution lies, what is above zero gives
-  // more than 1.
+  // Even if a wide distribution lies far below zero, its share above zero
+  // contributes more than 1 per element.
   if (x.sign != Sign::NonPositive && x.variance() > kMaxLogVariance) {
     double above = x.density * normalBelow(mean / std::sqrt(x.variance()));
     first = std::max(first, above);
@@ -63,7 +63,7 @@ ScaleFacts scalify::logarithmOf(const ScaleFacts &x) {
   double relative = x.variance() / std::max(center * center, 1e-300);
   ScaleFacts facts =
       ScaleFacts::moments(mean, std::min(relative, kMaxLogVariance));
-  // The logarithm of something near 1 is near 0, not 0.
+  // The logarithm of a value near 1 is near 0, not 0.
   facts.rms = std::max(facts.rms, 0.125);
   return facts;
 }
@@ -88,7 +88,7 @@ ScaleFacts scalify::functionOf(const ScaleFacts &x,
                             : std::array{0.0, 0.0, 0.0};
   };
   for (int i = 0; i <= 16; ++i) {
-    // In pairs, so that an odd function has no mean to the last bit.
+    // In pairs, so that the mean of an odd function is exactly 0.
     double z = i / 4.0, weight = std::exp(-0.5 * z * z) * (i == 0 ? 0.5 : 1);
     auto above = add(z, weight), below = add(-z, weight);
     first += above[0] + below[0];
@@ -221,13 +221,13 @@ ScaleFacts scalify::mixOf(const ScaleFacts &a, double share,
     return x.constant && !std::isfinite(*x.constant);
   };
   if (aMask || bMask || isInfinite(a) || isInfinite(b)) {
-    // The moments are the data's; what is masked counts in the density.
+    // The moments are the data's; masked elements count in the density.
     bool aside = aMask || isInfinite(a);
     ScaleFacts facts = aside ? b : a;
     double kept = aside ? 1 - share : share;
     bool isNaN =
         (aside ? a : b).constant && std::isnan(*(aside ? a : b).constant);
-    // NaN marks indices out of range, which do not occur.
+    // NaN marks indices out of range, which are assumed not to occur.
     facts.density *= isNaN ? 1.0 : kept;
     if (!isNaN)
       facts.bound = std::numeric_limits<double>::infinity();
@@ -242,7 +242,7 @@ ScaleFacts scalify::mixOf(const ScaleFacts &a, double share,
   ScaleFacts facts = ScaleFacts::moments(mean, second - mean * mean);
   facts.bound = std::max(a.bound, b.bound);
   facts.sign = a.sign == b.sign || b.anyScale ? a.sign : Sign::Any;
-  // A side that never occurs, as that for NaN in a softplus, has no say.
+  // A side that never occurs, as that for NaN in a softplus, sets no sign.
   if (a.anyScale || share == 0)
     facts.sign = b.sign;
   else if (share == 1)
@@ -285,7 +285,8 @@ Operation *scalify::getSingleBodyOp(Region &body) {
   return &body.front().front();
 }
 
-/// 0, infinities and NaN are the same at any scale, as are integers.
+/// True for 0, infinities and NaN, which are the same at any scale, and
+/// integers.
 static bool isConstantOfAnyScale(Operation &op) {
   DenseElementsAttr value;
   if (!matchPattern(&op, m_Constant(&value)))

@@ -15,11 +15,11 @@ ScaleFacts squareFacts(const ScaleFacts &x);
 /// exp of a normal x: log-normal, with masked elements (-inf) giving 0.
 ScaleFacts exponentialOf(const ScaleFacts &x);
 ScaleFacts logarithmOf(const ScaleFacts &x);
-/// Moments of f(x), integrated over a normal x, or over a log-normal one where
-/// the sign is known.
+/// Returns the moments of f(x), integrated over a normal x, or over a
+/// log-normal one if the sign is known.
 ScaleFacts functionOf(const ScaleFacts &x,
                       llvm::function_ref<double(double)> function);
-/// x^p: of the mean where the mean carries x, else of the magnitude.
+/// x^p: of the mean if it dominates x, else of the magnitude.
 ScaleFacts powerOf(const ScaleFacts &x, double power);
 
 /// The largest or smallest of n independent elements.
@@ -27,8 +27,8 @@ ScaleFacts extremumOf(const ScaleFacts &x, double n, bool isMax);
 /// The largest k of n independent elements.
 ScaleFacts topOf(const ScaleFacts &x, double k, double n);
 
-/// How many terms a sum has: moments over the elements of its result, and the
-/// most of any.
+/// The number of terms of a sum: its moments over the elements of the result,
+/// and the most of any element.
 struct TermCount {
   double mean = 1;
   double square = 1;
@@ -39,8 +39,7 @@ struct TermCount {
     return {mean * other.mean, square * other.square, most * other.most};
   }
 };
-/// A sum of independent terms: the mean grows by their number, the variance
-/// too.
+/// A sum of independent terms: the mean and the variance grow by their number.
 ScaleFacts sumOf(const ScaleFacts &x, const TermCount &n);
 /// A sum of products.
 ScaleFacts dotOf(const ScaleFacts &a, const ScaleFacts &b, const TermCount &n);
@@ -48,7 +47,8 @@ ScaleFacts dotOf(const ScaleFacts &a, const ScaleFacts &b, const TermCount &n);
 /// A mixture of two sources with shares `share` and 1 - share.
 ScaleFacts mixOf(const ScaleFacts &a, double share, const ScaleFacts &b);
 
-/// A finite constant so large beside `data` that it can only mean "masked".
+/// True for a finite constant so large beside `data` that it can only be a
+/// mask.
 bool isMaskBeside(const ScaleFacts &constant, const ScaleFacts &data);
 
 /// P(x <= z) of a standard normal x, and its inverse.
@@ -57,16 +57,16 @@ double normalQuantile(double p);
 
 Sign flip(Sign sign);
 Sign signOfProduct(Sign a, Sign b);
-/// Zero where one is, also beside what is not bounded.
+/// Returns a * b, with zero times infinity as zero.
 double boundOfProduct(double a, double b);
 
 /// The name of an op without its dialect.
 std::string shortName(mlir::Operation *op);
 
-/// The only op of a region besides its return, or null.
+/// Returns the only op of a region besides its return, or null.
 mlir::Operation *getSingleBodyOp(mlir::Region &body);
 
-/// Whether the region commutes with a positive factor on its floating-point
+/// True if the region commutes with a positive factor on its floating-point
 /// arguments: it adds, compares, selects, and takes extrema.
 bool isHomogeneous(mlir::Region &body);
 

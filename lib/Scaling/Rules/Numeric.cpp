@@ -16,7 +16,7 @@ using Results = MutableArrayRef<ScaleFacts>;
 // Batch norms
 //===----------------------------------------------------------------------===//
 
-/// Elements that one feature's statistics are taken over.
+/// Returns the number of elements that one feature's statistics are taken over.
 static double countPerFeature(Operation *op) {
   return countElements(op->getOperand(0)) /
          std::max(1.0, countElements(op->getOperand(1)));

@@ -9,9 +9,9 @@
 
 using namespace scalify;
 
-/// The mean of n^power over the places.
+/// Returns the mean of n^power over the places.
 static double meanPower(double places, double power) {
-  // Beyond this many the powers that occur have converged, or grow smoothly.
+  // Beyond this many places the means have converged, or grow smoothly.
   int count = static_cast<int>(std::min(places, 4096.0));
   double sum = 0;
   for (int n = 1; n <= count; ++n)
@@ -61,7 +61,7 @@ void scalify::placeProduct(const ScaleFacts &a, const ScaleFacts &b,
   if (!b.ramp || (a.ramp && !areOfOneSum(a.ramp, b.ramp)))
     return;
   double n = b.ramp.places, p = a.ramp.power, q = power * b.ramp.power;
-  // In a power of b its mean stands for it where that carries it.
+  // A power of b follows its mean if that dominates b, else its size.
   bool byMean = power != 1 && std::fabs(b.mean) > 0.5 * b.rms;
   double ofMean = std::pow(meanPower(n, b.ramp.power), power);
   double ofRms = std::pow(meanPower(n, 2 * b.ramp.power), power / 2);

@@ -1,9 +1,9 @@
 //===- Ramps.h - Sizes along the places of a cumulative sum -----*- C++ -*-===//
 //
-// Entry n of a cumulative sum has n terms: sizes differ along it, from one term
-// to all of them. Moments over all places say what is sent on, but not what a
-// division by it gives: 1 / n^2 is carried by the first places. So facts tell
-// the power of n that sizes follow (`ScaleFacts::ramp`).
+// Entry n of a cumulative sum has n terms, so sizes differ along it, from one
+// term to all of them. Moments over all places describe the sum, but not the
+// result of a division by it: the first places dominate 1 / n^2. So facts
+// record the power of n that sizes follow (`ScaleFacts::ramp`).
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,18 +14,18 @@
 
 namespace scalify {
 
-/// The ramp of x^power.
+/// Returns the ramp of x^power.
 Ramp powerOfRamp(const Ramp &x, double power);
-/// The ramp of the product of `a` with the `power`-th power of `b`; flat where
-/// they are of different sums.
+/// Returns the ramp of the product of `a` with the `power`-th power of `b`;
+/// flat if they are of different sums.
 Ramp productOfRamps(const Ramp &a, const Ramp &b, double power = 1);
-/// The ramp of a sum.
+/// Returns the ramp of a sum.
 Ramp rampOfSum(const ScaleFacts &a, const ScaleFacts &b);
-/// The ramp unless one of the dimensions that are summed over may be its own.
+/// Returns the ramp, unless one of the summed dimensions may be its own.
 Ramp rampOutside(const Ramp &x, llvm::ArrayRef<int64_t> summed);
 
-/// Corrects the moments of a times b^power, estimated as if both were of one
-/// size at all places.
+/// Corrects the moments of a times b^power, which were estimated as if both had
+/// one size at all places.
 void placeProduct(const ScaleFacts &a, const ScaleFacts &b, double power,
                   ScaleFacts &out);
 

@@ -1,4 +1,4 @@
-//===- Reduce.cpp - Rules of reductions and orders ------------------------===//
+//===- Reduce.cpp - Rules of reductions and sorts -------------------------===//
 
 #include "scalify/Scaling/Rules.h"
 
@@ -15,7 +15,7 @@ using namespace scalify;
 
 using Results = MutableArrayRef<ScaleFacts>;
 
-/// A body that multiplies, or does anything else, needs true values.
+/// Only homogeneous bodies commute with a scale; others need true values.
 static ScaleFamily reduceFamily(Operation *op) {
   return isHomogeneous(op->getRegion(0)) ? ScaleFamily::Reduce
                                          : ScaleFamily::True;
@@ -66,7 +66,8 @@ std::string scalify::describeReduction(Operation *op, Operation *body,
                        static_cast<int64_t>(n));
 }
 
-/// What a body does to its pair of arguments `i`, if it is one op.
+/// Returns the op that a body applies to its pair of arguments `i`, or null if
+/// it is not a single op.
 static Operation *getPairOp(Region &body, unsigned i) {
   Block &block = body.front();
   unsigned count = block.getNumArguments() / 2;
@@ -86,7 +87,7 @@ static void reduceFacts(const FactsQuery &query, Results out) {
              std::max(1.0, countElements(reduce->getResult(0)));
   for (auto [i, result] : llvm::enumerate(out)) {
     // Several operands under one body: argmax, whose value is an extremum, or
-    // as many reductions.
+    // several reductions.
     const ScaleFacts &x = query.operand(i);
     Operation *pair = getPairOp(reduce.getBody(), i);
     result =
@@ -111,8 +112,8 @@ static void sortFacts(const FactsQuery &query, Results out) {
   }
 }
 
-/// A region over one element of each operand: its single op's rule is not
-/// known to the map, so its result counts as its largest operand.
+/// Maps a region over the elements. No rule is applied to the region's ops, so
+/// the result counts as the largest operand.
 static void mapFacts(const FactsQuery &query, Results out) {
   for (Value operand : query.op->getOperands())
     if (query.of(operand).rms > out[0].rms ||

@@ -1,4 +1,4 @@
-//===- Rules.cpp - Registration and what the rules share ------------------===//
+//===- Rules.cpp - Registration and shared parts of the rules -------------===//
 
 #include "scalify/Scaling/Rules.h"
 

@@ -18,7 +18,7 @@ using namespace scalify;
 static void passFacts(const FactsQuery &query,
                       MutableArrayRef<ScaleFacts> out) {
   out[0] = query.operand(0);
-  // Other ops choose among places, or turn them round.
+  // Other ops select places, or reverse them.
   if (!isa<stablehlo::BroadcastInDimOp, stablehlo::BroadcastOp,
            stablehlo::ReshapeOp, stablehlo::TransposeOp>(query.op))
     out[0].ramp = {};
@@ -49,8 +49,8 @@ static void concatenateFacts(const FactsQuery &query,
 }
 
 static void padFacts(const FactsQuery &query, MutableArrayRef<ScaleFacts> out) {
-  // By them a tensor of few elements would have another scale with each number
-  // of ranks.
+  // With this padding the scale of a small tensor would depend on the number of
+  // ranks.
   if (query.op->hasAttr(stablehlo::kFillsSharesAttr)) {
     out[0] = query.operand(0);
     out[0].rule = "pad: fills up shares";
@@ -63,8 +63,8 @@ static void padFacts(const FactsQuery &query, MutableArrayRef<ScaleFacts> out) {
   out[0].rule = "pad: density of the operand";
 }
 
-/// Of complex numbers the moments are those of the magnitude; a real number is
-/// its own.
+/// Moments of complex numbers are those of the magnitude. A real splat keeps
+/// its value.
 static ScaleFacts complexConstantFacts(DenseElementsAttr dense) {
   double squares = 0, count = 0;
   for (const std::complex<APFloat> &z :
@@ -143,7 +143,8 @@ static ScaleFamily scatterFamily(Operation *op) {
 }
 
 /// Updates written into an operand: a share of the result comes from the
-/// updates. Added updates of a share above 1 collide, and their squares add.
+/// updates. If this share exceeds 1, added updates collide and their squares
+/// add.
 static void scatterFacts(const FactsQuery &query,
                          MutableArrayRef<ScaleFacts> out) {
   auto scatter = cast<stablehlo::ScatterOp>(query.op);

@@ -1,16 +1,14 @@
 //===- TanhGradients.cpp - Facts of the gradient of tanh ------------------===//
 //
 // JAX differentiates t = tanh(u) as y + y t for y = g (1 - t), which is
-// g (1 - t^2). Where t is near its bound both factors are rarely large
-// together.
+// g (1 - t^2). If t is near its bound, both factors are rarely large together.
 //
-// Where g is a multiple of x^n and u grows with x, as in a GELU's tanh form,
-// the product is that of two functions of one value, of which one vanishes
-// where the other is large: x^n (1 - tanh(c x)^2) never exceeds a few c^-n,
-// however large x is. Its mean square over a normal x of deviation s is, with
-// z = c x, the integral of z^(2n) sech(z)^4 by the density of a normal of
-// deviation c s, over c^(2n). Where u is c (x + k x^3) less passes: it is a
-// bound then.
+// If g is a multiple of x^n and u grows with x, as in a GELU's tanh form, the
+// product is that of two functions of one value, one of which vanishes where
+// the other is large: x^n (1 - tanh(c x)^2) never exceeds a few c^-n, for any
+// x. Its mean square over a normal x of deviation s is, with z = c x, the
+// integral of z^(2n) sech(z)^4 by the density of a normal of deviation c s,
+// over c^(2n). If u is c (x + k x^3), less passes, and this is a bound.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,7 +23,7 @@ using namespace scalify;
 using namespace scalify::stablehlo;
 
 namespace {
-/// A product: of numbers, of values, and of a power of the value looked for.
+/// A product of numbers, of values, and of a power of a value x.
 struct Factors {
   double size = 1;
   unsigned power = 0;
@@ -44,7 +42,7 @@ struct PowerGradient {
 };
 } // namespace
 
-/// How far back products are followed.
+/// The number of products that are followed back.
 static constexpr unsigned kDepth = 6;
 
 static Factors getFactors(const FactsQuery &query, Value value, Value x,
@@ -58,13 +56,14 @@ static Factors getFactors(const FactsQuery &query, Value value, Value x,
     return {query.of(value).rms, 0};
   Factors left = getFactors(query, product.getLhs(), x, depth - 1);
   Factors right = getFactors(query, product.getRhs(), x, depth - 1);
-  // A product without x is known as a whole.
+  // The facts of a product without x describe it as a whole.
   if (left.power + right.power == 0)
     return {query.of(value).rms, 0};
   return {left.size * right.size, left.power + right.power};
 }
 
-/// What u grows with, and how fast at least: c x, or c (x + k x^3).
+/// Returns the value x that u grows with, and its least slope: for u = c x, or
+/// u = c (x + k x^3).
 static std::pair<Value, double> getGrowth(const FactsQuery &query, Value u) {
   double slope = 1;
   for (unsigned depth = 0; depth < kDepth; ++depth) {
@@ -88,8 +87,8 @@ static std::pair<Value, double> getGrowth(const FactsQuery &query, Value u) {
   return {u, slope};
 }
 
-/// Whether the moments of `complement` are those of 1 - t. In a loop's backward
-/// both come from stacks, and nothing else tells.
+/// True if the moments of `complement` are those of 1 - t. In a loop's backward
+/// both are read from stacks, with no other evidence.
 static bool isOneMinus(const ScaleFacts &complement, const ScaleFacts &t) {
   auto isNear = [](double a, double b) { return std::fabs(a - b) < 1e-3; };
   return t.bound <= 1 && complement.bound <= 2 &&
@@ -141,9 +140,9 @@ static std::optional<PowerGradient> findPowerGradient(const FactsQuery &query,
   return std::nullopt;
 }
 
-/// E[z^(2 power) sech(z)^4] of a normal z, by 64 steps up to where the smaller
-/// of the two functions has vanished: sech(z)^4 is below 1e-13 from z = 8 on,
-/// and a normal's density from 8 deviations on.
+/// Returns E[z^(2 power) sech(z)^4] of a normal z, by 64 steps up to where the
+/// smaller of the two functions has vanished: sech(z)^4 is below 1e-13 from
+/// z = 8 on, and a normal's density from 8 deviations on.
 static double getMeanSquare(unsigned power, double deviation) {
   constexpr int kSteps = 64;
   double step = 8 * std::min(deviation, 1.0) / kSteps, sum = 0;
@@ -166,7 +165,7 @@ static bool matchPower(const FactsQuery &query, ScaleFacts &out) {
   out = ScaleFacts::gaussian(found->factors.size *
                              std::sqrt(getMeanSquare(power, deviation)) /
                              std::pow(found->slope, power));
-  out.rule = "gradient of tanh: a power of what it is of, times 1 - t^2";
+  out.rule = "gradient of tanh: a power of its argument, times 1 - t^2";
   return true;
 }
 
@@ -176,8 +175,8 @@ bool scalify::matchTanhGradient(const FactsQuery &query, ScaleFacts &out) {
   std::optional<Gradient> gradient = getGradient(query, query.op);
   if (!gradient)
     return false;
-  // E[t^4] of a tanh: that of a normal for a small one, of signs for a large
-  // one.
+  // E[t^4] of a tanh: that of a normal if it is small, that of a sign if it is
+  // large.
   const ScaleFacts &t = query.of(gradient->t), &g = query.of(gradient->g);
   double second = t.rms * t.rms;
   double fourth = std::min(second, (3 - 2 * t.rms) * second * second);

@@ -7,8 +7,8 @@
 
 namespace scalify {
 
-/// The gradient of a tanh, g (1 - t^2), of which g may be a multiple of powers
-/// of what the tanh is of, as in the gradient of a GELU.
+/// The gradient of a tanh, g (1 - t^2). A factor of g may be a power of the
+/// tanh's argument, as in the gradient of a GELU.
 bool matchTanhGradient(const FactsQuery &query, ScaleFacts &out);
 
 } // namespace scalify

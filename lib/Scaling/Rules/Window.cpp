@@ -1,7 +1,7 @@
 //===- Window.cpp - Rules of windows and convolutions ---------------------===//
 //
-// A window at the border, or over a dilated base, holds fewer elements than
-// its size: what counts is the mean number of real elements over the result.
+// A window at the border, or over a dilated base, holds fewer elements than its
+// size. The rules use the mean number of real elements over the result.
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,8 +31,8 @@ struct WindowDim {
 } // namespace
 
 TermCount WindowDim::countTerms() const {
-  // Long windows (a cumulative sum over a sequence) are sampled, and may have
-  // all of their terms between two samples.
+  // Long windows (a cumulative sum over a sequence) are sampled. A window
+  // between two samples may hold all of its terms.
   int64_t step = std::max<int64_t>(1, results / 256);
   double most = step > 1 ? static_cast<double>(size) : 0;
   double first = 0, second = 0, samples = 0;
@@ -100,8 +100,8 @@ static void reduceWindowFacts(const FactsQuery &query, Results out) {
   }
 }
 
-/// Each source element lands on one element of its window: the share of
-/// elements that receive one grows with the overlap of windows.
+/// Each source element goes to one element of its window. The share of elements
+/// that receive one grows with the overlap of windows.
 static void selectAndScatterFacts(const FactsQuery &query, Results out) {
   const ScaleFacts &source = query.operand(1), &init = query.operand(2);
   double share = countElements(query.op->getOperand(1)) /

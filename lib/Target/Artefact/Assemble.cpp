@@ -1,4 +1,4 @@
-//===- Assemble.cpp - The bytes of an executable --------------------------===//
+//===- Assemble.cpp - Assembly of artefacts -------------------------------===//
 
 #include "scalify/Target/Artefact/Manifest.h"
 
@@ -32,7 +32,7 @@ static std::string toText(const json::Object &manifest) {
   return text;
 }
 
-/// The first number in `value` that is infinite or NaN, and the way to it.
+/// Returns the first number in `value` that is infinite or NaN, and its place.
 static std::string findNonFinite(const json::Value &value) {
   if (std::optional<double> number = value.getAsNumber())
     return std::isfinite(*number) ? "" : std::to_string(*number);
@@ -48,7 +48,8 @@ static std::string findNonFinite(const json::Value &value) {
 }
 
 static void setHash(json::Object &manifest, ArrayRef<Section> sections) {
-  // A recipe's name is a label: equal content under two names is one artefact.
+  // A recipe's name is a label: equal contents under two names are one
+  // artefact.
   json::Value recipe = *manifest.get("recipe");
   manifest.erase("recipe");
   std::string bytes = toText(manifest);
@@ -59,7 +60,7 @@ static void setHash(json::Object &manifest, ArrayRef<Section> sections) {
   manifest["recipe"] = std::move(recipe);
 }
 
-/// Where the sections lie if the first begins at `offset`.
+/// Returns the offsets of sections if the first begins at `offset`.
 static SmallVector<size_t> placesOf(ArrayRef<Section> sections, size_t offset) {
   SmallVector<size_t> places;
   for (const Section &section : sections) {
@@ -79,8 +80,8 @@ static void writePlaces(json::Object &manifest, ArrayRef<Section> sections,
   manifest["sections"] = std::move(list);
 }
 
-// Offsets are part of the text whose length decides them, so the sections are
-// placed behind room for the longest text that the numbers can give.
+// Offsets are part of the text whose length determines them, so the sections
+// are placed after room for the longest text that offsets can give.
 FailureOr<std::string> scalify::assembleArtefact(Location loc, PlanText &text,
                                                  ArrayRef<Section> sections) {
   json::Object &manifest = text.manifest;
@@ -88,7 +89,7 @@ FailureOr<std::string> scalify::assembleArtefact(Location loc, PlanText &text,
     if (std::string place = findNonFinite(value); !place.empty())
       return emitError(loc, "the artefact's manifest would hold ")
              << place << " at '" << key.str()
-             << "', for which JSON has no text";
+             << "', which JSON cannot represent";
   setHash(manifest, sections);
   writePlaces(manifest, sections, placesOf(sections, size_t(1) << 40));
   size_t first =
@@ -97,7 +98,7 @@ FailureOr<std::string> scalify::assembleArtefact(Location loc, PlanText &text,
   writePlaces(manifest, sections, places);
   std::string header = toText(manifest);
   std::string body = header;
-  // The text may be shorter than its room by a page.
+  // The text may be a page shorter than its room.
   for (auto [section, offset] : llvm::zip(sections, places)) {
     body.resize(offset - kHeaderBytes);
     body += section.bytes;

@@ -1,4 +1,4 @@
-//===- KernelModule.cpp - The kernels of a plan, on their own -------------===//
+//===- KernelModule.cpp - Module of a plan's kernels ----------------------===//
 
 #include "scalify/Target/Artefact/KernelModule.h"
 

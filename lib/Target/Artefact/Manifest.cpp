@@ -1,4 +1,4 @@
-//===- Manifest.cpp - What the runtime reads first ------------------------===//
+//===- Manifest.cpp - Manifest of an artefact -----------------------------===//
 
 #include "scalify/Target/Artefact/Manifest.h"
 
@@ -70,8 +70,8 @@ public:
   ManifestWriter(plan::ProgramOp program, std::string &constants)
       : program(program), constants(constants) {}
 
-  /// Gives the counters the order of the casts' scales, where these are an
-  /// argument: @rescale reads both by position.
+  /// Orders the counters like the casts' scales, if these are an argument:
+  /// @rescale reads both by index.
   void orderCounters();
   json::Array takeCounters() { return std::move(counters); }
   /// Writes arguments, results, buffers and the arena's size; returns the
@@ -93,7 +93,7 @@ private:
   plan::ProgramOp program;
   std::string &constants;
   llvm::DenseMap<Value, int64_t> indices;
-  llvm::StringMap<int64_t> counterOf; // of a cast by its name
+  llvm::StringMap<int64_t> counterOf; // by name of the cast
   json::Array buffers, commands, counters;
 };
 } // namespace
@@ -140,8 +140,9 @@ void ManifestWriter::orderCounters() {
       }
 }
 
-/// The index of a cast's counter. A cast of a loop is in each iteration's
-/// kernel, and all of them add to one counter: it has the elements of all.
+/// Returns the index of a cast's counter. A cast in a loop is in the kernel of
+/// each iteration; all of them add to one counter, which has the elements of
+/// all.
 int64_t ManifestWriter::counter(DictionaryAttr cast, StringRef op) {
   auto text = [&](StringRef name) {
     return mlir::cast<StringAttr>(cast.get(name)).str();
@@ -332,8 +333,8 @@ static json::Object partsOf(Attribute whole, Attribute parts) {
                       {"parts", std::move(dims)}};
 }
 
-/// The whole value of which an argument or result is a part, if it is one, and
-/// what it is in a row of all elements.
+/// Writes the whole value that an argument or result is a shard of, if it is
+/// one, and its share as a flat run of elements.
 static void writeShards(json::Object &entry, DictionaryAttr attrs) {
   Attribute whole = attrs.get(kWholeTypeAttr);
   Attribute parts = attrs.get(kPartsAttr);
@@ -354,7 +355,7 @@ static std::string nameOf(DictionaryAttr attrs, size_t number) {
   return name ? name.str() : "arg" + std::to_string(number);
 }
 
-/// What the data of an argument or result stand for, if they are narrow.
+/// Writes how narrow data of an argument or result are stored.
 static void writeStored(json::Object &entry, DictionaryAttr attrs) {
   auto stored = attrs.getAs<DictionaryAttr>("scalify.stored");
   if (!stored)
@@ -500,8 +501,8 @@ static json::Value toJSON(Attribute attr) {
   return json::Value(text);
 }
 
-/// The mesh that a step runs on, sizes by names in their order, before which go
-/// the stages of a pipeline; none if it runs on one device.
+/// Returns the mesh of a step, sizes by names in order, after the stages of a
+/// pipeline; empty for one device.
 static json::Array meshOf(ModuleOp module) {
   sdy::MeshAttr largest;
   json::Array axes;
@@ -518,7 +519,7 @@ static json::Array meshOf(ModuleOp module) {
   return axes;
 }
 
-/// What a stage has of the whole step, and who has the rest.
+/// Returns a stage's arguments and results of the whole step, and owners.
 static json::Object pipelineOf(DictionaryAttr pipeline) {
   json::Object entry;
   for (StringRef name : {"stages", "virtual", "microbatches", "ranks", "stage",
@@ -564,7 +565,7 @@ PlanText scalify::writeManifest(plan::ProgramOp program, StringRef target,
   json::Object functions{
       {program.getSymName().str(), step.write(text.manifest)}};
   text.manifest["counters"] = step.takeCounters();
-  // Any other function has arguments and buffers of its own.
+  // Every other function has its own arguments and buffers.
   for (auto other : module.getOps<plan::ProgramOp>()) {
     if (other == program)
       continue;

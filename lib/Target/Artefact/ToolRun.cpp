@@ -1,4 +1,4 @@
-//===- ToolRun.cpp - Linkers and assemblers, run on bytes -----------------===//
+//===- ToolRun.cpp - Linkers and assemblers on bytes in memory ------------===//
 
 #include "scalify/Target/Artefact/ToolRun.h"
 
@@ -23,7 +23,7 @@ struct TemporaryFile {
   }
   ~TemporaryFile() {
     if (!path.empty())
-      // A leftover harms nobody.
+      // A leftover file does no harm.
       llvm::consumeError(llvm::errorCodeToError(llvm::sys::fs::remove(path)));
   }
 };

@@ -1,4 +1,4 @@
-//===- CompileKernels.cpp - LLVM functions to a shared object -------------===//
+//===- CompileKernels.cpp - Shared objects from LLVM functions ------------===//
 
 #include "scalify/Target/CPU/CPUTarget.h"
 
@@ -26,7 +26,7 @@ createMachine(const CPUTargetOptions &options, std::string &error) {
     return true;
   }();
   (void)initialised;
-  // Which ops share a kernel shall not show in the bits.
+  // Results must not depend on which ops share a kernel.
   return createTargetMachine(kTriple, options.mcpu, "", llvm::Reloc::PIC_,
                              llvm::CodeGenOptLevel::Default,
                              llvm::FPOpFusion::Strict, error);
@@ -38,7 +38,7 @@ static std::string findLinker(const CPUTargetOptions &options) {
   return findTool({"ld.lld-22", "ld.lld"}, {"/usr/lib/llvm-22/bin"});
 }
 
-// A kernel that calls something would fail only when it is loaded.
+// A kernel with an undefined symbol would fail only at load.
 static LogicalResult checkClosed(Location loc, StringRef elf) {
   auto file = llvm::object::ObjectFile::createELFObjectFile(
       llvm::MemoryBufferRef(elf, "kernels"));
@@ -85,7 +85,7 @@ scalify::compileKernels(ModuleOp kernels, const CPUTargetOptions &options) {
   for (llvm::Function &function : *module)
     if (!function.isDeclaration()) {
       function.addFnAttr("target-cpu", options.mcpu);
-      // Loops stay loops: there is no memcpy to call.
+      // Keeps loops: there is no memcpy to call.
       function.addFnAttr("no-builtins");
     }
   SmallVector<char> object;

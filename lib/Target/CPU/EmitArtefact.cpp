@@ -1,4 +1,4 @@
-//===- EmitArtefact.cpp - The bytes of an executable ----------------------===//
+//===- EmitArtefact.cpp - Artefacts for a CPU -----------------------------===//
 
 #include "scalify/Target/CPU/CPUTarget.h"
 

@@ -1,4 +1,4 @@
-//===- EmitArtefact.cpp - The bytes of an executable for a GPU ------------===//
+//===- EmitArtefact.cpp - Artefacts for a GPU -----------------------------===//
 
 #include "scalify/Target/CUDA/CUDATarget.h"
 
@@ -13,7 +13,7 @@
 using namespace mlir;
 using namespace scalify;
 
-/// How many threads a block has, which the functions know, onto the kernels.
+/// Copies the threads of a block from functions to kernels.
 static void copyThreads(ModuleOp module) {
   SymbolTable symbols(module);
   module.walk([&](plan::KernelOp kernel) {
@@ -32,7 +32,8 @@ static FailureOr<std::string> makePTX(ModuleOp module, StringRef chip) {
   return emitPTX(*kernels->getOps<gpu::GPUModuleOp>().begin(), chip);
 }
 
-/// Machine code, which a driver need not compile; none without ptxas.
+/// Returns machine code, which saves the driver compilation; none without
+/// ptxas.
 static FailureOr<std::string> makeCubin(Location loc, StringRef ptx,
                                         const CUDATargetOptions &options) {
   std::string ptxas = options.ptxas;

@@ -1,7 +1,7 @@
-//===- EmitPTX.cpp - Kernels in the NVVM dialect to PTX -------------------===//
+//===- EmitPTX.cpp - PTX from kernels in the NVVM dialect -----------------===//
 //
-// By LLVM's own code generator and without NVIDIA's libdevice: kernels call no
-// mathematical function, for those are polynomials by now.
+// Uses LLVM's code generator without NVIDIA's libdevice: math functions are
+// polynomials by now.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,7 +25,7 @@ using namespace mlir;
 using namespace scalify;
 
 static constexpr llvm::StringLiteral kTriple = "nvptx64-nvidia-cuda";
-// What drivers of CUDA 12.6 and later read.
+// Supported by the drivers of CUDA 12.6 and later.
 static constexpr llvm::StringLiteral kFeatures = "+ptx86";
 
 static std::unique_ptr<llvm::TargetMachine> createMachine(StringRef chip,

@@ -1,8 +1,8 @@
-//===- CollectStatistics.cpp - Measure every cast in the step -------------===//
+//===- CollectStatistics.cpp - Statistics of every cast -------------------===//
 //
-// Sums are carried out of loops and branches by results of their own, so that
-// a cast is measured wherever it stands. All arithmetic is in units of the
-// cast's data, where neither squares of gradients underflow nor sums overflow.
+// Extra results carry sums out of loops and branches, so that any cast can be
+// measured. All arithmetic is in units of the cast's data, where neither
+// squares of gradients underflow nor sums overflow.
 //
 //===----------------------------------------------------------------------===//
 
@@ -33,15 +33,15 @@ static constexpr int64_t kAmaxColumn = 1;
 static constexpr int64_t kScaleColumn = 7;
 
 namespace {
-/// Builds the row of one cast behind it.
+/// Builds the row of one cast after it.
 class RowBuilder {
 public:
   explicit RowBuilder(ImplicitLocOpBuilder &b) : b(b) {}
 
   Value build(QuantizeOp op);
-  /// The row of a cast that has not run.
+  /// The row of a cast that did not run.
   Value zeros();
-  /// Both rows as one: sums, the larger amax, the later scale.
+  /// Merges two rows: sums, the larger amax, the later scale.
   Value merge(Value sum, Value next);
 
 private:
@@ -67,7 +67,7 @@ public:
   explicit Collector(MLIRContext *context)
       : b(UnknownLoc::get(context), context), rows(b) {}
 
-  /// The rows of all casts of the block, in order, as values of the block.
+  /// Returns the rows of all casts of the block, in order, as its values.
   SmallVector<Value> collect(Block &block);
   unsigned numCasts = 0;
 
@@ -115,15 +115,15 @@ Value RowBuilder::reduceAll(Value value, bool maximum) {
                 init);
 }
 
-/// In integers: a sum of ones in f32 stands still at 2^24.
+/// Counts in integers: a sum of ones in f32 stops growing at 2^24.
 Value RowBuilder::count(Value mask) {
   Value ones = stablehlo::ConvertOp::create(b, mask, b.getI32Type());
   return stablehlo::ConvertOp::create(b, reduceAll(ones, /*maximum=*/false),
                                       b.getF32Type());
 }
 
-/// Whether the magnitude rounds beyond the largest finite value. Halfway to the
-/// next one, an odd mantissa rounds up.
+/// True if the magnitude rounds beyond the largest finite value. A tie rounds
+/// up if the largest mantissa is odd.
 Value RowBuilder::isSaturated(Value magnitude, FloatType format) {
   const llvm::fltSemantics &semantics = format.getFloatSemantics();
   double largest = getLargestFinite(format);
@@ -207,7 +207,7 @@ Value RowBuilder::build(QuantizeOp op) {
                 count(flushed), notFinite, scale});
 }
 
-/// The op with `count` more results; its old results are replaced.
+/// Rebuilds the op with `count` more results; its old results are replaced.
 Operation *Collector::addResults(Operation *op, size_t count,
                                  ValueRange operands) {
   b.setInsertionPoint(op);
@@ -225,7 +225,7 @@ Operation *Collector::addResults(Operation *op, size_t count,
   return next;
 }
 
-/// A condition returns nothing but a truth value: its casts are not measured.
+/// A condition returns only a boolean: its casts are not measured.
 SmallVector<Value> Collector::zerosOfCondition(stablehlo::WhileOp op) {
   size_t count = 0;
   op.getCond().walk([&](QuantizeOp) { ++count; });
@@ -300,7 +300,7 @@ SmallVector<Value> Collector::collect(Block &block) {
   return found;
 }
 
-/// One more result of the function: the rows, one below the other.
+/// Adds a result to the function: the rows, concatenated.
 static void returnRows(func::FuncOp func, ArrayRef<Value> rows) {
   Operation *terminator = func.getBody().front().getTerminator();
   ImplicitLocOpBuilder b(func.getLoc(), terminator);

@@ -10,7 +10,7 @@ using namespace mlir;
 using namespace scalify;
 
 namespace {
-/// Builds on words of rank 0 (of the key) and of the result's shape.
+/// Builds ops on words of rank 0 (of the key) and of the result's shape.
 class WordBuilder {
 public:
   explicit WordBuilder(RandomBitsOp op)
@@ -71,7 +71,7 @@ Value WordBuilder::getKey(int64_t i) {
   return create<stablehlo::ReshapeOp>(RankedTensorType::get({}, i32), word);
 }
 
-/// The element's place in the whole.
+/// Returns the element's index in the whole.
 Value WordBuilder::getPlace() {
   Value place = op.getFirst() ? spread(op.getFirst()) : Value();
   ArrayRef<int64_t> whole = op.getPlaces();

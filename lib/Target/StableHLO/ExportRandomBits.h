@@ -7,7 +7,7 @@
 
 namespace scalify {
 
-/// Writes Threefry as integer ops on tensors of the result's shape.
+/// Emits Threefry as integer ops on tensors of the result's shape.
 void exportRandomBits(RandomBitsOp op);
 
 } // namespace scalify

@@ -1,4 +1,4 @@
-//===- ExportStableHLO.cpp - The scalify dialect as plain StableHLO -------===//
+//===- ExportStableHLO.cpp - Export to plain StableHLO --------------------===//
 
 #include "ExportRandomBits.h"
 #include "FP8Dots.h"
@@ -65,8 +65,8 @@ static Value convertTo(OpBuilder &builder, Location loc, Value value,
   return stablehlo::ConvertOp::create(builder, loc, value, element);
 }
 
-/// `value * scale`, or `value / scale`, by a broadcast of the rank-0 scale.
-/// A constant's inverse is exact, since scales are powers of two.
+/// Returns `value * scale`, or `value / scale`, with a broadcast of the rank-0
+/// scale. A constant's inverse is exact, since scales are powers of two.
 static Value multiplyByScale(OpBuilder &builder, Location loc, Value value,
                              Value scale, bool inverse) {
   auto type = cast<RankedTensorType>(value.getType());
@@ -139,7 +139,7 @@ static void eraseArgumentAttributes(func::FuncOp func) {
         func.removeArgAttr(i, attr.getName());
 }
 
-/// Copies the op behind `value`, and what it reads, to the builder's place.
+/// Clones the op that defines `value`, and its operands, at the builder.
 static LogicalResult copyInto(OpBuilder &builder, Value value,
                               IRMapping &copies) {
   if (copies.contains(value))
@@ -154,8 +154,8 @@ static LogicalResult copyInto(OpBuilder &builder, Value value,
   return success();
 }
 
-/// In a manual computation nothing from outside is seen: the constants that it
-/// shares with the function become its own.
+/// A manual computation must not capture values: clones the constants that it
+/// shares with the function into its body.
 static LogicalResult isolate(sdy::ManualComputationOp op) {
   llvm::SetVector<Value> captures;
   getUsedValuesDefinedAbove(op.getBody(), captures);
@@ -206,7 +206,7 @@ struct ExportStableHLOPass
     });
     if (left.wasInterrupted())
       return signalPassFailure();
-    // Dots of one value each brought their own dequantize.
+    // Dots of one value each have their own dequantize.
     IRRewriter rewriter(&getContext());
     DominanceInfo dominance(getOperation());
     eliminateCommonSubExpressions(rewriter, dominance, getOperation());

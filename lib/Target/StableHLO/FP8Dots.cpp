@@ -1,10 +1,10 @@
-//===- FP8Dots.cpp - The forms of a dot on FP8 data -----------------------===//
+//===- FP8Dots.cpp - Forms of a dot on FP8 data ---------------------------===//
 //
 // XLA:GPU walks from a dot's operand up to FP8 data: moves, a multiply by the
-// broadcast of a scalar, a convert. Nothing else may stand between, and the
-// matmul it calls knows one M, one N and one K besides batch dimensions. All
-// moves are made on the FP8 data here, so that nothing stands between at all
-// and a transpose reads one byte an element.
+// broadcast of a scalar, a convert. No other op may be in between, and the
+// matmul it calls has one M, one N and one K besides batch dimensions. Here all
+// moves are on the FP8 data, so that nothing is in between and a transpose
+// reads one byte per element.
 //
 //===----------------------------------------------------------------------===//
 
@@ -90,7 +90,7 @@ static bool isIdentity(ArrayRef<int64_t> order) {
   return llvm::equal(order, llvm::seq<int64_t>(0, order.size()));
 }
 
-/// Moves the FP8 data to one M and one K after the batch dimensions. Where a
+/// Moves the FP8 data to one M and one K after the batch dimensions. If a
 /// transpose is needed anyway, K becomes the minor dimension: Hopper's tensor
 /// cores read FP8 operands in no other layout.
 Side DotWriter::makeMatrix(DequantizeOp source, const Dims &dims) {
@@ -123,7 +123,7 @@ Side DotWriter::makeMatrix(DequantizeOp source, const Dims &dims) {
   return {data, source.getScale(), isMajor ? batch : batch + 1};
 }
 
-/// A BF16 has more mantissa than FP8 and the exponents of F32, so that data
+/// BF16 has more mantissa bits than FP8 and the exponents of F32, so that data
 /// times a power of two is exact.
 Value DotWriter::dequantizeToBF16(const Side &side) {
   Type bf16 = builder.getBF16Type();
@@ -135,9 +135,9 @@ Value DotWriter::dequantizeToBF16(const Side &side) {
   return stablehlo::MulOp::create(builder, loc, wide, spread);
 }
 
-/// XLA:GPU takes DEFAULT for Hopper's fast accumulation, which is good enough
-/// for activations; gradients get the precise one, unless the recipe says
-/// otherwise.
+/// XLA:GPU interprets DEFAULT as Hopper's fast accumulation, which is good
+/// enough for activations. Gradients get the precise one, unless the recipe
+/// says otherwise.
 ArrayAttr DotWriter::getPrecision() {
   bool isFast = getAccumulation(dot) == Accumulation::Fast;
   auto precision =
@@ -156,7 +156,7 @@ Value DotWriter::createDot(Value lhs, Value rhs,
   return created;
 }
 
-/// A cast of the result goes before the reshape: there XLA:GPU fuses it into
+/// Moves a cast of the result before the reshape, where XLA:GPU fuses it into
 /// the matmul.
 static void castBeforeReshape(stablehlo::ReshapeOp reshape) {
   Value data = reshape.getOperand();
@@ -236,7 +236,7 @@ void DotWriter::writeForXLAGPU() {
 void DotWriter::writePlain() {
   DequantizeOp lhs = getSource(0), rhs = getSource(1);
   auto type = cast<RankedTensorType>(dot.getType());
-  // The scale comes after the sum: it must not overflow a narrower result.
+  // The scale follows the sum: the sum must not overflow a narrower result.
   auto wide = type.clone(builder.getF32Type());
   Value sum =
       createDot(lhs.getData(), rhs.getData(), dot.getDotDimensionNumbersAttr(),

@@ -1,4 +1,4 @@
-//===- FP8Dots.h - The forms of a dot on FP8 data ---------------*- C++ -*-===//
+//===- FP8Dots.h - Forms of a dot on FP8 data -------------------*- C++ -*-===//
 
 #ifndef SCALIFY_LIB_TARGET_STABLEHLO_FP8DOTS_H
 #define SCALIFY_LIB_TARGET_STABLEHLO_FP8DOTS_H
@@ -9,9 +9,9 @@
 
 namespace scalify {
 
-/// Writes every dot under `root` whose operands are dequantized FP8 data in
-/// `form`. The dequantizes it leaves behind are dead where nothing else reads
-/// them. `Wide` changes nothing.
+/// Rewrites every dot under `root` with dequantized FP8 operands to `form`. The
+/// dequantizes are dead afterwards unless they have other uses. `Wide` changes
+/// nothing.
 void writeFP8Dots(mlir::Operation *root, FP8Form form);
 
 } // namespace scalify

@@ -1,7 +1,7 @@
-//===- ProbeCasts.cpp - What casts read, as results of main ---------------===//
+//===- ProbeCasts.cpp - Operands of casts as results of main --------------===//
 //
-// A value inside of a body cannot be a result of main. Loops get extra carries
-// that record it, branches extra results, from the inside out.
+// A value in a nested body cannot be a result of main. Loops get extra carries
+// that record it, branches get extra results, from the inside out.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,7 +15,7 @@ using namespace mlir;
 using namespace scalify;
 using stablehlo::WhileOp;
 
-// Beyond these a probe would change how much memory the program takes.
+// Larger stacks would change the memory that the program needs.
 static constexpr int64_t kMaxStackedTrips = 256;
 static constexpr int64_t kMaxStackedElements = int64_t(1) << 26;
 
@@ -25,7 +25,7 @@ static Value makeZeros(OpBuilder &builder, Location loc, Type type) {
       cast<ElementsAttr>(builder.getZeroAttr(cast<RankedTensorType>(type))));
 }
 
-/// The length of the stack of a value of this type; none if it is not stacked.
+/// Returns the stack length for a value of this type; none if not stacked.
 static std::optional<int64_t> getStackLength(WhileOp loop, Type type) {
   std::optional<int64_t> trips = stablehlo::getTripCount(loop);
   if (!trips || *trips < 1 || *trips > kMaxStackedTrips ||
@@ -35,7 +35,7 @@ static std::optional<int64_t> getStackLength(WhileOp loop, Type type) {
 }
 
 namespace {
-/// Values of one loop's body on their way out.
+/// The probed values in one loop's body.
 class LoopProbes {
 public:
   LoopProbes(WhileOp loop, ArrayRef<Value *> probes)
@@ -54,7 +54,7 @@ private:
 };
 } // namespace
 
-/// A carry that is `init` first, and then what `next` makes of it.
+/// Adds a carry that starts as `init` and is updated by `next`.
 void LoopProbes::addCarry(Value init, llvm::function_ref<Value(Value)> next) {
   inits.push_back(init);
   loop.getCond().front().addArgument(init.getType(), loc);
@@ -98,7 +98,7 @@ Operation *LoopProbes::expose() {
       type = type.clone(shape);
     }
     addCarry(makeZeros(before, loc, type), [&](Value arg) -> Value {
-      // The condition computes nothing that is worth a carry.
+      // Values in the condition are not worth a carry.
       if (!isInBody)
         return arg;
       return length ? stack(*probe, arg, counter) : *probe;
@@ -142,7 +142,7 @@ static unsigned getDepth(Operation *op) {
   return depth;
 }
 
-/// Replaces each value by one of the function's own block that holds it.
+/// Replaces each value by a value of the function's own block that holds it.
 static void exposeAll(func::FuncOp func, MutableArrayRef<Value> values) {
   while (true) {
     Operation *deepest = func;
@@ -162,7 +162,7 @@ static void exposeAll(func::FuncOp func, MutableArrayRef<Value> values) {
     auto loop = dyn_cast<WhileOp>(deepest);
     Operation *clone = loop ? LoopProbes(loop, probes).expose()
                             : exposeFromBranches(deepest, probes);
-    // The op that they were results of is gone.
+    // The op that defined them is erased.
     for (auto [value, index] : results)
       *value = clone->getResult(index);
   }
@@ -172,9 +172,9 @@ LogicalResult scalify::checkCastsAreReachable(func::FuncOp func) {
   WalkResult result = func.walk([](QuantizeOp cast) -> WalkResult {
     if (!cast->getParentOfType<sdy::ManualComputationOp>())
       return WalkResult::advance();
-    return cast.emitOpError("stands in 'sdy.manual_computation', where it "
-                            "cannot be measured: a device sees its own part "
-                            "only; measure the program without shard_map");
+    return cast.emitOpError("is in 'sdy.manual_computation', where it "
+                            "cannot be measured: a device sees only its own "
+                            "shard; measure the program without shard_map");
   });
   return failure(result.wasInterrupted());
 }

@@ -1,4 +1,4 @@
-//===- ProbeCasts.h - What casts read, as results of main -------*- C++ -*-===//
+//===- ProbeCasts.h - Operands of casts as results of main ------*- C++ -*-===//
 
 #ifndef SCALIFY_LIB_TARGET_STABLEHLO_PROBECASTS_H
 #define SCALIFY_LIB_TARGET_STABLEHLO_PROBECASTS_H
@@ -8,16 +8,16 @@
 namespace scalify {
 
 /// Appends to the results of main, for every cast in order of the text, its
-/// operand and its scale. From the body of a loop they come stacked, one entry
+/// operand and its scale. Values in the body of a loop are stacked, one entry
 /// per iteration along a new first dimension, if the trip count is known and
-/// the stack is small; else as the last iteration left them. From a branch
-/// that does not run they come as zeros.
+/// the stack is small; otherwise they are those of the last iteration. Values
+/// in a branch that does not run are zeros.
 void returnCasts(mlir::func::FuncOp func);
 
-/// Appends values of its body to the results of main.
+/// Appends values of main's body to its results.
 void appendResults(mlir::func::FuncOp func, mlir::ValueRange values);
 
-/// Fails, naming the cast, if one stands where no result of main can show it.
+/// Fails, and names the cast, if no result of main can return one's operand.
 llvm::LogicalResult checkCastsAreReachable(mlir::func::FuncOp func);
 
 } // namespace scalify

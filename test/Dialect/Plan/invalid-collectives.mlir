@@ -3,7 +3,7 @@
 plan.program @twice {
   %x = plan.argument 0 : memref<4xf32>
   %y = plan.result 0 : memref<4xf32>
-  // expected-error @+1 {{names rank 1 twice, or there is none}}
+  // expected-error @+1 {{names rank 1, which is negative or occurs twice}}
   plan.collective all_reduce sum %x to %y groups dense<[[0, 1], [1, 2]]> : tensor<2x2xi64> : memref<4xf32>, memref<4xf32>
 }
 
@@ -12,7 +12,7 @@ plan.program @twice {
 plan.program @no_join {
   %x = plan.argument 0 : memref<4xf32>
   %y = plan.result 0 : memref<4xf32>
-  // expected-error @+1 {{needs to say how elements are joined}}
+  // expected-error @+1 {{needs a reduction such as 'sum'}}
   plan.collective all_reduce none %x to %y groups dense<[[0, 1]]> : tensor<1x2xi64> : memref<4xf32>, memref<4xf32>
 }
 
@@ -21,7 +21,7 @@ plan.program @no_join {
 plan.program @joins {
   %x = plan.argument 0 : memref<4xf32>
   %y = plan.result 0 : memref<8xf32>
-  // expected-error @+1 {{joins no elements}}
+  // expected-error @+1 {{reduces nothing, and needs 'none'}}
   plan.collective all_gather max %x to %y groups dense<[[0, 1]]> : tensor<1x2xi64> : memref<4xf32>, memref<8xf32>
 }
 
@@ -48,7 +48,7 @@ plan.program @uneven {
 plan.program @type {
   %x = plan.argument 0 : memref<4xf32>
   %y = plan.result 0 : memref<4xbf16>
-  // expected-error @+1 {{changes the type of elements}}
+  // expected-error @+1 {{changes the element type}}
   plan.collective all_reduce sum %x to %y groups dense<[[0, 1]]> : tensor<1x2xi64> : memref<4xf32>, memref<4xbf16>
 }
 

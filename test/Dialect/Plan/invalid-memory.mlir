@@ -4,7 +4,7 @@
 plan.program @shifted {
   %a = plan.argument 0 : memref<16xf32>
   %r = plan.result 0 aliases 0 : memref<16xf32>
-  // expected-error @+1 {{'plan.kernel' op writes bytes of operand 1 that operand 0 has too, and not element by element}}
+  // expected-error @+1 {{'plan.kernel' op writes bytes of operand 1 that operand 0 shares, and not element by element}}
   plan.kernel "shift" reads(%a : memref<16xf32>) writes(%r : memref<16xf32>) attributes {inplace = array<i64: 0, 0>} {
   ^bb0(%x: tensor<16xf32>):
     %zero = stablehlo.constant dense<0.0> : tensor<1xf32>
@@ -20,7 +20,7 @@ plan.program @shifted {
 plan.program @both {
   %a = plan.argument 0 : memref<4x4xf32>
   %r = plan.result 0 aliases 0 : memref<4x4xf32>
-  // expected-error @+1 {{writes bytes of operand 1 that operand 0 has too}}
+  // expected-error @+1 {{writes bytes of operand 1 that operand 0 shares}}
   plan.kernel "symmetric" reads(%a : memref<4x4xf32>) writes(%r : memref<4x4xf32>) attributes {inplace = array<i64: 0, 0>} {
   ^bb0(%x: tensor<4x4xf32>):
     %t = stablehlo.transpose %x, dims = [1, 0] : (tensor<4x4xf32>) -> tensor<4x4xf32>
@@ -37,7 +37,7 @@ plan.program @scatter {
   %i = plan.constant dense<1> : tensor<1xi32> : memref<1xi32>
   %t = plan.temp : memref<8xf32>
   plan.copy %a to %t : memref<8xf32>, memref<8xf32>
-  // expected-error @+1 {{writes bytes of operand 2 that operand 0 has too}}
+  // expected-error @+1 {{writes bytes of operand 2 that operand 0 shares}}
   plan.kernel "scatter" reads(%t, %i : memref<8xf32>, memref<1xi32>) writes(%t : memref<8xf32>) attributes {inplace = array<i64: 0, 0>} {
   ^bb0(%x: tensor<8xf32>, %at: tensor<1xi32>):
     %u = stablehlo.slice %x [0:7] : (tensor<8xf32>) -> tensor<7xf32>
@@ -57,7 +57,7 @@ plan.program @part {
   %s = plan.temp : memref<2x16xf32>
   %p = plan.temp part of %s : memref<2x16xf32> from 64 : memref<16xf32>
   plan.fill %s with 0 : memref<2x16xf32>
-  // expected-error @+1 {{writes bytes of operand 1 that operand 0 has too}}
+  // expected-error @+1 {{writes bytes of operand 1 that operand 0 shares}}
   plan.kernel "twice" reads(%s : memref<2x16xf32>) writes(%p : memref<16xf32>) {
   ^bb0(%x: tensor<2x16xf32>):
     %a = stablehlo.slice %x [0:1, 0:16] : (tensor<2x16xf32>) -> tensor<1x16xf32>
@@ -75,7 +75,7 @@ plan.program @product attributes {arena_bytes = 64 : i64} {
   %r = plan.result 0 : memref<4x4xf32>
   %a = plan.temp at 0 : memref<4x4xf32>
   plan.copy %x to %a : memref<4x4xf32>, memref<4x4xf32>
-  // expected-error @+1 {{'plan.gemm' op writes bytes of operand 2 that operand 0 has too}}
+  // expected-error @+1 {{'plan.gemm' op writes bytes of operand 2 that operand 0 shares}}
   plan.gemm "dot" %a, %x, %a m 4 n 4 k 4 strides [4, 1] x [4, 1] to [4, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 : memref<4x4xf32>, memref<4x4xf32>, memref<4x4xf32>
   plan.copy %a to %r : memref<4x4xf32>, memref<4x4xf32>
 }
@@ -87,7 +87,7 @@ plan.program @product attributes {arena_bytes = 64 : i64} {
 plan.program @rows {
   %a = plan.argument 0 : memref<4x6xf32>
   %r = plan.result 0 aliases 0 : memref<4x6xf32>
-  // expected-error @+1 {{writes bytes of operand 1 that operand 0 has too}}
+  // expected-error @+1 {{writes bytes of operand 1 that operand 0 shares}}
   plan.kernel "rows" reads(%a : memref<4x6xf32>) writes(%r : memref<4x6xf32>) attributes {inplace = array<i64: 0, 0>} {
   ^bb0(%x: tensor<4x6xf32>):
     %zero = stablehlo.constant dense<0.0> : tensor<f32>

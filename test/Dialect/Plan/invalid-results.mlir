@@ -22,7 +22,7 @@ plan.program @wide_operands {
 plan.program @formats {
   %a = plan.argument 0 : memref<16x32xf8E4M3FN>
   %c = plan.result 0 : memref<16x16xf8E5M2>
-  // expected-error @+1 {{has a result of E5M2, and no such operand}}
+  // expected-error @+1 {{has a result of E5M2, and no operand of E5M2}}
   plan.gemm "dot" %a, %a, %c m 16 n 16 k 32 strides [32, 1] x [1, 32] to [16, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 : memref<16x32xf8E4M3FN>, memref<16x32xf8E4M3FN>, memref<16x16xf8E5M2>
 }
 
@@ -41,7 +41,7 @@ plan.program @number {
   %a = plan.argument 0 : memref<16x32xf8E4M3FN>
   %m = plan.temp : memref<2xf32>
   %c = plan.result 0 : memref<16x16xf8E4M3FN>
-  // expected-error @+1 {{has a result of FP8, and 'memref<2xf32>' for one F32}}
+  // expected-error @+1 {{has a result of FP8, and a scale or amax of type 'memref<2xf32>', not one F32}}
   plan.gemm "dot" %a, %a, %c m 16 n 16 k 32 strides [32, 1] x [1, 32] to [16, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 aux(%m : memref<2xf32>) : memref<16x32xf8E4M3FN>, memref<16x32xf8E4M3FN>, memref<16x16xf8E4M3FN>
 }
 

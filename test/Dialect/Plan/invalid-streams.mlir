@@ -76,7 +76,7 @@ plan.program @twice {
 // -----
 
 plan.program @many {
-  // expected-error @+1 {{is on stream 16, and there are 16}}
+  // expected-error @+1 {{is on stream 16, but there are at most 16}}
   plan.record 0 on 16
 }
 
@@ -86,7 +86,7 @@ plan.program @attention {
   %q = plan.argument 0 : memref<1x16x2x8xbf16>
   %o = plan.result 0 : memref<1x16x2x8xbf16>
   %s = plan.temp : memref<1x2x16xf32>
-  // expected-error @+1 {{is on stream 1, and attentions run on the first}}
+  // expected-error @+1 {{is on stream 1, and attentions run on stream 0}}
   plan.attention "attention" reads(%q, %q, %q : memref<1x16x2x8xbf16>, memref<1x16x2x8xbf16>, memref<1x16x2x8xbf16>) writes(%o, %s : memref<1x16x2x8xbf16>, memref<1x2x16xf32>) sizes [1, 2, 2, 16, 16, 8] windows [0, 256, 8, 16, 0, 256, 8, 16, 0, 256, 8, 16, 0, 256, 8, 16] scale 1.0 {plan.stream = 1 : i64}
 }
 

@@ -102,7 +102,7 @@ plan.program @part_size {
 
 plan.program @part_of_argument {
   %x = plan.argument 0 : memref<16xf32>
-  // expected-error @+1 {{must be a part of a temporary that is none itself}}
+  // expected-error @+1 {{must be a part of a temporary that is no part itself}}
   %y = plan.temp part of %x : memref<16xf32> from 0 : memref<8xf32>
 }
 
@@ -165,7 +165,7 @@ plan.program @batch_of_rows {
 plan.program @no_scales {
   %0 = plan.argument 0 : memref<16x32xf8E4M3FN>
   %2 = plan.result 0 : memref<16x16xf32>
-  // expected-error @+1 {{says how scales lie, but has none}}
+  // expected-error @+1 {{has a layout of scales, but no scales}}
   plan.gemm "dot" %0, %0, %2 m 16 n 16 k 32 strides [32, 1] x [1, 32] to [16, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 by rows x rows : memref<16x32xf8E4M3FN>, memref<16x32xf8E4M3FN>, memref<16x16xf32>
 }
 
@@ -181,7 +181,7 @@ plan.program @part_of_what_is_gone {
     %n = stablehlo.negate %v : tensor<2x16xf32>
     plan.yield %n : tensor<2x16xf32>
   }
-  // expected-error @+1 {{reads argument 0, whose memory a result has taken by then}}
+  // expected-error @+1 {{reads argument 0, whose memory a result has overwritten}}
   plan.copy %p to %s : memref<16xf32>, memref<16xf32>
 }
 
@@ -191,7 +191,7 @@ plan.program @part_beside_the_write {
   %x = plan.argument 0 : memref<2x16xf32>
   %p = plan.argument 0 {plan.offset = 64 : i64} : memref<16xf32>
   %r = plan.result 0 aliases 0 : memref<2x16xf32>
-  // expected-error @+1 {{reads argument 0, whose memory a result has taken by then}}
+  // expected-error @+1 {{reads argument 0, whose memory a result has overwritten}}
   plan.kernel "add" reads(%x, %p : memref<2x16xf32>, memref<16xf32>) writes(%r : memref<2x16xf32>) attributes {inplace = array<i64: 0, 0>} {
   ^bb0(%v: tensor<2x16xf32>, %w: tensor<16xf32>):
     %b = stablehlo.broadcast_in_dim %w, dims = [1] : (tensor<16xf32>) -> tensor<2x16xf32>
@@ -293,7 +293,7 @@ plan.program @attention_over_an_argument {
   %c = plan.result 1 : memref<1x16x2x8xbf16>
   %s = plan.temp : memref<1x2x16xf32>
   plan.attention "attention" reads(%q, %q, %q : memref<1x16x2x8xbf16>, memref<1x16x2x8xbf16>, memref<1x16x2x8xbf16>) writes(%o, %s : memref<1x16x2x8xbf16>, memref<1x2x16xf32>) sizes [1, 2, 2, 16, 16, 8] windows [0, 256, 8, 16, 0, 256, 8, 16, 0, 256, 8, 16, 0, 256, 8, 16] scale 1.0
-  // expected-error @+1 {{reads argument 1, whose memory a result has taken by then}}
+  // expected-error @+1 {{reads argument 1, whose memory a result has overwritten}}
   plan.copy %d to %c : memref<1x16x2x8xbf16>, memref<1x16x2x8xbf16>
 }
 
@@ -313,7 +313,7 @@ plan.program @epilogue_without_its_bias {
   %a = plan.argument 0 : memref<4x8xf32>
   %b = plan.argument 1 : memref<8x4xf32>
   %c = plan.result 0 : memref<4x4xf32>
-  // expected-error @+1 {{adds a bias, and has none}}
+  // expected-error @+1 {{adds a bias, but has none}}
   plan.gemm "dot" %a, %b, %c m 4 n 4 k 8 strides [8, 1] x [4, 1] to [4, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 epilogue bias : memref<4x8xf32>, memref<8x4xf32>, memref<4x4xf32>
 }
 
@@ -324,7 +324,7 @@ plan.program @bias_without_its_epilogue {
   %b = plan.argument 1 : memref<8x4xf32>
   %v = plan.argument 2 : memref<4xf32>
   %c = plan.result 0 : memref<4x4xf32>
-  // expected-error @+1 {{has a bias, and no epilogue that adds it}}
+  // expected-error @+1 {{has a bias, but no epilogue that adds it}}
   plan.gemm "dot" %a, %b, %c m 4 n 4 k 8 strides [8, 1] x [4, 1] to [4, 1] offsets [0, 0, 0, 0] batch [] [] alpha 1.0 epilogue relu bias(%v : memref<4xf32>) : memref<4x8xf32>, memref<8x4xf32>, memref<4x4xf32>
 }
 
@@ -418,7 +418,7 @@ plan.program @aux_without_gelu {
   %b = plan.argument 1 : memref<8x8xf32>
   %h = plan.temp : memref<4x8xf32>
   %c = plan.result 0 : memref<4x8xf32>
-  // expected-error @+1 {{stores what a gradient reads, and has no ReLU or GELU}}
+  // expected-error @+1 {{has 'aux', but no ReLU or GELU}}
   plan.gemm "dot" %a, %b, %c m 4 n 8 k 8 strides [8, 1] x [8, 1] to [8, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 aux(%h : memref<4x8xf32>) : memref<4x8xf32>, memref<8x8xf32>, memref<4x8xf32>
 }
 
@@ -429,7 +429,7 @@ plan.program @aux_of_another_type {
   %b = plan.argument 1 : memref<8x8xbf16>
   %h = plan.temp : memref<4x8xf32>
   %c = plan.result 0 : memref<4x8xbf16>
-  // expected-error @+1 {{has what a GELU reads in memory unlike its result's}}
+  // expected-error @+1 {{has a GELU's input in another layout than its result}}
   plan.gemm "dot" %a, %b, %c m 4 n 8 k 8 strides [8, 1] x [8, 1] to [8, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 epilogue gelu aux(%h : memref<4x8xf32>) : memref<4x8xbf16>, memref<8x8xbf16>, memref<4x8xbf16>
 }
 
@@ -440,7 +440,7 @@ plan.program @aux_of_odd_rows {
   %b = plan.argument 1 : memref<8x12xf32>
   %h = plan.temp : memref<4x12xf32>
   %c = plan.result 0 : memref<4x12xf32>
-  // expected-error @+1 {{has what a GELU reads in rows of no multiple of 8 elements}}
+  // expected-error @+1 {{has a GELU's input in rows of no multiple of 8 elements}}
   plan.gemm "dot" %a, %b, %c m 4 n 12 k 8 strides [8, 1] x [12, 1] to [12, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 epilogue gelu aux(%h : memref<4x12xf32>) : memref<4x8xf32>, memref<8x12xf32>, memref<4x12xf32>
 }
 
@@ -450,7 +450,7 @@ plan.program @gradient_of_nothing {
   %a = plan.argument 0 : memref<4x8xf32>
   %b = plan.argument 1 : memref<8x8xf32>
   %c = plan.result 0 : memref<4x8xf32>
-  // expected-error @+1 {{is the gradient of a ReLU or GELU, and has nothing that this stored}}
+  // expected-error @+1 {{has the gradient of a ReLU or GELU, but no 'saved'}}
   plan.gemm "dot" %a, %b, %c m 4 n 8 k 8 strides [8, 1] x [8, 1] to [8, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 epilogue gelu_grad : memref<4x8xf32>, memref<8x8xf32>, memref<4x8xf32>
 }
 
@@ -461,7 +461,7 @@ plan.program @saved_for_no_gradient {
   %b = plan.argument 1 : memref<8x8xf32>
   %h = plan.argument 2 : memref<4x8xf32>
   %c = plan.result 0 : memref<4x8xf32>
-  // expected-error @+1 {{reads what a ReLU or GELU stored, and is no gradient of one}}
+  // expected-error @+1 {{has 'saved', but no gradient of a ReLU or GELU}}
   plan.gemm "dot" %a, %b, %c m 4 n 8 k 8 strides [8, 1] x [8, 1] to [8, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 epilogue gelu saved(%h : memref<4x8xf32>) : memref<4x8xf32>, memref<8x8xf32>, memref<4x8xf32>
 }
 
@@ -472,7 +472,7 @@ plan.program @saved_of_another_type {
   %b = plan.argument 1 : memref<8x8xbf16>
   %h = plan.argument 2 : memref<4x8xf32>
   %c = plan.result 0 : memref<4x8xbf16>
-  // expected-error @+1 {{has what a GELU reads in memory unlike its result's}}
+  // expected-error @+1 {{has a GELU's input in another layout than its result}}
   plan.gemm "dot" %a, %b, %c m 4 n 8 k 8 strides [8, 1] x [8, 1] to [8, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 epilogue gelu_grad saved(%h : memref<4x8xf32>) : memref<4x8xbf16>, memref<8x8xbf16>, memref<4x8xbf16>
 }
 
@@ -482,7 +482,7 @@ plan.program @mask_of_fp8 {
   %a = plan.argument 0 : memref<16x32xf8E4M3FN>
   %h = plan.argument 1 : memref<16x16xui8>
   %c = plan.result 0 : memref<16x16xf32>
-  // expected-error @+1 {{has FP8 operands, and the bits of a ReLU}}
+  // expected-error @+1 {{has FP8 operands, which a ReLU's mask does not support}}
   plan.gemm "dot" %a, %a, %c m 16 n 16 k 32 strides [32, 1] x [1, 32] to [16, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 epilogue relu_grad saved(%h : memref<16x16xui8>) : memref<16x32xf8E4M3FN>, memref<16x32xf8E4M3FN>, memref<16x16xf32>
 }
 
@@ -505,7 +505,7 @@ plan.program @mask_of_a_batch {
   %b = plan.argument 1 : memref<8x8xf32>
   %h = plan.argument 2 : memref<4x16xui8>
   %c = plan.result 0 : memref<2x4x8xf32>
-  // expected-error @+1 {{has a batch, and a mask of one product}}
+  // expected-error @+1 {{has a batch, which a ReLU's mask does not support}}
   plan.gemm "dot" %a, %b, %c m 4 n 8 k 8 strides [8, 1] x [8, 1] to [8, 1] offsets [0, 0, 0] batch [2] [32, 0, 32] alpha 1.0 epilogue relu_grad saved(%h : memref<4x16xui8>) : memref<2x4x8xf32>, memref<8x8xf32>, memref<2x4x8xf32>
 }
 
@@ -517,7 +517,7 @@ plan.program @aux_is_written {
   %b = plan.argument 1 : memref<8x8xf32>
   %c = plan.result 0 : memref<4x8xf32>
   %h = plan.result 1 aliases 0 : memref<4x8xf32>
-  // expected-error @+1 {{reads argument 0, whose memory a result has taken by then}}
+  // expected-error @+1 {{reads argument 0, whose memory a result has overwritten}}
   plan.gemm "dot" %a, %b, %c m 4 n 8 k 8 strides [8, 1] x [8, 1] to [8, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 epilogue gelu aux(%h : memref<4x8xf32>) : memref<4x8xf32>, memref<8x8xf32>, memref<4x8xf32>
 }
 
@@ -542,7 +542,7 @@ func.func @windows_of_another_shape(%x: tensor<8x30xf32>) -> tensor<8x10x4xf32> 
 // -----
 
 func.func @windows_out_of_order(%x: tensor<8x30xf32>) -> tensor<8x30x1x1xf32> {
-  // expected-error @+1 {{needs dimensions of the operand in their order}}
+  // expected-error @+1 {{needs dimensions of the operand in ascending order}}
   %w = plan.windows %x dims [1, 0] sizes [1, 1] strides [1, 1] dilations [1, 1] : tensor<8x30xf32> -> tensor<8x30x1x1xf32>
   return %w : tensor<8x30x1x1xf32>
 }

@@ -60,7 +60,7 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8-delayed", history = 0>}
 
 // -----
 
-// expected-error @+1 {{part 'margin' of a recipe is 1 under scales = unit, which know no amax to leave it above: expected 0, or scales = current, block or delayed}}
+// expected-error @+1 {{part 'margin' of a recipe is 1 under scales = unit, which measure no amax to leave it above: expected 0, or scales = current, block or delayed}}
 module attributes {scalify.recipe = #scalify.recipe<"fp8-plain", margin = 1>} {}
 
 // -----

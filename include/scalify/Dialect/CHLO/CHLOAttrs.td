@@ -10,7 +10,7 @@ include "mlir/IR/EnumAttr.td"
 def CHLO_Dialect : Dialect {
   let name = "chlo";
   let cppNamespace = "::scalify::chlo";
-  let summary = "client-level ops that stand for expressions over stablehlo";
+  let summary = "client-level ops that abbreviate expressions over stablehlo";
   let dependentDialects = ["::scalify::stablehlo::StableHLODialect"];
   let useDefaultAttributePrinterParser = 1;
   let hasConstantMaterializer = 1;
@@ -30,7 +30,7 @@ def CHLO_PrecisionConfigAttr
 def CHLO_RaggedDotDimensionNumbersAttr
     : AttrDef<CHLO_Dialect, "RaggedDotDimensionNumbers"> {
   let mnemonic = "ragged_dot";
-  let summary = "which dimensions of a ragged dot are batch, summed or grouped";
+  let summary = "roles of a ragged dot's dimensions: batch, summed or grouped";
   let parameters = (ins
     ArrayRefParameter<"int64_t">:$lhsBatchingDimensions,
     ArrayRefParameter<"int64_t">:$rhsBatchingDimensions,

@@ -1,6 +1,6 @@
 //===- CHLOOps.td - Ops of the chlo dialect ----------------*- tablegen -*-===//
 //
-// The client-level ops that frameworks leave in their text. Each stands for an
+// The client-level ops that frameworks leave in their text. Each abbreviates an
 // expression over stablehlo ops; the import stage expands them.
 //
 //===----------------------------------------------------------------------===//
@@ -65,7 +65,7 @@ def CHLO_IsNegInfOp : CHLO_UnaryTestOp<"is_neg_inf">;
 def CHLO_IsPosInfOp : CHLO_UnaryTestOp<"is_pos_inf">;
 
 def CHLO_TopKOp : CHLO_PureOp<"top_k", [InferTypeOpAdaptorWithIsCompatible]> {
-  let summary = "the k largest elements of the last dimension, and where";
+  let summary = "the k largest elements of the last dimension, and indices";
   let arguments = (ins StableHLO_Tensor:$operand,
                        StableHLO_NonNegativeI64:$k);
   let results = (outs StableHLO_Tensor:$values, StableHLO_Tensor:$indices);

@@ -21,90 +21,89 @@
 
 namespace scalify::plan {
 
-/// The phase of the step that a command belongs to, where that is known.
+/// The phase of the step that a command belongs to, if known.
 inline constexpr llvm::StringLiteral kCommandPhaseAttr = "plan.phase";
 
-/// In an entry of a program's `plan.args`: what the argument is to the step, as
+/// In an entry of a program's `plan.args`: the argument's role in the step, as
 /// "param" or "batch".
 inline constexpr llvm::StringLiteral kRoleKey = "role";
 
-/// The task of a pipeline that an op or command belongs to: "F2.1" and "B2.1"
-/// are the forward and the backward of chunk 2 for micro-batch 1, "U0" what
-/// stage 0 does when its backwards are done. What has none is done by every
-/// stage that needs it.
+/// The pipeline task of an op or command: "F2.1" and "B2.1" are the forward and
+/// the backward of chunk 2 for micro-batch 1, "U0" is the work of stage 0 after
+/// its backwards. Every stage that needs an op without a task runs it.
 inline constexpr llvm::StringLiteral kTaskAttr = "plan.task";
 
-/// The stage that has an argument; every stage has one without.
+/// The stage that owns an argument; without it every stage has the argument.
 inline constexpr llvm::StringLiteral kOwnerAttr = "plan.owner";
 
-/// Of a module whose ops have tasks: `stages`, `virtual`, `microbatches`, and
-/// the `ranks` that each stage has; of the program of one stage `stage`, and
-/// who has the `args` and `results` of the whole step.
+/// Attribute of a module whose ops have tasks: `stages`, `virtual`,
+/// `microbatches`, and the `ranks` of each stage. In the program of one stage
+/// also `stage`, and the owners of the whole step's `args` and `results`.
 inline constexpr llvm::StringLiteral kPipelineAttr = "plan.pipeline";
 
-/// The byte of an argument or result from which on a `plan.argument` or
-/// `plan.result` is a part of it.
+/// The byte of an argument or result at which a `plan.argument` or
+/// `plan.result` that is a part of it begins.
 inline constexpr llvm::StringLiteral kOffsetAttr = "plan.offset";
 
-/// Of a gather that the step does a second time, which one it is, so that the
-/// two are not merged as equal.
+/// The number of an all-gather that the step repeats, so that it is not merged
+/// with an equal one.
 inline constexpr llvm::StringLiteral kGatheredAgainAttr = "plan.gathered_again";
 
-/// Of a module: the most bytes that gathers of its step add to memory at one
-/// time, were each done once.
+/// Module attribute: the peak bytes that all-gathers of the step would add to
+/// memory if each ran once.
 inline constexpr llvm::StringLiteral kGatheredBytesAttr = "plan.gathered_bytes";
 
-/// Bytes of one element in memory: i1 takes a whole byte.
+/// Returns the bytes of one element in memory: i1 takes a whole byte.
 int64_t elementBytes(mlir::Type type);
 
-/// Bytes of a buffer of static shape.
+/// Returns the bytes of a buffer of static shape.
 int64_t bufferBytes(mlir::Value buffer);
 
 /// Elements of a row that share a scale under Scaling::Vectors and ::Blocks.
 inline constexpr int64_t kScaleBlock = 128;
 
-/// How many scales a matrix of `rows` rows has, each `k` elements along the
-/// sum, and what is allotted to fill their last block.
+/// Returns the number of scales of a matrix with `rows` rows of `k` elements
+/// along the reduction dimension, with the padding of the last block.
 int64_t countScales(Scaling scaling, int64_t rows, int64_t k);
 
-/// Whether the epilogue reads a vector; whether it ends in a ReLU, or a GELU;
-/// whether it is the gradient of one.
+/// True if the epilogue reads a bias; if it ends in a ReLU, or a GELU; if it is
+/// the gradient of one.
 bool hasBias(Epilogue epilogue);
 bool hasReLU(Epilogue epilogue);
 bool hasGELU(Epilogue epilogue);
 bool isGradient(Epilogue epilogue);
 
-/// Bytes in which the bits of a row of n elements lie, for the gradient of a
-/// ReLU.
+/// Returns the bytes of the ReLU mask of a row of n elements, which the
+/// gradient reads.
 int64_t getMaskBytes(int64_t n);
 
-/// The elements of a bias, by what the GEMM multiplies and what it stores: as
-/// cuBLASLt's manual has it, in its tables of the types of cublasLtMatmul.
+/// Returns the element type of a bias by the GEMM's operand and result types,
+/// from the type tables of cublasLtMatmul in cuBLASLt's manual.
 mlir::Type getBiasType(mlir::Type operand, mlir::Type result);
 
-/// Bytes that a bias lies at a multiple of; elements that rows of what a GELU
-/// reads do.
+/// Alignment of a bias in bytes, and of the rows of a GELU's saved input in
+/// elements.
 inline constexpr int64_t kBiasAlignment = 16, kAuxAlignment = 8;
 
-/// First and last command that touches a buffer, as positions in the program,
-/// and the last that may run beside one of those that do: beyond it the memory
-/// is free. Without streams that is `last`.
+/// The positions of the first and the last command that touch a buffer, and of
+/// the last command that may run concurrently with one of them. After `held`
+/// the memory is free; without streams `held` is `last`.
 struct LiveRange {
   int64_t first = -1;
   int64_t last = -1;
   int64_t held = -1;
-  /// The command at `last` starts when all others are done.
+  /// All other commands on the buffer are done when the one at `last` starts.
   bool isLastAlone = true;
 };
 
-/// The buffer whose memory a buffer's is, or is a part of.
+/// Returns the temporary that a buffer is a part of, or the buffer itself.
 mlir::Value getWhole(mlir::Value buffer);
 
-/// Live ranges of the temporaries of a program, by position of the command;
-/// parts count for their whole.
+/// Returns the live ranges of a program's temporaries, by position of the
+/// command. Uses of a part count for its whole.
 llvm::DenseMap<mlir::Value, LiveRange> computeLiveRanges(ProgramOp program);
 
-/// What the entries of an attention's `sizes` are.
+/// Indices of the entries of an attention's `sizes`.
 enum AttentionSize : uint8_t {
   Batch,
   Heads,
@@ -115,13 +114,13 @@ enum AttentionSize : uint8_t {
   NumAttentionSizes
 };
 
-/// Operands of an attention before its statistics, which are the last operand
-/// of a gradient and the last result of a forward: q, k, v, and of a gradient
-/// the result and its gradient.
+/// Number of an attention's operands before its statistics: q, k, v, and for a
+/// gradient also the result and its gradient. Statistics are the last operand
+/// of a gradient and the last result of a forward.
 inline constexpr unsigned kForwardReads = 3, kGradientReads = 5;
 
-/// Whether a matrix of an attention, counted over reads and writes without
-/// statistics, has the rows and heads of k; else those of q.
+/// True if a matrix of an attention has the rows and heads of k, not of q.
+/// Matrices are counted over reads and writes without statistics.
 bool isKeySide(unsigned matrix, bool isGradient);
 
 /// True if `kernel` may write `out` into the memory of `in`.

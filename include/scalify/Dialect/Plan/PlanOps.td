@@ -1,7 +1,7 @@
 //===- PlanOps.td - The plan dialect -----------------------*- tablegen -*-===//
 //
-// The last dialect before machine code, and the same for every target: memory,
-// and the commands that work on it in order.
+// The last dialect before machine code, common to all targets: memory, and the
+// commands that work on it in order.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,10 +21,10 @@ def Plan_Dialect : Dialect {
   let summary = "Buffers, kernels, GEMMs and copies: a step as a list of commands";
   let description = [{
     A `plan.program` holds buffer ops, which name memory, and commands, which
-    run in order. Buffers are memrefs of static shape and identity layout; a
+    run in order. Buffers are memrefs of static shape and identity layout. A
     reshape is no command, since only the number of elements matters. The body
-    of a kernel is a small graph of StableHLO ops on tensors: what to compute,
-    with no word on how, so that each target chooses its own loops.
+    of a kernel is a small graph of StableHLO ops on tensors. It specifies what
+    to compute but not how, so that each target chooses its own loops.
   }];
   let dependentDialects = ["::mlir::memref::MemRefDialect"];
 }
@@ -44,7 +44,7 @@ def Plan_Scaling : I32EnumAttr<"Scaling",
 }
 
 def Plan_Epilogue : I32EnumAttr<"Epilogue",
-    "what a GEMM does to its sums before it stores them", [
+    "operation of a GEMM on its sums before it stores them", [
       I32EnumAttrCase<"None", 0, "none">,
       I32EnumAttrCase<"Bias", 1, "bias">,
       I32EnumAttrCase<"ReLU", 2, "relu">,
@@ -57,7 +57,7 @@ def Plan_Epilogue : I32EnumAttr<"Epilogue",
 }
 
 def Plan_CollectiveKind : I32EnumAttr<"CollectiveKind",
-    "what the ranks of a group do with each other's memory", [
+    "exchange of memory between the ranks of a group", [
       I32EnumAttrCase<"AllReduce", 0, "all_reduce">,
       I32EnumAttrCase<"ReduceScatter", 1, "reduce_scatter">,
       I32EnumAttrCase<"AllGather", 2, "all_gather">,
@@ -67,7 +67,7 @@ def Plan_CollectiveKind : I32EnumAttr<"CollectiveKind",
   let cppNamespace = "::scalify::plan";
 }
 
-def Plan_Join : I32EnumAttr<"Join", "how elements of several ranks become one", [
+def Plan_Join : I32EnumAttr<"Join", "reduction of elements across ranks", [
       I32EnumAttrCase<"None", 0, "none">,
       I32EnumAttrCase<"Sum", 1, "sum">,
       I32EnumAttrCase<"Product", 2, "product">,
@@ -86,8 +86,8 @@ def ProgramOp : Plan_Op<"program", [
     IsolatedFromAbove, Symbol, SingleBlock, NoTerminator, NoRegionArguments]> {
   let summary = "one step: buffers and the commands on them, in order";
   let description = [{
-    `arena_bytes` and the offsets of the `plan.temp` ops are set together, by
-    `scalify-assign-buffers`; from then on the verifier proves that two
+    `scalify-assign-buffers` sets `arena_bytes` and the offsets of the
+    `plan.temp` ops together. From then on the verifier proves that two
     temporaries that live at the same time do not share a byte.
 
     ```mlir
@@ -116,7 +116,7 @@ class Plan_BufferOp<string mnemonic> : Plan_Op<mnemonic> {
 def ArgumentOp : Plan_BufferOp<"argument"> {
   let summary = "memory of an argument of the step, or of a part of it";
   let description = [{
-    With the attribute `plan.offset` it is the part from that byte on.
+    With the attribute `plan.offset` it is the part that starts at that byte.
 
     ```mlir
     %stack = plan.argument 0 : memref<2x16xf32>
@@ -130,9 +130,9 @@ def ArgumentOp : Plan_BufferOp<"argument"> {
 def ResultOp : Plan_BufferOp<"result"> {
   let summary = "memory of a result of the step";
   let description = [{
-    With `alias_arg`, the memory is that argument's. The verifier proves that
-    no command reads the argument, or a part of it, after the first write, and
-    the writing kernel only what it writes in place.
+    With `alias_arg`, the memory is that argument's. The verifier proves that no
+    command reads the argument, or a part of it, after the first write, and that
+    the writing kernel reads it only in place.
   }];
   let arguments = (ins I64Attr:$index, OptionalAttr<I64Attr>:$alias_arg);
   let assemblyFormat = [{
@@ -143,10 +143,10 @@ def ResultOp : Plan_BufferOp<"result"> {
 def TempOp : Plan_BufferOp<"temp"> {
   let summary = "memory in the arena, live from its first to its last command";
   let description = [{
-    With `whole`, the memory is a part of that temporary's, from byte `start`:
-    a command that writes the part writes into the whole, which lives from the
-    first command on any of its parts. `offset` is from the start of the arena,
-    for parts too.
+    With `whole`, the memory is a part of that temporary, from byte `start` on.
+    A write to the part is a write to the whole, which lives from the first
+    command on any of its parts. `offset` is from the start of the arena, for
+    parts too.
 
     ```mlir
     %stack = plan.temp at 128 : memref<2x16xf32>
@@ -188,13 +188,13 @@ def KernelOp : Plan_Op<"kernel", [
     SingleBlockImplicitTerminator<"YieldOp">]> {
   let summary = "computes the written buffers from the read ones";
   let description = [{
-    The block's arguments are the read buffers as tensors, in order; the
-    yielded tensors are stored to the written buffers, in order. A written
-    buffer may share memory with a read one only where `inplace` says so, as
-    pairs (index of the write, index of the read).
+    The block's arguments are the read buffers as tensors, in order. The yielded
+    tensors are stored to the written buffers, in order. A written buffer may
+    share memory with a read buffer only if `inplace` lists the pair (index of
+    the write, index of the read).
 
-    `function`, `rows` and `grain` are set by `scalify-lower-kernels`: the
-    function that computes rows [lo, hi) and how the rows may be cut.
+    `scalify-lower-kernels` sets `function`, `rows` and `grain`: the function
+    that computes rows [lo, hi), and how tasks may split the rows.
   }];
   let arguments = (ins StrAttr:$name, Variadic<Plan_Buffer>:$reads,
                        Variadic<Plan_Buffer>:$writes,
@@ -224,37 +224,36 @@ def GemmOp : Plan_Op<"gemm", [AttrSizedOperandSegments]> {
     Offsets and strides count elements. `batch` has the extents of the batch
     dimensions, and `batch_strides` three strides (of a, b, c) for each.
 
-    Operands of FP8 have the dimension of the sum innermost, and everything
-    else in strides of 16 bytes, which is what Hopper multiplies. Theirs may be
-    two `scales`, of a and of b, F32 in memory, by which the data are
-    multiplied; and `fast_accumulation`, which sums in fewer bits. Operands of
-    F32 with `tf32` are rounded to 10 bits of mantissa, and the sum is F32.
+    FP8 operands have the reduction dimension innermost, and all other strides
+    are multiples of 16 bytes, as Hopper requires. They may have two `scales`,
+    of a and of b, F32 in memory, by which the data are multiplied.
+    `fast_accumulation` sums in fewer bits. With `tf32`, F32 operands are
+    rounded to 10 bits of mantissa; the sum is F32.
 
-    `by` says how many scales there are and how they lie. `tensor`: one.
-    `rows`: one for each of a's m rows, or b's n columns. `vectors`: one for
-    each 128 elements of a row along the sum, in memory [ceil(k / 128), m].
-    `blocks`: one for 128 rows x 128 elements, in memory [ceil(m / 128), l],
-    where l is ceil(k / 128) rounded up to a multiple of 4; of b with n for m.
-    Hopper's library multiplies `rows x rows`, and `vectors` and `blocks` in
-    every pair but `blocks x blocks`, without a batch.
+    `by` gives the number and the layout of the scales. `tensor`: one. `rows`:
+    one for each of a's m rows, or b's n columns. `vectors`: one for each 128
+    elements of a row along the reduction dimension, in memory [ceil(k / 128),
+    m]. `blocks`: one for 128 rows x 128 elements, in memory [ceil(m / 128), l],
+    where l is ceil(k / 128) rounded up to a multiple of 4. For b, n replaces m.
+    Hopper's library multiplies `rows x rows`, and all pairs of `vectors` and
+    `blocks` except `blocks x blocks`, without a batch.
 
-    `epilogue` is done to the F32 sums, of a GPU only, before they are rounded
-    to what is stored: `bias` adds a vector of n elements to each row, from the
-    fourth of the `offsets` on; `relu` replaces what is below 0 by 0; `gelu` is
+    `epilogue` works on the F32 sums before they are rounded to the stored type,
+    on a GPU only. `bias` adds a vector of n elements, from the fourth of the
+    `offsets` on, to each row; `relu` replaces negative values by 0; `gelu` is
     GELU in its tanh form; `bias_relu` and `bias_gelu` add first. `relu_grad`
-    and `gelu_grad` multiply by the gradient of the one or the other. Rows of c
-    are contiguous then. A bias is what c is, of FP8 operands F16 where c is and
-    else BF16.
+    and `gelu_grad` multiply by the gradient of ReLU or GELU. With an epilogue,
+    rows of c are contiguous. A bias has the type of c; with FP8 operands it is
+    F16 if c is, otherwise BF16.
 
-    For the gradient a GEMM of the forward stores `aux`, which one of the
-    backward reads as `saved`. Of a GELU it is what that reads, and lies as c
-    does. Of a ReLU, without a batch, it is one bit an element, in rows of
-    multiples of 128 bits, in an order that the library alone knows.
+    A GEMM of the forward stores `aux` for the gradient, and one of the backward
+    reads it as `saved`. For a GELU it is the GELU's input, in the layout of c.
+    For a ReLU, without a batch, it is one bit per element, in rows of multiples
+    of 128 bits, in an order private to the library.
 
-    A c of FP8, of FP8 operands and without a batch, is what is stored of the
-    sums times `into`, one F32 in memory, or of the sums as they are: rounded to
-    nearest even, what is beyond the format saturated. There `aux` is one F32, the
-    largest magnitude before that scale.
+    With FP8 operands and without a batch, c may be FP8: the sums, multiplied by
+    `into` (one F32 in memory) if present, rounded to nearest even and
+    saturated. `aux` is then one F32, the largest magnitude before that scale.
 
     ```mlir
     plan.gemm "dot" %a, %b, %c m 4 n 8 k 16
@@ -291,9 +290,9 @@ def GemmOp : Plan_Op<"gemm", [AttrSizedOperandSegments]> {
 def MatmulOp : Plan_Op<"matmul", [Pure, AttrSizedOperandSegments]> {
   let summary = "a GEMM on tensors, before buffers exist";
   let description = [{
-    What `scalify-form-gemms` makes of a `stablehlo.dot_general`: the operands
-    are the tensors in memory, whatever their shape; transposes, slices and
-    reshapes on the way are in the strides.
+    `scalify-form-gemms` forms it from a `stablehlo.dot_general`. The operands
+    are the tensors in memory, whatever their shape; the strides contain the
+    transposes, slices and reshapes in between.
   }];
   let arguments = (ins AnyRankedTensor:$a, AnyRankedTensor:$b,
     Variadic<AnyRankedTensor>:$scales, Optional<AnyRankedTensor>:$bias,
@@ -322,10 +321,11 @@ def MatmulOp : Plan_Op<"matmul", [Pure, AttrSizedOperandSegments]> {
 def WindowsOp : Plan_Op<"windows", [Pure]> {
   let summary = "the windows of a tensor, on tensors, before buffers exist";
   let description = [{
-    What `scalify-expand-windows` and `scalify-expand-convolutions` read: of each
-    dimension in `dims` the result has the windows' places where the operand has
-    its elements, and behind all of them the places inside of a window. An index
-    is computed, so that in a kernel the windows are never in memory.
+    `scalify-expand-windows` and `scalify-expand-convolutions` emit it as an
+    operand of their reductions and products. For each dimension in `dims` the
+    result has the windows' positions in place of the operand's elements; the
+    positions inside a window are trailing dimensions. Only an index is
+    computed: in a kernel the windows are never in memory.
 
     ```mlir
     // %w[i, j, k] = %x[i, 2 * j + 3 * k]
@@ -347,17 +347,17 @@ def WindowsOp : Plan_Op<"windows", [Pure]> {
 def AttentionOp : Plan_Op<"attention", [AttrSizedOperandSegments]> {
   let summary = "softmax(q k^T * scale) v, or its gradients, in 16 bits";
   let description = [{
-    What cuDNN's fused attention computes; the weights are never in memory. The
-    forward reads q, k, v, and writes the result and its statistics: the
+    The computation of cuDNN's fused attention; the weights are never in memory.
+    The forward reads q, k, v, and writes the result and its statistics: the
     log-sum-exp of each row of scores, F32 [batch, heads, queries]. With
     `gradient` it reads q, k, v, the result, the result's gradient and the
     statistics, and writes the gradients of q, k and v.
 
-    `sizes` are batch, heads, key heads, queries, keys, channels: of `heads`
-    query heads each run of heads / key heads shares a key head. `windows` has
-    for each matrix, statistics aside, the offset and the strides of batch, head
-    and row in elements; channels lie side by side. With `causal` row i sees
-    keys 0 to i.
+    `sizes` are batch, heads, key heads, queries, keys, channels: each run of
+    heads / key heads query heads shares a key head. `windows` has, for each
+    matrix but the statistics, the offset and the strides of batch, head and row
+    in elements; channels are contiguous. With `causal` row i attends to keys 0
+    to i.
 
     ```mlir
     plan.attention "attention" reads(%q, %k, %v : ...) writes(%o, %s : ...)
@@ -380,8 +380,8 @@ def AttentionOp : Plan_Op<"attention", [AttrSizedOperandSegments]> {
 def AttendOp : Plan_Op<"attend", [Pure]> {
   let summary = "an attention on tensors, before buffers exist";
   let description = [{
-    What `scalify-form-attention` makes of dots around a softmax. Operands are
-    the tensors in memory, whatever their shape; results are [batch, row, head,
+    `scalify-form-attention` forms it from dots around a softmax. Operands are
+    the tensors in memory, whatever their shape. Results are [batch, row, head,
     channel], statistics [batch, head, row].
   }];
   let arguments = (ins Variadic<AnyRankedTensor>:$operands,
@@ -396,16 +396,17 @@ def AttendOp : Plan_Op<"attend", [Pure]> {
 }
 
 def CollectiveOp : Plan_Op<"collective"> {
-  let summary = "a step's ranks exchange memory, in groups";
+  let summary = "exchanges memory between the ranks of a group";
   let description = [{
-    Every rank of a group gives `source` and gets `destination`. Memory is
-    dense: of `all_gather` the destination, of `reduce_scatter` the source, and
-    of `all_to_all` both, have as many equal parts as the group has ranks, one
-    behind the other in the order in which the group lists them. Elements that
-    several ranks have are joined in that order too; sums of less than F32 in
-    F32, rounded once. `groups` has a row for each group. Of `broadcast` all of a
-    group get what its first rank gives. Of `permute` it has rows (from, to), and
-    who is sent nothing gets zeros.
+    Every rank of a group sends `source` and receives `destination`. Memory is
+    dense: the destination of `all_gather`, the source of `reduce_scatter`, and
+    both of `all_to_all` consist of as many equal, consecutive parts as the
+    group has ranks, in the order in which the group lists them. Elements of
+    several ranks are reduced in that order too; types narrower than F32 are
+    summed in F32 and rounded once. `groups` has a row for each group. In a
+    `broadcast` all ranks of a group receive the source of its first rank. For a
+    `permute`, `groups` has rows (from, to), and a rank that receives nothing
+    gets zeros.
 
     ```mlir
     plan.collective all_reduce sum %part to %whole groups dense<[[0, 1], [2, 3]]> : tensor<2x2xi64>
@@ -422,13 +423,13 @@ def CollectiveOp : Plan_Op<"collective"> {
 }
 
 def MessageOp : Plan_Op<"message"> {
-  let summary = "a step's rank gives memory to another one, or gets it";
+  let summary = "sends memory to another rank, or receives it";
   let description = [{
-    Between two stages of a pipeline, whose programs differ: one of them has the
-    message with `to`, the other one with `from`, of the same name and type; of
-    stages of several ranks it is between those of the same place. Both
-    are at rest until it is through: `scalify-take-stage` proves that all
-    messages of all stages meet so.
+    Connects two stages of a pipeline, whose programs differ: one of them has
+    the message with `to`, the other with `from`, of the same name and type.
+    Between stages of several ranks it connects the ranks of the same position.
+    Both block until the message is complete: `scalify-take-stage` proves that
+    the messages of all stages match.
 
     ```mlir
     plan.message "F0.1 x" %x to 1 : memref<4xf32>
@@ -449,8 +450,8 @@ def MessageOp : Plan_Op<"message"> {
 def CommunicateOp : Plan_Op<"communicate", [Pure]> {
   let summary = "a collective on tensors, before buffers exist";
   let description = [{
-    What `scalify-form-collectives` makes of StableHLO's: memory is met as
-    `plan.collective` does, whatever the shapes.
+    `scalify-form-collectives` forms it from StableHLO's collectives. It
+    accesses memory as `plan.collective` does, whatever the shapes.
   }];
   let arguments = (ins Plan_CollectiveKind:$kind, Plan_Join:$join,
     AnyRankedTensor:$source, I64ElementsAttr:$groups);
@@ -462,14 +463,13 @@ def CommunicateOp : Plan_Op<"communicate", [Pure]> {
 }
 
 def HostCallOp : Plan_Op<"host_call", [AttrSizedOperandSegments]> {
-  let summary = "a call into the process that runs the step, on buffers";
+  let summary = "calls the process that runs the step, on buffers";
   let description = [{
-    On a CPU only. `callback` is the number of a Python function that JAX traced,
-    `program` a module whose `@main` the process has XLA run. With `when`, one
-    boolean in memory, the call is not made where that is false, and what it
-    would write is zero. `after` is the `done` of the call with effects that
-    comes before, which orders the two; `done` is an i32 that the runtime sets to
-    zero.
+    On a CPU only. `callback` is the number of a Python function that JAX
+    traced, `program` is a module whose `@main` the process runs by XLA. `when`
+    is one boolean in memory: if it is false, the call is skipped and its
+    outputs are zero. `after` is the `done` of the previous call with effects,
+    which orders the two; `done` is an i32 that the runtime sets to zero.
 
     ```mlir
     plan.host_call "io_callback" reads(%x : memref<3xf32>) writes(%y : memref<3xf32>)
@@ -491,12 +491,12 @@ def HostCallOp : Plan_Op<"host_call", [AttrSizedOperandSegments]> {
 
 def InvokeOp : Plan_Op<"invoke", [AttrSizedOperandSegments,
     DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
-  let summary = "a call into the process that runs the step, on tensors";
+  let summary = "calls the process that runs the step, on tensors";
   let description = [{
-    What `scalify-form-host-calls` makes of callbacks and of what the target
-    lacks. With `effects` it stays where nobody reads its results, and
-    `scalify-order-host-calls` gives it `after` and one more result, an i32, by
-    which such calls follow each other.
+    `scalify-form-host-calls` forms it from callbacks and from ops that the
+    target lacks. With `effects` it is kept even if its results have no uses,
+    and `scalify-order-host-calls` gives it `after` and one more result, an i32,
+    which order such calls.
 
     ```mlir
     %y = plan.invoke "io_callback" %x callback 0 effects
@@ -532,10 +532,10 @@ def FillOp : Plan_Op<"fill"> {
 }
 
 def RecordOp : Plan_Op<"record"> {
-  let summary = "an event: a stream has done what it was given so far";
+  let summary = "records an event: the stream's earlier commands are done";
   let description = [{
-    Commands run on the stream that their attribute `plan.stream` says, 0
-    without it; those of one stream in order. The verifier of the program proves
+    A command runs on the stream in its attribute `plan.stream`, or on 0 without
+    it. Commands of one stream run in order. The verifier of the program proves
     that no two commands that may run at the same time touch a byte that one of
     them writes. A machine without streams runs all commands in order.
 
@@ -550,7 +550,7 @@ def RecordOp : Plan_Op<"record"> {
 }
 
 def WaitOp : Plan_Op<"wait"> {
-  let summary = "a stream goes on when an event has happened";
+  let summary = "makes a stream wait for an event";
   let arguments = (ins I64Attr:$event, I64Attr:$stream);
   let assemblyFormat = "$event `on` $stream attr-dict";
 }

@@ -1,4 +1,4 @@
-//===- PlanStreams.h - Which command is done before which -------*- C++ -*-===//
+//===- PlanStreams.h - Order of commands on streams -------------*- C++ -*-===//
 
 #ifndef SCALIFY_DIALECT_PLAN_PLANSTREAMS_H
 #define SCALIFY_DIALECT_PLAN_PLANSTREAMS_H
@@ -9,17 +9,17 @@
 
 namespace scalify::plan {
 
-/// The stream of a command, 0 where it has none; on an attribute.
+/// The attribute of a command's stream, and its value, 0 without it.
 inline constexpr llvm::StringLiteral kStreamAttr = "plan.stream";
 int64_t streamOf(mlir::Operation *command);
 
-/// Streams of a program at most: a GPU runs few kernels side by side.
+/// Maximum number of streams: a GPU runs few kernels concurrently.
 inline constexpr int64_t kMostStreams = 16;
 
-/// Memory that a command touches: of one argument, result or temporary, or of
-/// the arena once temporaries have offsets in it.
+/// Memory that a command touches, in an argument, result or temporary, or in
+/// the arena once temporaries have offsets.
 struct Access {
-  std::pair<int, int64_t> memory; // kind and which
+  std::pair<int, int64_t> memory; // kind and index
   int64_t begin, end;             // bytes
   bool isWrite;
 
@@ -29,24 +29,25 @@ struct Access {
   }
 };
 
-/// What a command does with one of its buffers; nothing for constants.
+/// Returns the access through one operand; none for constants.
 std::optional<Access> accessOf(mlir::OpOperand &operand);
 
-/// Constants, which nobody writes, are left out. What an op does with an
-/// operand that is not known here counts as a write.
+/// Returns all accesses of a command, without constants, which are never
+/// written. Accesses of unknown ops count as writes.
 llvm::SmallVector<Access> accessesOf(mlir::Operation *command);
 
-/// The order that streams and events give the ops of a program, by position.
-/// All streams start behind what is before the step, and the step ends when all
-/// are done.
+/// The order that streams and events impose on the ops of a program, by
+/// position. All streams start after everything before the step, and the step
+/// ends when all are done.
 class StreamOrder {
 public:
   explicit StreamOrder(ProgramOp program);
 
   bool isConcurrent() const { return streams > 1; }
-  /// True if the op at `first` is done when that at `second` starts.
+  /// True if the op at `first` is done when the op at `second` starts.
   bool isBefore(int64_t first, int64_t second) const;
-  /// The last position from which something may still run beside one of these.
+  /// Returns the last position of an op that may run concurrently with one of
+  /// these.
   int64_t heldUntil(llvm::ArrayRef<int64_t> positions) const;
 
 private:
@@ -63,8 +64,8 @@ private:
   llvm::SmallVector<llvm::SmallVector<int64_t>> positions; // by stream
 };
 
-/// Fails where two commands may run at the same time and one of them writes a
-/// byte that the other one touches.
+/// Fails if two commands may run at the same time and one of them writes a byte
+/// that the other touches.
 mlir::LogicalResult verifyStreams(ProgramOp program);
 
 } // namespace scalify::plan

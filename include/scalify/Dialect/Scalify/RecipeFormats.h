@@ -1,7 +1,7 @@
 //===- RecipeFormats.h - The parts of a recipe ------------------*- C++ -*-===//
 //
-// What the recipe attribute is made of: formats of operands by the part of a
-// model that a dot belongs to, exceptions by name, and formats of state.
+// The components of the recipe attribute: formats of operands by the role of a
+// dot in the model, exceptions by name, and formats of state.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,9 +17,9 @@
 
 namespace scalify {
 
-/// The formats of a dot's operands, by the phase that made the operand. Null
-/// stands for the recipe's own `forward` and `gradient`; f32 keeps an operand,
-/// and with it the dot, wide.
+/// The formats of a dot's operands, by the phase that produced the operand.
+/// Null stands for the recipe's own `forward` and `gradient`; f32 keeps an
+/// operand, and with it the dot, wide.
 struct DotFormats {
   mlir::Type forward, gradient;
 
@@ -33,9 +33,9 @@ inline llvm::hash_code hash_value(const DotFormats &formats) {
   return llvm::hash_combine(formats.forward, formats.gradient);
 }
 
-/// A recipe's list of formats has one entry per role, then one per kind of dot,
-/// then that of dots that FP8 would make slower. Null entries of the latter two
-/// change nothing.
+/// A recipe's list of formats has one entry per role, one per kind of dot, one
+/// for dots that FP8 would make slower, and one for sensitive dots. Null
+/// entries after those of the roles change nothing.
 inline constexpr unsigned kFirstKind = 9;
 inline constexpr unsigned kNumDotKinds = 3;
 inline constexpr unsigned kUnprofitable = kFirstKind + kNumDotKinds;
@@ -44,7 +44,7 @@ inline constexpr unsigned kNumFormats = kSensitive + 1;
 
 enum class Accumulation : uint32_t;
 
-/// How dots on FP8 data are summed, by their kind: unless said otherwise the
+/// The accumulation of dots on FP8 data, by their kind. The default is the
 /// first case, fast, in the forward and the second, precise, for gradients.
 struct DotSums {
   std::array<Accumulation, kNumDotKinds> kinds = {
@@ -58,7 +58,7 @@ inline llvm::hash_code hash_value(const DotSums &sums) {
 }
 
 /// An exception for the dots whose name matches a regular expression: formats,
-/// or how they are summed.
+/// or accumulation.
 struct FormatOverride {
   mlir::StringAttr pattern;
   DotFormats formats;
@@ -78,12 +78,12 @@ inline llvm::hash_code hash_value(const FormatOverride &entry) {
 
 enum class RoundingMode : uint32_t;
 
-/// Formats of what outlives a step or a phase; null: as the program has it.
+/// Formats of state and of values kept across phases; null: as in the program.
 struct StorageFormats {
   mlir::Type masters, firstMoments, secondMoments, saved;
-  /// Of parts of an activation or its gradient that ranks sum.
+  /// Format of partial activations or gradients that ranks sum.
   mlir::Type wire;
-  /// Of masters and moments; presets round stochastically.
+  /// Rounding of masters and moments; presets round stochastically.
   RoundingMode rounding = {};
 
   bool operator==(const StorageFormats &other) const {
@@ -101,18 +101,16 @@ inline llvm::hash_code hash_value(const StorageFormats &formats) {
 
 enum class GradientScaling : uint32_t;
 
-/// How the gradients of weights are kept between the backward and the
-/// optimizer.
+/// Formats of the gradients of weights between the backward and the optimizer.
 struct GradientFormats {
-  /// Of the gradients, and of the sums over micro-batches that loops carry;
-  /// null: as the program has them.
+  /// Formats of the gradients, and of the sums over micro-batches that loops
+  /// carry; null: as in the program.
   mlir::Type stored, sum;
-  /// Of each rank's gradient before ranks sum them; null: as it is.
+  /// Format of each rank's gradient before ranks sum them; null: unchanged.
   mlir::Type wire;
-  /// What multiplies a gradient before its cast; the first case, mu, if not
-  /// said.
+  /// The factor of a gradient before its cast; by default the first case, mu.
   GradientScaling scaling = {};
-  /// How many ranks a leading dimension of a gradient plays.
+  /// The number of ranks that a leading dimension of a gradient simulates.
   int64_t ranks = 1;
 
   bool operator==(const GradientFormats &other) const {
@@ -127,11 +125,11 @@ inline llvm::hash_code hash_value(const GradientFormats &formats) {
                             formats.ranks);
 }
 
-/// Sizes of the blocks that have scales of their own, along the minor-most free
-/// and the minor-most contracting dimension of a dot's operand; 0 spans all
+/// Sizes of the blocks that each have a scale, along the minor-most free and
+/// the minor-most contracting dimension of a dot's operand; 0 spans all
 /// dimensions of its kind.
 struct BlockSizes {
-  /// Of activations and gradients, and of weights.
+  /// For activations and gradients, and for weights.
   std::array<int64_t, 2> data = {1, 128}, weights = {128, 128};
 
   bool operator==(const BlockSizes &other) const {
@@ -146,13 +144,13 @@ inline llvm::hash_code hash_value(const BlockSizes &sizes) {
 
 enum class HistoryUse : uint32_t;
 
-/// How scales follow from the amaxes of earlier steps.
+/// Computation of scales from the amaxes of earlier steps.
 struct DelayedScaling {
-  /// How many of them there are.
+  /// The number of steps.
   int64_t history = 16;
-  /// Which of them counts; the first case, the largest, if not said.
+  /// The amax that is used; by default the first case, the largest.
   HistoryUse use = {};
-  /// Binades that are left free above it.
+  /// Binades left free above the amax.
   int64_t margin = 0;
 
   bool operator==(const DelayedScaling &other) const {

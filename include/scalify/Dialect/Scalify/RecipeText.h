@@ -1,4 +1,4 @@
-//===- RecipeText.h - Recipes for those who write no IR ---------*- C++ -*-===//
+//===- RecipeText.h - Recipes as text and JSON ------------------*- C++ -*-===//
 
 #ifndef SCALIFY_DIALECT_SCALIFY_RECIPETEXT_H
 #define SCALIFY_DIALECT_SCALIFY_RECIPETEXT_H
@@ -9,23 +9,24 @@
 
 namespace scalify {
 
-/// The names of all parts, in the order in which they are printed; then those
-/// of words that set several.
+/// Returns the names of all parts, in the order in which they are printed,
+/// followed by the names of shorthands that set several parts.
 llvm::SmallVector<llvm::StringRef>
 getRecipePartNames(bool withShorthands = true);
 
-/// The value of every part, and `name`. A format is its name; formats of dots
-/// are true, false (wide), a format or two of them; `where` is a list of
-/// [pattern, formats].
+/// Returns the value of every part, and `name`. A format is its name. Formats
+/// of dots are true, false (wide), a format or two formats. `where` is a list
+/// of [pattern, formats].
 llvm::json::Object toJSON(RecipeAttr recipe);
 
-/// The kind of dot that an exception's pattern starts with, as in
-/// `weight_grad:layer0/`, and the regular expression.
+/// Splits an exception's pattern into the kind of dot that it starts with, as
+/// in `weight_grad:layer0/`, and the regular expression.
 std::pair<std::optional<DotKind>, llvm::StringRef>
 splitPattern(mlir::StringAttr pattern);
 
-/// The text of an attribute, for the parser to judge. `parts` is a list of
-/// [name, value], in JSON as `toJSON` has it; later ones override earlier ones.
+/// Returns the text of an attribute, which the parser then checks. `parts` is a
+/// list of [name, value], in JSON as from `toJSON`; later ones override earlier
+/// ones.
 std::string makeRecipeText(llvm::StringRef name,
                            const llvm::json::Array &parts);
 

@@ -1,4 +1,4 @@
-//===- ScaleRuleInterface.td - How an op carries scales ----*- tablegen -*-===//
+//===- ScaleRuleInterface.td - Scaling rules of ops --------*- tablegen -*-===//
 
 #ifndef SCALE_RULE_INTERFACE_TD
 #define SCALE_RULE_INTERFACE_TD
@@ -8,23 +8,23 @@ include "mlir/IR/OpBase.td"
 def ScaleRuleInterface : OpInterface<"ScaleRuleInterface"> {
   let cppNamespace = "::scalify";
   let description = [{
-    The rule by which an op carries scales. It is attached to the ops of the
-    input language by external models (`lib/Scaling/Rules`), so that those
-    dialects know nothing of scaling. A rule has two halves: `inferFacts` says
-    what is known of the results, and the family says how a scale moves through
-    the op.
+    The rule by which an op carries scales. External models
+    (`lib/Scaling/Rules`) attach it to the ops of the input dialects, so that
+    these are independent of scaling. A rule has two parts: `inferFacts`
+    computes facts of the results, and the family maps scales of operands to
+    scales of results.
   }];
   let methods = [
-    InterfaceMethod<"how a scale moves through the op",
+    InterfaceMethod<"how the op maps scales of operands to results",
       "::scalify::ScaleFamily", "getScaleFamily", (ins)>,
     StaticInterfaceMethod<[{
-        The family in words, for the table of rules: "by operands" where it is
-        not the same for every instance of the op.
+        The family's name, for the table of rules: "by operands" if it differs
+        between instances of the op.
       }],
       "::llvm::StringRef", "describeFamily", (ins)>,
     InterfaceMethod<[{
-        The facts of the results from those of the operands, in operand order.
-        `results` has one entry per result of the op.
+        Computes the facts of the results from those of the operands, in operand
+        order. `results` has one entry per result of the op.
       }],
       "void", "inferFacts",
       (ins "const ::scalify::FactsQuery &":$query,

@@ -31,24 +31,25 @@ namespace scalify {
 inline constexpr llvm::StringLiteral kPhaseAttr = "scalify.phase";
 inline constexpr llvm::StringLiteral kRoleAttr = "scalify.role";
 inline constexpr llvm::StringLiteral kNameAttr = "scalify.name";
-/// Of a dot on FP8 data that is not summed as its phase has it.
+/// On a dot on FP8 data whose accumulation is not its phase's default.
 inline constexpr llvm::StringLiteral kAccumulationAttr = "scalify.accumulation";
 inline constexpr llvm::StringLiteral kScaleAttr = "scalify.scale";
 inline constexpr llvm::StringLiteral kRuleAttr = "scalify.rule";
 inline constexpr llvm::StringLiteral kRecipeAttr = "scalify.recipe";
 inline constexpr llvm::StringLiteral kTargetAttr = "scalify.target";
-/// On arguments and results of the program of one device of a mesh: the type
-/// of the whole value of which they are parts.
+/// On arguments and results of the per-device program of a mesh: the type of
+/// the whole value that they are a part of.
 inline constexpr llvm::StringLiteral kWholeTypeAttr = "scalify.whole_type";
-/// Beside it, for each dimension (stride, size) of what splits it.
+/// In addition, for each dimension the (stride, size) of the axes that split
+/// it.
 inline constexpr llvm::StringLiteral kPartsAttr = "scalify.parts";
-/// On a rank-0 constant: kernels read it from memory, so that those which
-/// differ in it alone share code.
+/// On a rank-0 constant: kernels read it from memory, so that kernels that
+/// differ only in it share code.
 inline constexpr llvm::StringLiteral kInMemoryAttr = "scalify.in_memory";
-/// On those that are shares: what of, cut from all its elements in a row.
+/// On shares of state: what they are a share of, as a flat run of its elements.
 inline constexpr llvm::StringLiteral kFlatAttr = "scalify.flat";
 /// The declared scale of an argument that starts as all zeros: it takes the
-/// scale of what is written into it.
+/// scale of the values written into it.
 inline constexpr int64_t kZeroScale = -127;
 } // namespace scalify
 

@@ -6,7 +6,7 @@
 include "scalify/Dialect/Scalify/ScalifyBase.td"
 
 def Scalify_ScaleSource : I32EnumAttr<"ScaleSource",
-    "where the scale of a quantised operand comes from", [
+    "source of the scale of a quantised operand", [
       I32EnumAttrCase<"None", 0, "none">,
       I32EnumAttrCase<"Propagated", 1, "propagated">,
       I32EnumAttrCase<"Current", 2, "current">,
@@ -17,14 +17,14 @@ def Scalify_ScaleSource : I32EnumAttr<"ScaleSource",
 }
 
 def Scalify_HistoryUse : I32EnumAttr<"HistoryUse",
-    "which amax of a delayed scale's history counts", [
+    "the amax in a delayed scale's history that is used", [
       I32EnumAttrCase<"Max", 0, "max">,
       I32EnumAttrCase<"MostRecent", 1, "most_recent">]> {
   let cppNamespace = "::scalify";
 }
 
 def Scalify_GradientScaling : I32EnumAttr<"GradientScaling",
-    "what multiplies the gradient of a weight before it is stored narrow", [
+    "factor of a weight's gradient before it is stored narrow", [
       I32EnumAttrCase<"Mu", 0, "mu">,
       I32EnumAttrCase<"Minimum", 1, "minimum">,
       I32EnumAttrCase<"InverseSqrt", 2, "inverse_sqrt">]> {
@@ -32,7 +32,7 @@ def Scalify_GradientScaling : I32EnumAttr<"GradientScaling",
 }
 
 def Scalify_Accumulation : I32EnumAttr<"Accumulation",
-    "how a dot on FP8 data is summed", [
+    "accumulation of a dot on FP8 data", [
       I32EnumAttrCase<"Fast", 0, "fast">,
       I32EnumAttrCase<"Precise", 1, "precise">]> {
   let cppNamespace = "::scalify";
@@ -44,7 +44,7 @@ def Scalify_AccumulationAttr
 }
 
 def Scalify_Rounding : I32EnumAttr<"RoundingMode",
-    "which of its two neighbours in a narrow format a value becomes", [
+    "rounding of a value to a narrow format", [
       I32EnumAttrCase<"Nearest", 0, "nearest">,
       I32EnumAttrCase<"Stochastic", 1, "stochastic">]> {
   let cppNamespace = "::scalify";
@@ -68,7 +68,7 @@ def Scalify_PhaseAttr : EnumAttr<Scalify_Dialect, Scalify_Phase, "phase"> {
 }
 
 def Scalify_Role : I32EnumAttr<"Role",
-    "what an argument is to a training step", [
+    "purpose of an argument in a training step", [
       I32EnumAttrCase<"Param", 0, "param">,
       I32EnumAttrCase<"Master", 1, "master">,
       I32EnumAttrCase<"Moment", 2, "moment">,
@@ -116,7 +116,7 @@ def Scalify_DotRoleAttr
 }
 
 def Scalify_DotKind : I32EnumAttr<"DotKind",
-    "what a dot computes of its layer: the output, the gradient of its input, "
+    "result of a dot in its layer: the output, the gradient of its input, "
     "or that of its weight", [
       I32EnumAttrCase<"Forward", 0, "forward_dot">,
       I32EnumAttrCase<"InputGrad", 1, "input_grad">,
@@ -141,22 +141,22 @@ def Scalify_TargetAttr : AttrDef<Scalify_Dialect, "Target"> {
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
     const TargetInfo &getInfo() const;
-    /// That of the module around `op`, or of the module `op`.
+    /// Returns the target of the module around `op`, or of the module `op`.
     static const TargetInfo &of(mlir::Operation *op);
-    /// A module for a CPU is left without.
+    /// Sets the target; a module for a CPU gets no attribute.
     static void set(mlir::ModuleOp module, llvm::StringRef chip);
   }];
 }
 
 def Scalify_DecisionAttr : AttrDef<Scalify_Dialect, "Decision"> {
   let mnemonic = "decision";
-  let summary = "why a dot is not made narrow";
+  let summary = "the reason why a dot stays wide";
   let description = [{
-    The part that decided is a keyword: a role or a kind of dots in the recipe
+    The part that decided is a keyword: a role or a kind of dot in the recipe
     (`head`, `input_grad`), `name` for one of its exceptions, `unprofitable` or
-    `sensitive` for a model's judgement, `health` for a run's, or a property of
-    the program (`shape`, `type`, `given`, `body`, `loop`, `scale`,
-    `constant`, `range`). The reason is for people, and no code reads it.
+    `sensitive` for a model's decision, `health` for a run's, or a property of
+    the program (`shape`, `type`, `given`, `body`, `loop`, `scale`, `constant`,
+    `range`). The reason is for people; no code reads it.
 
     ```mlir
     #scalify.decision<"head", "the last linear layer before the loss">
@@ -169,19 +169,19 @@ def Scalify_DecisionAttr : AttrDef<Scalify_Dialect, "Decision"> {
   let extraClassDeclaration = [{
     /// "part: reason".
     std::string describe() const;
-    /// Whether the recipe, or a run by it, wants this: a strict recipe refuses
-    /// all else.
+    /// True if the recipe, or a run under it, wants the dot wide. A strict
+    /// recipe rejects all other decisions.
     bool isChoice() const;
   }];
 }
 
 def Scalify_RecipeAttr : AttrDef<Scalify_Dialect, "Recipe"> {
   let mnemonic = "recipe";
-  let summary = "what is cast to which format, and where its scale comes from";
+  let summary = "formats of casts, and sources of their scales";
   let description = [{
-    A recipe is an attribute of the module, so that a test can show it and a
-    user can write one. A preset's name stands for all its parts; parts that
-    follow override it, and only they are printed:
+    A recipe is an attribute of the module, so that tests can show it and users
+    can write it. A preset's name stands for all its parts. Parts after it
+    override the preset, and only these are printed:
 
     ```mlir
     module attributes {scalify.recipe = #scalify.recipe<"fp8">} {}
@@ -191,87 +191,88 @@ def Scalify_RecipeAttr : AttrDef<Scalify_Dialect, "Recipe"> {
         where = {"layer0/" = wide, "params\\['gate'\\]" = bf16}>} {}
     ```
 
-    A name that is no preset starts from `fp8`.
+    A name other than a preset's starts from `fp8`.
 
-    - `scales`: `none` (nothing is cast), `propagated` (the scale that the
-      rules gave), `current` (power of two from the operand's amax, measured in
-      the step), `block` (the same for each block of an operand), `delayed`
-      (power of two from the amaxes of earlier steps; the first step's are those
-      of `propagated`), `unit` (a plain cast).
-    - `block`, `weight_block`: under `scales = block`, the sizes of blocks along
-      the minor-most free and the minor-most contracting dimension of an
-      operand: `[1, 128]` for activations and gradients, `[128, 128]` for
-      weights (arguments of the step but its batch). Along other dimensions a
-      block has one index; a size of 0 spans all dimensions of its kind, so that
+    - `scales`: `none` (no casts), `propagated` (the scale from the rules),
+      `current` (power of two from the operand's amax, measured in the step),
+      `block` (the same for each block of an operand), `delayed` (power of two
+      from the amaxes of earlier steps; in the first step as `propagated`),
+      `unit` (a plain cast).
+    - `block`, `weight_block`: under `scales = block`, the block sizes along the
+      minor-most free and the minor-most contracting dimension of an operand:
+      `[1, 128]` for activations and gradients, `[128, 128]` for weights (all
+      arguments of the step except its batch). Along other dimensions a block
+      has one index. A size of 0 spans all dimensions of its kind, so that
       `block = [1, 0]` is one scale per row.
-    - `history`: how many steps `delayed` looks back on (16); `history_use`:
-      `max` of them, or `most_recent`; `margin`: binades that `current`, `block`
-      and `delayed` leave free above the amax (0).
+    - `history`: the number of earlier steps that `delayed` uses (16);
+      `history_use`: the `max` of their amaxes, or the `most_recent`; `margin`:
+      binades that `current`, `block` and `delayed` leave free above the amax
+      (0).
     - `forward`, `gradient`: the format of a dot's operands, by the phase that
-      made the operand: f8E4M3FN, f8E5M2, f16, bf16.
-    - `linear`, `attention_qk` (the scores), `attention_pv` (the mix of values
-      and its two gradients), `attention_ds` (the two dots on the gradient of
-      the scores), `attention` (all three), `head` (the last linear layer
-      before the loss), `router` (a linear layer that chooses experts),
-      `embedding` (a one-hot times a table), `convolution`, `optimizer` (dots
-      of the update, as in Muon or Shampoo): the formats of these. `true`: the
-      recipe's own; `false` or `wide`: not cast; a type: for all operands;
-      `[a, b]`: forward and gradient. An f32 operand keeps its dots wide.
+      produced the operand: f8E4M3FN, f8E5M2, f16, bf16.
+    - `linear`, `attention_qk` (the scores), `attention_pv` (the weighted sum of
+      values and its two gradients), `attention_ds` (the two dots on the
+      gradient of the scores), `attention` (all three), `head` (the last linear
+      layer before the loss), `router` (a linear layer that chooses experts),
+      `embedding` (a one-hot times a table), `convolution`, `optimizer` (dots of
+      the update, as in Muon or Shampoo): the formats of these. `true`: the
+      recipe's own; `false` or `wide`: not cast; a type: for all operands; `[a,
+      b]`: forward and gradient. An f32 operand keeps its dots wide.
     - `forward_dot`, `input_grad`, `weight_grad`: the formats of dots that
-      compute a layer's output, the gradient of its input or that of its weight,
-      in place of their role's where that is cast; `true`: the role's.
-    - `accumulation`: how dots on FP8 data are summed where the machine has two
-      ways: `fast`, in the tensor cores' own registers of fewer bits, or
-      `precise`; one word, or `[forward_dot, input_grad, weight_grad]`. Fast in
-      the forward and precise for gradients if not said.
+      compute a layer's output, the gradient of its input or that of its weight.
+      They replace the formats of the dot's role if these cast it; `true`: as
+      the role.
+    - `accumulation`: of dots on FP8 data, if the device offers two ways:
+      `fast`, in the tensor cores' own registers of fewer bits, or `precise`;
+      one word, or `[forward_dot, input_grad, weight_grad]`. The default is fast
+      in the forward and precise for gradients.
     - `unprofitable`: the formats of dots that a model of an H100 finds slower
-      in FP8 than in BF16; `true`: as of all others.
-    - `sensitive`: the formats of dots whose rounding, by a model, moves
-      gradients further from those of F32 than a cosine of 0.98; `true`: as of
-      all others. Presets leave them wide.
-    - `where`: exceptions, the first match counts. A key is a regular
+      in FP8 than in BF16; `true`: as all others.
+    - `sensitive`: the formats of dots whose rounding, by a model, lowers the
+      cosine between the gradients and those of F32 below 0.98; `true`: as all
+      others. Presets leave them wide.
+    - `where`: exceptions; the first match applies. A key is a regular
       expression that is searched in the name of the dot's weight and in the
-      dot's location; after `forward_dot:`, `input_grad:` or `weight_grad:` it
-      is for dots of that kind. One that meets no dot gets a remark. In place of
-      formats, `fast` or `precise` is the dots' accumulation; first matches
-      count for the two apart.
+      dot's location. After `forward_dot:`, `input_grad:` or `weight_grad:` it
+      matches only dots of that kind. A key that matches no dot gets a remark.
+      Instead of formats, `fast` or `precise` sets the dots' accumulation; the
+      first match is determined separately for the two.
     - `masters`, `first_moment`, `second_moment` (`moments`: these two; `state`:
-      all three): parameters and the optimizer's moments are stored in this
-      format, with their scale; `given`: as the program has them. A second
-      moment is what the optimizer takes the root of; its root is stored.
-    - `state_rounding`: `stochastic`, up or down by chance, with the probability
-      that keeps the mean; or `nearest`.
+      all three): the format in which parameters and the optimizer's moments are
+      stored, with their scale; `given`: as in the program. A second moment is
+      one whose root the optimizer takes; the root is stored.
+    - `state_rounding`: `stochastic`, up or down at random, with the probability
+      that preserves the mean; or `nearest`.
     - `stored_gradient`: the format in which gradients of weights are kept
-      between the backward and the optimizer, with a scale on which all ranks
-      agree; `given`: as the program has them. Meant are the weights whose dots
-      the recipe casts.
-    - `gradient_scaling`: what multiplies them before that cast: `mu`, a number
-      per weight that halves where more than 0.001 % of the data are at the
-      format's largest value and else doubles over 1,000 steps; `minimum`,
-      nothing beside the shared scale; `inverse_sqrt`, one over the root of the
+      between the backward and the optimizer, with a scale common to all ranks;
+      `given`: as in the program. It applies to weights whose dots the recipe
+      casts.
+    - `gradient_scaling`: their factor before that cast: `mu`, a number per
+      weight that halves if more than 0.001 % of the data are at the format's
+      largest value, and otherwise doubles over 1,000 steps; `minimum`, no
+      factor besides the common scale; `inverse_sqrt`, one over the root of the
       number of ranks.
     - `gradient_sum`: the format of sums of gradients that a loop over
-      micro-batches carries; `given`: as the program has them.
-    - `gradient_wire`: the format in which each rank's gradient of a weight goes
-      to the ranks that sum it, in F32, with a scale on which they agree;
-      `given`: as the program has it. Meant are the weights whose dots the
-      recipe casts.
-    - `activation_wire`: the same of parts of products that ranks sum in the
-      forward and of their gradients, as tensor parallelism leaves them.
+      micro-batches carries; `given`: as in the program.
+    - `gradient_wire`: the format in which each rank sends its gradient of a
+      weight to the ranks that sum it, in F32, with a common scale; `given`: as
+      in the program. It applies to weights whose dots the recipe casts.
+    - `activation_wire`: the same for the partial products that ranks sum in the
+      forward, and for their gradients, as in tensor parallelism.
     - `simulated_ranks`: gradients with a leading dimension of this size, over
-      which the step sums, are reduced as those of as many ranks (1: none).
-    - `saved`: the format of what the backward keeps of the forward beside the
+      which the step sums, are reduced like those of as many ranks (1: none).
+    - `saved`: the format of forward values kept for the backward, other than
       operands of dots; `given`: as computed.
     - `gradient_exponent`: added to the log2 of the scale of every gradient
       operand, under `propagated` in formats with 5 exponent bits or more, and
-      under `unit`, where -16 plays the part of one constant loss scale 2^16.
-    - `rescale`: where the step measures scales, a list of roles
+      under `unit`, where -16 acts as one constant loss scale 2^16.
+    - `rescale`: the places where the step measures scales, a list of roles
       (`"residual_grad"`, `"residual"`) and regular expressions for names in
       locations, as `scalify-place-rescales` takes them; those of the user's
       call are added.
-    - `priors`: which guesses about training predictions rest on, a list of
-      names (`include/scalify/Scaling/Priors.h`), `"default"` for all, `"none"`
-      for nothing but what the program says.
+    - `priors`: the guesses about training that predictions use, a list of names
+      (`include/scalify/Scaling/Priors.h`), `"default"` for all, `"none"` for
+      none beyond the program itself.
   }];
   let parameters = (ins
     "::mlir::StringAttr":$name,
@@ -296,24 +297,24 @@ def Scalify_RecipeAttr : AttrDef<Scalify_Dialect, "Recipe"> {
                                 ::llvm::StringRef name);
     /// The names of all presets, for diagnostics.
     static ::llvm::ArrayRef<::llvm::StringRef> getPresetNames();
-    /// The recipe of a module; `none` where it carries none.
+    /// Returns the recipe of a module; `none` if it has no such attribute.
     static RecipeAttr of(::mlir::Operation *module);
     bool castsDots() const { return getScales() != ScaleSource::None; }
-    /// Whether any dot is cast to FP8.
+    /// True if any dot is cast to FP8.
     bool castsToFloat8() const;
-    /// The formats of a role, with nothing left to the recipe's own.
+    /// The formats of a role; nulls are resolved to the recipe's own formats.
     DotFormats getFormats(DotRole role) const {
       return resolve(getRoles()[static_cast<unsigned>(role)]);
     }
-    /// The formats of a kind of dot; null for those of the role.
+    /// The formats of a kind of dot; null: those of the role.
     DotFormats getFormats(DotKind kind) const {
       return getRoles()[kFirstKind + static_cast<unsigned>(kind)];
     }
-    /// The formats of dots that FP8 would make slower; null for those of all
+    /// The formats of dots that FP8 would make slower; null: those of all
     /// others.
     DotFormats getUnprofitable() const { return getRoles()[kUnprofitable]; }
-    /// The formats of dots whose rounding moves gradients too far; null for
-    /// those of all others.
+    /// The formats of dots whose rounding moves gradients too far; null: those
+    /// of all others.
     DotFormats getSensitive() const { return getRoles()[kSensitive]; }
     DotFormats resolve(DotFormats formats) const {
       return {formats.forward ? formats.forward : getForward(),

@@ -12,15 +12,15 @@ def Scalify_Dialect : Dialect {
   let cppNamespace = "::scalify";
   let summary = "Scales of tensors, and casts to narrow formats";
   let description = [{
-    The dialect holds what the input language cannot say: which scale a tensor
-    has, where it changes, and where a tensor is cast to a narrow format. It is
-    used between Import and Fusion.
+    The dialect holds what the input language cannot express: the scale of a
+    tensor, changes of scale, and casts to narrow formats. It is used between
+    Import and Fusion.
 
-    Discardable attributes that the passes read and write, all verified by the
-    dialect (lib/Dialect/Scalify/DiscardableAttrs.cpp), the main ones being:
+    The passes communicate by discardable attributes, which the dialect verifies
+    (lib/Dialect/Scalify/DiscardableAttrs.cpp). The main ones are:
 
     - `scalify.phase` (`#scalify.phase`, on ops): `forward`, `backward` or
-      `optimizer`; recomputation is of the forward;
+      `optimizer`; recomputation belongs to the forward;
     - `scalify.role` (`#scalify.role`, on arguments), `scalify.name` (a string);
     - `scalify.scale` (i32 on ops and arguments): log2 of the scale; -127 on an
       argument that starts as all zeros;

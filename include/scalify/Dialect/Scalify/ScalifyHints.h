@@ -1,7 +1,7 @@
 //===- ScalifyHints.h - Scales from the user and the step -------*- C++ -*-===//
 //
-// The ops by which a scale is set or measured. Few passes know them, so they
-// are not part of Scalify.h.
+// The ops that set or measure a scale. Few passes use them, so they are not
+// part of Scalify.h.
 //
 //===----------------------------------------------------------------------===//
 

@@ -10,8 +10,8 @@ def OverrideScaleOp : Scalify_Op<"override_scale", [AllTypesMatch<["value", "res
   let description = [{
     The identity on true values, in the normal form. From here on the value
     propagates with the scale `scale`, rounded down to a power of two, instead
-    of the one that the rules gave; known at run time, it flows to the casts as
-    a run-time value.
+    of the scale from the rules. A scale known only at run time reaches the
+    casts as a run-time value.
 
     ```mlir
     %y = scalify.override_scale %x, %s : tensor<4x8xf32>
@@ -27,13 +27,12 @@ def RescalePointOp : Scalify_Op<"rescale_point",
   let summary = "a value whose scale the step measures";
   let description = [{
     The identity: marks where the step measures a scale.
-    `scalify-apply-rescales` makes a
-    `scalify.measured_scale` of it, which the casts downstream multiply into
-    their scales. `by` says who put it there: `user`, or the rule of
-    `scalify-place-rescales`.
+    `scalify-apply-rescales` converts it to a `scalify.measured_scale`, which
+    the casts downstream multiply into their scales. `by` is its origin: `user`,
+    or the rule of `scalify-place-rescales`.
 
-    With `axes` the statistic runs over these alone, and each index of the
-    others, a row, has a scale of its own.
+    With `axes` the statistic reduces these dimensions only, and each index of
+    the others, a row, has its own scale.
 
     ```mlir
     %y = scalify.rescale_point l2 %x {by = "user"} : tensor<4x8xf32>
@@ -51,9 +50,9 @@ def RescalePointOp : Scalify_Op<"rescale_point",
 }
 
 def DataScaleOp : Scalify_Op<"data_scale", [AllTypesMatch<["value", "data"]>]> {
-  let summary = "data and scale of a value, as true values";
+  let summary = "splits a value into data and scale";
   let description = [{
-    `data * scale` is the value; the scale is the one that propagation gave.
+    `data * scale` is the value; the scale is the propagated one.
 
     ```mlir
     %d, %s = scalify.data_scale %x : tensor<4x8xf32>
@@ -65,12 +64,12 @@ def DataScaleOp : Scalify_Op<"data_scale", [AllTypesMatch<["value", "data"]>]> {
 }
 
 def MeasuredScaleOp : Scalify_Op<"measured_scale"> {
-  let summary = "the scale of a true value by a statistic of it";
+  let summary = "the scale of a true value, from its statistic";
   let description = [{
-    With n = the statistic of `value / base`, rounded down to a power of two
-    and at least 2^-14: the result is `base * n`. It is `base` for a value that
-    is all zero or not finite. One read of every `sample`-th row of the value,
-    and no write.
+    Let n be the statistic of `value / base`, rounded down to a power of two and
+    at least 2^-14. The result is `base * n`, or `base` for a value that is all
+    zero or not finite. It reads every `sample`-th row of the value once, and
+    writes nothing.
 
     ```mlir
     %t = scalify.measured_scale l2 %x, %s : tensor<4x8xf32>
@@ -84,10 +83,11 @@ def MeasuredScaleOp : Scalify_Op<"measured_scale"> {
 }
 
 def MeasuredRowScalesOp : Scalify_Op<"measured_row_scales"> {
-  let summary = "the scales of the rows of a true value by a statistic of each";
+  let summary = "the scales of a true value's rows, from their statistics";
   let description = [{
-    As `scalify.measured_scale`, with a statistic over `axes` for each index of
-    the other dimensions. The result has the value's shape, with 1 for `axes`.
+    Like `scalify.measured_scale`, with a statistic over `axes` for each index
+    of the other dimensions. The result has the value's shape, with 1 for
+    `axes`.
 
     ```mlir
     %t = scalify.measured_row_scales l2 %x, %s over [1] : tensor<4x8xf32> -> tensor<4x1xf32>
@@ -105,13 +105,13 @@ def MeasuredRowScalesOp : Scalify_Op<"measured_row_scales"> {
 }
 
 def SharedScaleOp : Scalify_Op<"shared_scale"> {
-  let summary = "the scale on which all ranks agree for one tensor";
+  let summary = "the common scale of all ranks for one tensor";
   let description = [{
-    Each entry is the scale by which the tensor of one rank fits its format, 0
-    for a rank that has no say: its tensor is all zero, or not finite. The result
-    is the largest of them over all ranks, and 1 if there is none. It is
-    FP8-LM's minimum s_g = min_i s'_i, whose scaling factors are the inverses.
-    On one device with one entry it is that entry, or 1.
+    Each entry is the scale by which one rank's tensor fits its format, or 0 if
+    that tensor is all zero or not finite. The result is the largest entry over
+    all ranks, or 1 if there is none. This is FP8-LM's minimum s_g = min_i s'_i,
+    whose scaling factors are the inverses. On one device with one entry it is
+    that entry, or 1.
 
     ```mlir
     %s = scalify.shared_scale %scales : tensor<4xf32>
@@ -125,7 +125,7 @@ def SharedScaleOp : Scalify_Op<"shared_scale"> {
 def RoundScaleOp : Scalify_Op<"round_scale"> {
   let summary = "a run-time scale rounded down to a power of two";
   let description = [{
-    1 where the operand is no positive number from 2^-100 to 2^100.
+    1 unless the operand is a positive number from 2^-100 to 2^100.
 
     ```mlir
     %t = scalify.round_scale %s

@@ -31,11 +31,11 @@ def Scalify_Word
 
 def ScaleHintOp : Scalify_Op<"scale_hint", [
     AllTypesMatch<["value", "result"]>, Moves<"Cast">]> {
-  let summary = "a value, and the scale it has if it is stored narrow";
+  let summary = "a value, and its scale if it is stored narrow";
   let description = [{
-    The identity on true values. It marks a place where a narrow format may be
-    used, with the scale that the rules gave; `scalify-quantize` turns it into
-    a cast or removes it.
+    The identity on true values. It marks a value that may use a narrow format,
+    with the scale from the rules; `scalify-quantize` converts it to a cast or
+    removes it.
 
     ```mlir
     %y = scalify.scale_hint %x, %s {rule = "dot: sqrt(K = 128)"} : tensor<4x8xf32>
@@ -51,26 +51,27 @@ def QuantizeOp
     : Scalify_Op<"quantize", [AttrSizedOperandSegments, Moves<"Cast">]> {
   let summary = "casts value / scale to a narrow format: nearest even, saturating, counted";
   let description = [{
-    The result stands for `result * scale`. Rounding is to nearest, ties to
-    even; magnitudes beyond the format's largest finite value saturate, also
-    infinities; NaN stays NaN. Under the name `cast` the executable counts the
-    values that would have rounded beyond the largest finite one (saturated),
-    the non-zero values that became zero (flushed), zeros, and NaNs.
+    The result represents `result * scale`. Rounding is to nearest, ties to
+    even. Magnitudes beyond the format's largest finite value, including
+    infinities, saturate; NaN stays NaN. Under the name `cast` the executable
+    counts the values that would have rounded beyond the largest finite one
+    (saturated), the non-zero values that became zero (flushed), zeros, and
+    NaNs.
 
     With `rounding = #scalify.rounding<stochastic>` a value between two
-    neighbours of the format becomes the upper one with the probability of its
-    distance from the lower one, so that the mean is the value; what the format
-    holds stays what it is. Saturation, NaN, signs and counts are as above. The
-    random words are those of `scalify.random_bits` at `counter`, the seed and
-    the step (made by `scalify-count-steps`), with the low bit of `stream` as
-    the word and the others as the stream. The scale must be a power of two.
-    Of a part of a tensor `first` and `whole` are as in `scalify.random_bits`,
-    so that it rounds as that part of the whole does.
+    neighbours of the format rounds up with a probability equal to its relative
+    distance from the lower neighbour, so that the mean is the value. Values of
+    the format are unchanged. Saturation, NaN, signs and counts are as above.
+    The random words are those of `scalify.random_bits` at `counter`, the seed
+    and the step (from `scalify-count-steps`), with the low bit of `stream` as
+    the word and the others as the stream. The scale must be a power of two. For
+    a part of a tensor `first` and `whole` are as in `scalify.random_bits`, so
+    that it rounds like that part of the whole.
 
-    With `block`, one size for each dimension, every block has a scale of its
-    own: the scale is a tensor of ceil(dimension / size) entries for each
-    dimension, and the last block may be a part. A size of 0 spans its
-    dimension: `block = array<i64: 1, 0>` is one scale per row.
+    With `block`, one size for each dimension, every block has its own scale:
+    the scale is a tensor of ceil(dimension / size) entries for each dimension,
+    and the last block may be partial. A size of 0 spans its dimension: `block =
+    array<i64: 1, 0>` is one scale per row.
 
     ```mlir
     %q = scalify.quantize %x, %s {cast = "dot_12.lhs"}
@@ -114,18 +115,19 @@ def QuantizeOp
 }
 
 def RandomBitsOp : Scalify_Op<"random_bits"> {
-  let summary = "a random word for each element, a function of its place";
+  let summary = "a random word for each element, from its index";
   let description = [{
-    Threefry-2x32 with 20 rounds, as JAX has it: the key is (seed, step), the
-    counter (stream, place of the element in row-major order, modulo 2^32), and
-    `word` 0 or 1 says which of the two words of the block is the result. It
-    depends on nothing else, so not on the order in which elements are made.
+    Threefry-2x32 with 20 rounds, as in JAX: the key is (seed, step), the
+    counter (stream, index of the element in row-major order, modulo 2^32), and
+    `word` 0 or 1 selects one of the block's two words. The result depends on
+    nothing else, so not on the order of computation.
 
-    The result may be a part of a larger tensor and have its words: `first` is
-    then the place of the part's first element in the whole, and `whole` the
-    whole's shape, as many dimensions as the part has; without, the part is a
-    run of the whole's elements. Places are `first`, 0 without it, and the place
-    that an index would have in a tensor of the shape `whole`.
+    The result may be a part of a larger tensor and have its words. Then `first`
+    is the index of the part's first element in the whole, and `whole` the
+    whole's shape, with as many dimensions as the part; without `whole`, the
+    part is a contiguous run of the whole's elements. An element's index is
+    `first`, or 0 without it, plus its row-major index in a tensor of the shape
+    `whole`.
 
     ```mlir
     %r = scalify.random_bits 0 of %key, %stream : tensor<4x8xi32>
@@ -142,7 +144,7 @@ def RandomBitsOp : Scalify_Op<"random_bits"> {
     $word `of` $key `,` $stream (`from` $first^)? attr-dict `:` type($result)
   }];
   let extraClassDeclaration = [{
-    /// The shape in which an element's index is its place.
+    /// The shape for row-major indices of elements.
     ::llvm::ArrayRef<int64_t> getPlaces() {
       return getWhole().value_or(
           ::llvm::cast<::mlir::RankedTensorType>(getType()).getShape());
@@ -152,9 +154,9 @@ def RandomBitsOp : Scalify_Op<"random_bits"> {
 }
 
 def DequantizeOp : Scalify_Op<"dequantize", [Moves<"Cast">]> {
-  let summary = "the wide value data * scale of narrow data";
+  let summary = "the wide value data * scale, from narrow data";
   let description = [{
-    Exact for powers of two. `block` is as in `scalify.quantize`.
+    Exact if scales are powers of two. `block` is as in `scalify.quantize`.
 
     ```mlir
     %y = scalify.dequantize %q, %s : tensor<4x8xf8E4M3FN> -> tensor<4x8xf32>

@@ -1,4 +1,4 @@
-//===- ScalifyQueries.h - What values say of themselves ---------*- C++ -*-===//
+//===- ScalifyQueries.h - Queries on values and ops -------------*- C++ -*-===//
 
 #ifndef SCALIFY_DIALECT_SCALIFY_SCALIFYQUERIES_H
 #define SCALIFY_DIALECT_SCALIFY_SCALIFYQUERIES_H
@@ -12,47 +12,47 @@
 
 namespace scalify {
 
-/// How an argument of a function is called in reports and diagnostics: its
+/// Returns the name of a function's argument for reports and diagnostics: its
 /// `scalify.name`, or `argN`.
 std::string getArgumentName(mlir::BlockArgument argument);
 
-/// An attribute of a function's argument; null if the value is none, or has
-/// none of that name.
+/// Returns an attribute of a function's argument; null if the value is no
+/// argument, or has no attribute of that name.
 mlir::Attribute getArgumentAttr(mlir::Value value, llvm::StringRef name);
 
-/// The role of a function's argument; null if nothing says it.
+/// Returns the role of a function's argument; null if it has none.
 RoleAttr getRoleAttr(mlir::FunctionOpInterface function, unsigned index);
 RoleAttr getRoleAttr(mlir::Value argument);
 
-/// Whether the attribute says one of the roles.
+/// True if the role is one of `roles`.
 bool isOneOf(RoleAttr role, llvm::ArrayRef<Role> roles);
 
-/// The phase of the step that an op is of; null if it says nothing.
+/// Returns the phase of an op; null if it has none.
 PhaseAttr getPhaseAttr(mlir::Operation *op);
 
-/// The same; an op that says nothing is of the forward.
+/// Returns the phase of an op, or the forward if it has none.
 Phase getPhase(mlir::Operation *op);
 
-/// Whether the op says that it is of the phase.
+/// True if the op's attribute is this phase.
 bool isInPhase(mlir::Operation *op, Phase phase);
 
 void setPhase(mlir::Operation *op, Phase phase);
 
-/// How a dot on FP8 data is summed: as it says, else activations fast, and
-/// gradients precisely.
+/// Returns the accumulation of a dot on FP8 data: its attribute, or the default
+/// of fast for the forward and precise for gradients.
 Accumulation getAccumulation(mlir::Operation *dot);
 
-/// Gives `to` the phase of `from`, if that is an op and says one.
+/// Gives `to` the phase of `from`, if that is an op with a phase.
 void copyPhase(mlir::Operation *from, mlir::Operation *to);
 
-/// Gives the phase of `op` to all between `before`, or the start of the block,
-/// and `op`: to what was built in its place.
+/// Gives the phase of `op` to all ops between `before`, or the start of the
+/// block, and `op`: to those built to replace it.
 void copyPhaseToBuilt(mlir::Operation *op, mlir::Operation *before);
 
-/// log2 of a constant scale; none for one that the step measures.
+/// Returns log2 of a constant scale; none for a scale that the step measures.
 std::optional<int64_t> getScaleExponent(mlir::Value scale);
 
-/// The largest finite magnitude of a format.
+/// Returns the largest finite magnitude of a format.
 double getLargestFinite(mlir::FloatType format);
 
 } // namespace scalify

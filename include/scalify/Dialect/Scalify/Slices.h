@@ -1,4 +1,4 @@
-//===- Slices.h - What is done slice by slice -------------------*- C++ -*-===//
+//===- Slices.h - Ops that work slice by slice ------------------*- C++ -*-===//
 
 #ifndef SCALIFY_DIALECT_SCALIFY_SLICES_H
 #define SCALIFY_DIALECT_SCALIFY_SLICES_H
@@ -7,13 +7,13 @@
 
 namespace scalify {
 
-/// Whether an operand has the slices of an op that keeps them; others are
-/// scalars.
+/// True if an operand has the slices of an op that keeps them, rather than
+/// being a scalar.
 bool isSliced(mlir::Value operand);
 
-/// Whether each slice of the one result, along its first dimension, is what the
-/// op makes of the same slices of its operands, and of scalars: elementwise
-/// ops, casts, and what moves elements within slices.
+/// True if each slice of the one result, along its first dimension, depends
+/// only on the same slices of the operands, and on scalars: elementwise ops,
+/// casts, and moves of elements within slices.
 bool keepsSlices(mlir::Operation *op);
 
 } // namespace scalify

@@ -1,8 +1,8 @@
 //===- Targets.h - Capabilities and costs of targets ------------*- C++ -*-===//
 //
-// One table of the devices that programs are compiled for: what they can do,
-// and the constants of the models by which passes decide. The module says which
-// it is for, as #scalify.target<"sm_90a">; one that says nothing is for a CPU.
+// The table of devices that programs are compiled for: their capabilities, and
+// the constants of the passes' cost models. The module names its device, as
+// #scalify.target<"sm_90a">; without the attribute it is for a CPU.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,29 +15,29 @@
 
 namespace scalify {
 
-/// The targets of NVIDIA; so far Hopper (H100, H200).
+/// NVIDIA's targets; so far Hopper (H100, H200).
 inline constexpr llvm::StringLiteral kHopper = "sm_90a";
 inline constexpr llvm::StringLiteral kCPU = "cpu";
 
-/// FLOP that products reach, by their operands' format.
+/// FLOP rates that products reach, by the format of their operands.
 struct ProductRates {
   double f32, bits16, bits8;
   double of(mlir::Type element) const;
 };
 
-/// Times in nanoseconds, rates by the nanosecond.
+/// Times in nanoseconds, rates per nanosecond.
 struct TargetInfo {
   llvm::StringLiteral chip;
   bool isGPU;
-  /// One call of the library multiplies a whole batch dimension.
+  /// One library call multiplies a whole batch dimension.
   bool callsTakeBatch;
-  /// A kernel takes this at least, also in a graph.
+  /// The minimum time of a kernel, also in a graph.
   double launch;
-  /// A call of the library, beside its work.
+  /// The overhead of a library call.
   double call;
-  /// One stream waits for another.
+  /// The time in which one stream waits for another.
   double event;
-  /// Bytes that copies reach.
+  /// Bytes that copies move.
   double bandwidth;
   /// Multiprocessors, and the rows and columns of the tile that each multiplies
   /// at a time.
@@ -46,11 +46,11 @@ struct TargetInfo {
   ProductRates flops;
 };
 
-/// All of them.
+/// Returns all targets.
 llvm::ArrayRef<TargetInfo> getTargets();
-/// Null if there is none of the name.
+/// Returns null if there is no target of that name.
 const TargetInfo *findTarget(llvm::StringRef chip);
-/// False for a name that no device has.
+/// False for a name of no device.
 bool isGPUTarget(llvm::StringRef chip);
 
 } // namespace scalify

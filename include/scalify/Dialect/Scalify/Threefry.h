@@ -1,8 +1,8 @@
 //===- Threefry.h - The random function of casts ----------------*- C++ -*-===//
 //
 // Threefry-2x32 with 20 rounds (Salmon et al., "Parallel random numbers: as
-// easy as 1, 2, 3", 2011), over any kind of word: a builder gives `add`, `bxor`
-// and `rotateLeft`, and `constant`.
+// easy as 1, 2, 3", 2011), over any type of word: a builder provides `add`,
+// `bxor`, `rotateLeft`, and `constant`.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,8 +14,8 @@
 
 namespace scalify {
 
-/// The block of `key` and `counter`. Words of the key may be cheaper than those
-/// of the counter: what depends on the key alone is computed apart.
+/// Returns the block of `key` and `counter`. Values that depend only on the key
+/// are computed separately, since its words may be cheaper than the counter's.
 template <typename Word, typename Builder>
 std::array<Word, 2> threefry(Builder &b, std::array<Word, 2> key,
                              std::array<Word, 2> counter) {

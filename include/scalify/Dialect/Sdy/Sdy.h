@@ -22,8 +22,8 @@
 #include "scalify/Dialect/Sdy/SdyOps.h.inc"
 
 namespace scalify::sdy {
-/// The largest mesh that a module names, of whose devices its program is that
-/// of one; null where it names none.
+/// Returns the largest mesh that a module names, to one of whose devices its
+/// program belongs; null if it names none.
 MeshAttr findLargestMesh(mlir::Operation *module);
 } // namespace scalify::sdy
 

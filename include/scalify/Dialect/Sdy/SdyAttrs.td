@@ -23,11 +23,12 @@ def Sdy_MeshAttr : Sdy_Attr<"Mesh", "mesh"> {
                         ArrayRefParameter<"int64_t">:$deviceIds);
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
-    /// The size of the axis of a name, if there is one.
+    /// Returns the size of the axis of that name, if there is one.
     std::optional<int64_t> getAxisSize(::llvm::StringRef name) const;
-    /// The number of devices: the product of all axes, or one device by id.
+    /// Returns the number of devices: the product of all axes, or one device by
+    /// id.
     int64_t getTotalSize() const;
-    /// Checks that the mesh has axes, and that parts of one divide it.
+    /// Checks that the mesh has the axes, and that sub-axes divide theirs.
     ::llvm::LogicalResult verifyAxes(
         ::llvm::ArrayRef<::scalify::sdy::AxisRefAttr> axes,
         ::llvm::function_ref<::mlir::InFlightDiagnostic()> emitError) const;
@@ -35,7 +36,7 @@ def Sdy_MeshAttr : Sdy_Attr<"Mesh", "mesh"> {
 }
 
 def Sdy_AxisRefAttr : Sdy_Attr<"AxisRef", "axis_ref"> {
-  let summary = "an axis, or a part of it: `\"x\":(2)4` skips 2 and takes 4";
+  let summary = "an axis, or a sub-axis: `\"x\":(2)4` skips 2 and takes 4";
   let parameters = (ins StringRefParameter<"name">:$name,
                         DefaultValuedParameter<"int64_t", "0">:$preSize,
                         DefaultValuedParameter<"int64_t", "0">:$subSize);
@@ -46,21 +47,22 @@ def Sdy_AxisRefAttr : Sdy_Attr<"AxisRef", "axis_ref"> {
 
 def Sdy_DimensionShardingAttr
     : Sdy_Attr<"DimensionSharding", "dimension_sharding"> {
-  let summary = "axes that split a dimension; open (`?`) if more may";
+  let summary = "axes that split a dimension; open (`?`) if further axes may";
   let parameters = (ins ArrayRefParameter<"AxisRefAttr">:$axes,
                         "bool":$isClosed,
                         DefaultValuedParameter<"int64_t", "-1">:$priority);
 }
 
 def Sdy_TensorShardingAttr : Sdy_Attr<"TensorSharding", "sharding"> {
-  let summary = "how the dimensions of a tensor are split over a mesh";
+  let summary = "sharding of the dimensions of a tensor over a mesh";
   let parameters = (ins
     "::mlir::Attribute":$meshOrRef,
     ArrayRefParameter<"DimensionShardingAttr">:$dimShardings,
     ArrayRefParameter<"AxisRefAttr">:$replicatedAxes,
     ArrayRefParameter<"AxisRefAttr">:$unreducedAxes);
   let extraClassDeclaration = [{
-    /// The mesh, looked up from `op` where it is a symbol; null if missing.
+    /// Returns the mesh, looked up from `op` if it is a symbol; null if
+    /// missing.
     MeshAttr getMesh(::mlir::Operation *op) const;
     /// Checks the mesh, the rank and the axes against a tensor type.
     ::llvm::LogicalResult verifyFor(
@@ -76,12 +78,12 @@ def Sdy_TensorShardingPerValueAttr
 }
 
 def Sdy_ManualAxesAttr : Sdy_Attr<"ManualAxes", "manual_axes"> {
-  let summary = "names of axes whose shards a computation sees";
+  let summary = "names of axes over whose shards a computation is written";
   let parameters = (ins ArrayRefParameter<"::mlir::StringAttr">:$axes);
 }
 
 def Sdy_AxisRefListAttr : Sdy_Attr<"AxisRefList", "axis_ref_list"> {
-  let summary = "axes that a collective goes over, `{\"x\", \"y\"}`";
+  let summary = "axes of a collective, `{\"x\", \"y\"}`";
   let parameters = (ins ArrayRefParameter<"AxisRefAttr">:$axes);
 }
 
@@ -92,7 +94,7 @@ def Sdy_ListOfAxisRefListsAttr
 }
 
 def Sdy_AllToAllParamAttr : Sdy_Attr<"AllToAllParam", "all_to_all_param"> {
-  let summary = "axes that go from one dimension to another, `{\"x\"}: 0->1`";
+  let summary = "axes that move from one dimension to another, `{\"x\"}: 0->1`";
   let parameters = (ins ArrayRefParameter<"AxisRefAttr">:$axes,
                         "int64_t":$sourceDim, "int64_t":$targetDim);
 }
@@ -104,7 +106,7 @@ def Sdy_AllToAllParamListAttr
 }
 
 def Sdy_DimMappingAttr : Sdy_Attr<"DimMapping", "dim_mapping"> {
-  let summary = "the factors that one dimension consists of";
+  let summary = "the factors of one dimension";
   let parameters = (ins ArrayRefParameter<"int64_t">:$factors);
 }
 
@@ -114,7 +116,7 @@ def Sdy_TensorMappingAttr : Sdy_Attr<"TensorMapping", "tensor_mapping"> {
 }
 
 def Sdy_OpShardingRuleAttr : Sdy_Attr<"OpShardingRule", "op_sharding_rule"> {
-  let summary = "how an op's dimensions correspond, `([i, j])->([j, i])`";
+  let summary = "correspondence of an op's dimensions, `([i, j])->([j, i])`";
   let parameters = (ins
     ArrayRefParameter<"int64_t">:$factorSizes,
     ArrayRefParameter<"TensorMappingAttr">:$operandMappings,

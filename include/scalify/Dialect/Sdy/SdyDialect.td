@@ -8,11 +8,11 @@ include "mlir/IR/DialectBase.td"
 def Sdy_Dialect : Dialect {
   let name = "sdy";
   let cppNamespace = "::scalify::sdy";
-  let summary = "meshes of devices and how tensors are spread over them";
+  let summary = "meshes of devices and shardings of tensors over them";
   let description = [{
-    JAX writes a mesh, `sdy.sharding` attributes on arguments, results and ops,
-    and manual computations that work on one device's part. The dialect reads
-    and checks them; it propagates nothing.
+    JAX emits a mesh, `sdy.sharding` attributes on arguments, results and ops,
+    and manual computations on one device's shard. The dialect parses and
+    verifies them; it propagates nothing.
   }];
   let useDefaultAttributePrinterParser = 1;
   let hasRegionArgAttrVerify = 1;

@@ -22,7 +22,7 @@ def Sdy_MeshOp : Sdy_Op<"mesh", [Symbol]> {
 def Sdy_ShardingConstraintOp : Sdy_Op<"sharding_constraint", [
     Pure, SameOperandsAndResultType,
     DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
-  let summary = "asks for a value's sharding";
+  let summary = "requests a value's sharding";
   let arguments = (ins AnyRankedTensor:$input,
                        Sdy_TensorShardingAttr:$sharding);
   let results = (outs AnyRankedTensor:$result);
@@ -40,19 +40,20 @@ def Sdy_ReshardOp : Sdy_Op<"reshard", [
 }
 
 def Sdy_ShardingGroupOp : Sdy_Op<"sharding_group"> {
-  let summary = "puts a value in a group that is sharded alike";
+  let summary = "puts a value in a group of identical shardings";
   let arguments = (ins AnyRankedTensor:$input, I64Attr:$group_id);
   let assemblyFormat = [{
     $input `group_id` `` `=` `` $group_id attr-dict `:` type($input)
   }];
 }
 
-// Not isolated while it is compiled: its body reads the constants of scales,
-// which functions keep in one place. The export of StableHLO copies them in.
+// Not isolated during compilation: its body uses constants of scales, which
+// functions keep in one place. The export to StableHLO clones them into the
+// body.
 def Sdy_ManualComputationOp : Sdy_Op<"manual_computation", [
     RecursiveMemoryEffects, RecursivelySpeculatable,
     DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
-  let summary = "a computation on one device's parts of its operands";
+  let summary = "a computation on one device's shards of its operands";
   let arguments = (ins Variadic<AnyRankedTensor>:$tensors,
                        Sdy_TensorShardingPerValueAttr:$in_shardings,
                        Sdy_TensorShardingPerValueAttr:$out_shardings,
@@ -67,8 +68,8 @@ def Sdy_ManualComputationOp : Sdy_Op<"manual_computation", [
 // Collectives
 //===----------------------------------------------------------------------===//
 
-// What Shardy's partitioner leaves where a value changes its sharding. Types
-// are those of whole values; --scalify-localize writes them for one device.
+// Shardy's partitioner emits these where a value changes its sharding. Types
+// are those of whole values; --scalify-localize rewrites them for one device.
 class Sdy_CollectiveOp<string mnemonic, dag axes> : Sdy_Op<mnemonic, [
     Pure, SameOperandsAndResultType,
     DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
@@ -84,17 +85,17 @@ def Sdy_AllReduceOp
 
 def Sdy_ReduceScatterOp : Sdy_CollectiveOp<"reduce_scatter",
     (ins Sdy_ListOfAxisRefListsAttr:$reduce_scatter_axes)> {
-  let summary = "sums partial results over axes, and splits dimensions by them";
+  let summary = "sums partial results over axes, and shards dimensions by them";
 }
 
 def Sdy_AllGatherOp : Sdy_CollectiveOp<"all_gather",
     (ins Sdy_ListOfAxisRefListsAttr:$gathering_axes)> {
-  let summary = "joins dimensions that axes split";
+  let summary = "gathers dimensions that axes shard";
 }
 
 def Sdy_AllSliceOp : Sdy_CollectiveOp<"all_slice",
     (ins Sdy_ListOfAxisRefListsAttr:$slicing_axes)> {
-  let summary = "splits dimensions by axes; each device keeps its part";
+  let summary = "shards dimensions by axes; each device keeps its shard";
 }
 
 def Sdy_AllToAllOp : Sdy_CollectiveOp<"all_to_all",
@@ -103,17 +104,17 @@ def Sdy_AllToAllOp : Sdy_CollectiveOp<"all_to_all",
 }
 
 def Sdy_CollectivePermuteOp : Sdy_CollectiveOp<"collective_permute", (ins)> {
-  let summary = "gives parts to other devices; as many parts as before";
+  let summary = "sends shards to other devices; keeps the number of shards";
 }
 
 def Sdy_ConstantOp : Sdy_Op<"constant", [Pure]> {
-  let summary = "a constant that is not yet merged with equal ones";
+  let summary = "a constant that is not merged with equal ones yet";
   let arguments = (ins ElementsAttr:$value);
   let results = (outs AnyRankedTensor:$output);
 }
 
 def Sdy_ReturnOp : Sdy_Op<"return", [Pure, ReturnLike, Terminator]> {
-  let summary = "ends a region and gives its values";
+  let summary = "terminates a region and returns its values";
   let arguments = (ins Variadic<AnyType>:$results);
   let assemblyFormat = "attr-dict ($results^ `:` type($results))?";
 }

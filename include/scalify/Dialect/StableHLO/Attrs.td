@@ -15,7 +15,7 @@ def StableHLO_Dims : ArrayRefParameter<"int64_t", "dimensions">;
 
 def StableHLO_DotDimensionNumbersAttr
     : StableHLO_Attr<"DotDimensionNumbers", "dot"> {
-  let summary = "which dimensions of a dot are batch and which are summed";
+  let summary = "batch and contracting dimensions of a dot";
   let parameters = (ins
     StableHLO_Dims:$lhsBatchingDimensions,
     StableHLO_Dims:$rhsBatchingDimensions,
@@ -26,7 +26,7 @@ def StableHLO_DotDimensionNumbersAttr
 
 def StableHLO_DotAlgorithmAttr
     : StableHLO_Attr<"DotAlgorithm", "dot_algorithm"> {
-  let summary = "the precise arithmetic asked of a dot_general";
+  let summary = "the precise arithmetic required of a dot_general";
   let parameters = (ins
     "::mlir::Type":$lhsPrecisionType,
     "::mlir::Type":$rhsPrecisionType,
@@ -40,7 +40,7 @@ def StableHLO_DotAlgorithmAttr
 
 def StableHLO_GatherDimensionNumbersAttr
     : StableHLO_Attr<"GatherDimensionNumbers", "gather"> {
-  let summary = "how a gather's dimensions correspond";
+  let summary = "correspondence of a gather's dimensions";
   let parameters = (ins
     StableHLO_Dims:$offsetDims,
     StableHLO_Dims:$collapsedSliceDims,
@@ -53,7 +53,7 @@ def StableHLO_GatherDimensionNumbersAttr
 
 def StableHLO_ScatterDimensionNumbersAttr
     : StableHLO_Attr<"ScatterDimensionNumbers", "scatter"> {
-  let summary = "how a scatter's dimensions correspond";
+  let summary = "correspondence of a scatter's dimensions";
   let parameters = (ins
     StableHLO_Dims:$updateWindowDims,
     StableHLO_Dims:$insertedWindowDims,
@@ -66,14 +66,15 @@ def StableHLO_ScatterDimensionNumbersAttr
 
 def StableHLO_ResultAccuracyAttr
     : StableHLO_Attr<"ResultAccuracy", "result_accuracy"> {
-  let summary = "accuracy asked of a transcendental function";
+  let summary = "accuracy required of a transcendental function";
   let parameters = (ins
     APFloatParameter<"absolute tolerance">:$atol,
     APFloatParameter<"relative tolerance">:$rtol,
     "int64_t":$ulps,
     "::scalify::stablehlo::ResultAccuracyModeAttr":$mode);
   let extraClassDeclaration = [{
-    /// No tolerance and mode DEFAULT: what an op without the attribute means.
+    /// No tolerance and mode DEFAULT: the meaning of an op without the
+    /// attribute.
     static ResultAccuracyAttr getDefault(::mlir::MLIRContext *context);
   }];
   let hasCustomAssemblyFormat = 1;
@@ -84,7 +85,7 @@ def StableHLO_ResultAccuracyAttr
 
 def StableHLO_ConvDimensionNumbersAttr
     : StableHLO_Attr<"ConvDimensionNumbers", "conv"> {
-  let summary = "what each dimension of a convolution's tensors is";
+  let summary = "roles of the dimensions of a convolution's tensors";
   let parameters = (ins
     "int64_t":$inputBatchDimension,
     "int64_t":$inputFeatureDimension,
@@ -112,7 +113,7 @@ def StableHLO_ChannelHandleAttr
 
 def StableHLO_OutputOperandAliasAttr
     : StableHLO_Attr<"OutputOperandAlias", "output_operand_alias"> {
-  let summary = "an output of a custom call that takes an operand's memory";
+  let summary = "an output of a custom call that aliases an operand";
   let parameters = (ins StableHLO_Dims:$outputTupleIndices,
                         "int64_t":$operandIndex,
                         StableHLO_Dims:$operandTupleIndices);

@@ -1,7 +1,8 @@
 //===- Base.td - Type constraints and op classes -----------*- tablegen -*-===//
 //
-// What every family of ops shares. A family file includes this one and nothing
-// of the other families, so that each generates its own pair of .inc files.
+// Definitions common to all families of ops. A family's file includes this one
+// and none of the other families, so that each generates its own pair of .inc
+// files.
 //
 //===----------------------------------------------------------------------===//
 
@@ -91,9 +92,9 @@ class StableHLO_NativeTrait<string name> : NativeOpTrait<name> {
   let cppNamespace = "::scalify::stablehlo::OpTrait";
 }
 
-// Ops that work on each element have MLIR's Elementwise trait and one of these,
-// so that a rule can name a family. The ternary ones take scalars among tensors
-// and so cannot have MLIR's trait.
+// Elementwise ops have MLIR's Elementwise trait and one of these, so that a
+// rule can name a family. Ternary ops mix scalars with tensors, which MLIR's
+// trait does not allow.
 def StableHLO_TernaryElementwise : StableHLO_NativeTrait<"TernaryElementwise">;
 def StableHLO_UnaryElementwise : StableHLO_NativeTrait<"UnaryElementwise">;
 def StableHLO_BinaryElementwise : StableHLO_NativeTrait<"BinaryElementwise">;

@@ -11,13 +11,13 @@
 
 namespace scalify::stablehlo {
 
-/// MLIR 22 reads a boolean constant's hex blob as one bit per element, later
-/// versions (and so the text that JAX prints) as one byte. Rewrites the blobs
-/// of one byte per element to bits; nothing if the text has none. Lines stay
-/// where they are.
+/// MLIR 22 parses a boolean constant's hex blob as one bit per element, later
+/// versions (and so the text that JAX prints) as one byte. Packs blobs of one
+/// byte per element to bits; none if the text has no such blob. Line numbers
+/// are preserved.
 std::optional<std::string> packBooleanBlobs(llvm::StringRef text);
 
-/// Prints a boolean constant as nested lists, which every version reads.
+/// Prints a boolean constant as nested lists, which every version parses.
 void printBooleanElements(llvm::raw_ostream &os,
                           mlir::DenseElementsAttr elements);
 

@@ -18,7 +18,7 @@ def StableHLO_AliasArrayAttr
 
 def StableHLO_CustomCallOp : StableHLO_Op<"custom_call", [
     DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
-  let summary = "a call of code that the compiler does not see";
+  let summary = "a call of code unknown to the compiler";
   let arguments = (ins
     Variadic<StableHLO_TensorTokenOrTuple>:$inputs,
     StrAttr:$call_target_name,
@@ -43,7 +43,7 @@ def StableHLO_CustomCallOp : StableHLO_Op<"custom_call", [
 
 def StableHLO_CompositeOp : StableHLO_Op<"composite", [
     DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
-  let summary = "a named op that a function of other ops can stand for";
+  let summary = "a named op with a function of other ops as its decomposition";
   let arguments = (ins
     Variadic<StableHLO_TensorTokenOrTuple>:$inputs,
     StrAttr:$name,

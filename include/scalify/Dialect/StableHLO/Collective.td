@@ -5,7 +5,7 @@
 
 include "scalify/Dialect/StableHLO/Base.td"
 
-// A collective is no Pure op: every device must run it, in the same order.
+// Collectives are not Pure: every device must run them, in the same order.
 class StableHLO_CollectiveOp<string mnemonic, list<Trait> traits = []>
     : StableHLO_Op<mnemonic, traits>;
 
@@ -37,7 +37,7 @@ def StableHLO_ReduceScatterOp : StableHLO_CollectiveOp<"reduce_scatter"> {
 
 def StableHLO_AllGatherOp
     : StableHLO_CollectiveOp<"all_gather", [SameOperandsAndResultElementType]> {
-  let summary = "joins the parts of a group's devices along a dimension";
+  let summary = "joins the shards of a group's devices along a dimension";
   let arguments = (ins Variadic<StableHLO_Tensor>:$operands,
                        StableHLO_NonNegativeI64:$all_gather_dim,
                        StableHLO_ReplicaGroups:$replica_groups,

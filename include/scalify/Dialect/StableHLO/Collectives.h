@@ -7,12 +7,12 @@
 
 namespace scalify::stablehlo {
 
-/// Whether an op moves data between devices.
+/// True if an op moves data between devices.
 bool isCollective(mlir::Operation *op);
 
-/// Checks that a collective's numbers are those of devices of a mesh. Without a
-/// channel, or without global ids where an op may have them, they are those of
-/// replicas, of which the program has one.
+/// Checks that a collective's ids name devices of a mesh. Without a channel, or
+/// without global ids if the op supports them, they name replicas, of which the
+/// program has only one.
 llvm::LogicalResult checkNamesDevices(mlir::Operation *collective);
 
 } // namespace scalify::stablehlo

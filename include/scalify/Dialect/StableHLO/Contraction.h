@@ -7,9 +7,9 @@
 
 namespace scalify::stablehlo {
 
-/// Whether the op multiplies its first two operands and sums: a dot or a
-/// convolution. These are the ops that compute on narrow formats, and so take
-/// the hints of scales on those operands.
+/// True if the op multiplies its first two operands and sums: a dot or a
+/// convolution. These ops can compute on narrow formats, so scale hints go on
+/// those operands.
 inline bool isContraction(mlir::Operation *op) {
   // By name: CHLO builds on this dialect.
   return mlir::isa<DotGeneralOp, DotOp, ConvolutionOp>(op) ||

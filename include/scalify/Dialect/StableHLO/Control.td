@@ -8,7 +8,7 @@ include "scalify/Dialect/StableHLO/Base.td"
 
 def StableHLO_ReturnOp : StableHLO_Op<"return", [
     Pure, ReturnLike, Terminator]> {
-  let summary = "ends a region and gives its values";
+  let summary = "terminates a region and returns its values";
   let arguments = (ins Variadic<AnyType>:$results);
   let assemblyFormat = "($results^)? attr-dict (`:` type($results)^)?";
 }
@@ -47,7 +47,7 @@ def StableHLO_IfOp : StableHLO_Op<"if", [
 def StableHLO_OptimizationBarrierOp
     : StableHLO_PureOp<"optimization_barrier", [
           InferTypeOpAdaptorWithIsCompatible, Moves<"Barrier">]> {
-  let summary = "keeps what comes after it from merging with what comes before";
+  let summary = "keeps ops after it from merging with ops before it";
   let arguments = (ins Variadic<StableHLO_TensorOrToken>:$operand);
   let results = (outs Variadic<StableHLO_TensorOrToken>:$result);
   let assemblyFormat = [{

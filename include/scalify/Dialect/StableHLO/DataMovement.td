@@ -1,4 +1,4 @@
-//===- DataMovement.td - Ops whose elements are an operand's -*- tablegen -*-===//
+//===- DataMovement.td - Ops that move elements ------------*- tablegen -*-===//
 
 #ifndef SCALIFY_DIALECT_STABLEHLO_DATAMOVEMENT
 #define SCALIFY_DIALECT_STABLEHLO_DATAMOVEMENT
@@ -8,12 +8,12 @@ include "mlir/IR/OpBase.td"
 def DataMovementOpInterface : OpInterface<"DataMovementOpInterface"> {
   let cppNamespace = "::scalify";
   let description = [{
-    An op each of whose results has no elements but those of one operand: in
-    another order, shape or format, repeated, or a part of them.
-    `scalify::lookThrough` steps back over such ops.
+    An op whose results each consist of elements of one operand: reordered,
+    reshaped, converted, repeated, or a part of them. `scalify::lookThrough`
+    skips such ops.
   }];
   let methods = [
-    InterfaceMethod<"what the op does to the elements",
+    InterfaceMethod<"the op's kind of movement",
       "::scalify::Move", "getMove", (ins)>,
     InterfaceMethod<"the operand whose elements a result has",
       "::mlir::Value", "getMovedOperand", (ins "unsigned":$result), [{}], [{
@@ -27,7 +27,7 @@ class MovesTrait<string move>
   let cppNamespace = "::scalify";
 }
 
-/// An op that does one thing to elements: a member of the enum `Move`.
+/// An op with one kind of movement: a member of the enum `Move`.
 class Moves<string move>
     : TraitList<[DataMovementOpInterface, MovesTrait<move>]>;
 

@@ -1,4 +1,4 @@
-//===- Detail.h - What generated op classes call ----------------*- C++ -*-===//
+//===- Detail.h - Helpers of generated op classes ---------------*- C++ -*-===//
 
 #ifndef SCALIFY_DIALECT_STABLEHLO_DETAIL_H
 #define SCALIFY_DIALECT_STABLEHLO_DETAIL_H
@@ -9,14 +9,14 @@
 
 namespace scalify::stablehlo::detail {
 
-/// The result type of an elementwise op: the operands' common type, with a
-/// dimension static where any operand has it static.
+/// Infers the result type of an elementwise op: the operands' common type, with
+/// a dimension static if it is static in any operand.
 llvm::LogicalResult
 inferElementwiseType(std::optional<mlir::Location> location,
                      llvm::StringRef opName, mlir::ValueRange operands,
                      llvm::SmallVectorImpl<mlir::Type> &inferred);
 
-/// Whether types agree pair by pair up to dynamic dimensions.
+/// True if the types agree pairwise up to dynamic dimensions.
 bool areCompatibleTypes(mlir::TypeRange lhs, mlir::TypeRange rhs);
 
 } // namespace scalify::stablehlo::detail

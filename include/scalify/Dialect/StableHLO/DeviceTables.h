@@ -7,8 +7,8 @@
 
 namespace scalify {
 
-/// Numbers that depend on the device, i32 as many as there are rows for each
-/// device: a tensor of rank 1, or a scalar where `isScalar`.
+/// Looks up this device's row in a table of i32 with a row per device: a tensor
+/// of rank 1, or a scalar if `isScalar`.
 mlir::Value lookUp(mlir::OpBuilder &builder, mlir::Location loc,
                    llvm::ArrayRef<int32_t> perDevice, int64_t numDevices,
                    bool isScalar = true);

@@ -10,9 +10,9 @@ def StableHLO_Dialect : Dialect {
   let cppNamespace = "::scalify::stablehlo";
   let summary = "the portable tensor operations that training programs use";
   let description = [{
-    Reads and writes the text form of StableHLO as JAX prints it. Ops are
-    grouped by family, one td and one source file per family. The dialect
-    knows nothing of scales: those live in the `scalify` dialect.
+    Parses and prints the text form of StableHLO as JAX prints it. Ops are
+    grouped by family, with one td and one source file per family. The dialect
+    is independent of scales, which belong to the `scalify` dialect.
   }];
   let dependentDialects = ["::mlir::quant::QuantDialect"];
   let useDefaultAttributePrinterParser = 1;

@@ -1,7 +1,7 @@
 //===- Dynamic.td - Ops whose shapes are known at run time -*- tablegen -*-===//
 //
-// Read and checked, so that a program that uses them gets a clear message from
-// the import stage, which takes static shapes only.
+// Parsed and verified, so that a program with such ops gets a clear message
+// from the import stage, which supports only static shapes.
 //
 //===----------------------------------------------------------------------===//
 

@@ -1,4 +1,4 @@
-//===- ElementRegions.h - Regions on scalars, for all elements --*- C++ -*-===//
+//===- ElementRegions.h - Scalar regions applied to tensors -----*- C++ -*-===//
 
 #ifndef SCALIFY_DIALECT_STABLEHLO_ELEMENTREGIONS_H
 #define SCALIFY_DIALECT_STABLEHLO_ELEMENTREGIONS_H
@@ -9,11 +9,11 @@
 
 namespace scalify::stablehlo {
 
-/// Applies the body of a reduction, comparator or the like, which is written
-/// for scalars, to tensors of one shape, element by element, at the builder's
-/// place. Returns what its terminator returns. `elementOf` may give results
-/// another element type. An error at `owner` names an op that has no meaning
-/// for all elements at once.
+/// Applies the body of a reduction, comparator or similar region, which is
+/// written for scalars, to tensors of one shape, element by element, at the
+/// builder's insertion point. Returns the operands of its terminator.
+/// `elementOf` may change the element type of results. Fails with an error at
+/// `owner` if an op cannot be applied elementwise.
 mlir::FailureOr<llvm::SmallVector<mlir::Value>> applyToElements(
     mlir::OpBuilder &builder, mlir::Operation *owner, mlir::Block &body,
     mlir::ValueRange arguments,

@@ -1,4 +1,4 @@
-//===- Elementwise.td - Ops that work on each element ------*- tablegen -*-===//
+//===- Elementwise.td - Elementwise ops --------------------*- tablegen -*-===//
 
 #ifndef SCALIFY_DIALECT_STABLEHLO_ELEMENTWISE
 #define SCALIFY_DIALECT_STABLEHLO_ELEMENTWISE
@@ -44,7 +44,7 @@ class StableHLO_UnaryOp<string mnemonic, Type tensor, list<Trait> traits = []>
   }];
 }
 
-// A transcendental function, of which an accuracy can be asked.
+// A transcendental function with an optional required accuracy.
 class StableHLO_UnaryAccuracyOp<string mnemonic, Type tensor>
     : StableHLO_UnaryOp<mnemonic, tensor> {
   let arguments = (ins tensor:$operand,
@@ -97,7 +97,7 @@ class StableHLO_UnaryInferredOp<string mnemonic>
           StableHLO_UnaryElementwise, InferTypeOpAdaptorWithIsCompatible]>;
 
 def StableHLO_AbsOp : StableHLO_UnaryInferredOp<"abs"> {
-  let summary = "absolute value; of a complex number its magnitude, a float";
+  let summary = "absolute value; for a complex number its magnitude, a float";
   let arguments = (ins StableHLO_IntFloatOrComplexTensor:$operand);
   let results = (outs StableHLO_IntFloatOrComplexTensor:$result);
   let assemblyFormat = [{
@@ -265,7 +265,7 @@ def StableHLO_ComplexOp : StableHLO_ElementwiseOp<"complex", [
 def StableHLO_ClampOp : StableHLO_PureOp<"clamp", [
     StableHLO_TernaryElementwise, SameOperandsAndResultElementType,
     InferTypeOpAdaptorWithIsCompatible]> {
-  let summary = "limits elements to a range whose ends may be scalars";
+  let summary = "limits elements to a range whose bounds may be scalars";
   let arguments = (ins StableHLO_Tensor:$min, StableHLO_Tensor:$operand,
                        StableHLO_Tensor:$max);
   let results = (outs StableHLO_Tensor:$result);

@@ -36,7 +36,7 @@ def StableHLO_ComparisonTypeAttr
     : StableHLO_EnumAttr<StableHLO_ComparisonType, "comparison_type">;
 
 def StableHLO_ResultAccuracyMode : StableHLO_Enum<
-    "ResultAccuracyMode", "accuracy asked of a transcendental function",
+    "ResultAccuracyMode", "accuracy required of a transcendental function",
     ["DEFAULT", "HIGHEST", "TOLERANCE"]>;
 def StableHLO_ResultAccuracyModeAttr
     : StableHLO_EnumAttr<StableHLO_ResultAccuracyMode, "result_accuracy_mode"> {

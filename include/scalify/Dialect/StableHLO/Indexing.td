@@ -1,4 +1,4 @@
-//===- Indexing.td - Ops with places known at run time -----*- tablegen -*-===//
+//===- Indexing.td - Ops with indices known at run time ----*- tablegen -*-===//
 
 #ifndef SCALIFY_DIALECT_STABLEHLO_INDEXING
 #define SCALIFY_DIALECT_STABLEHLO_INDEXING
@@ -30,7 +30,7 @@ def StableHLO_DynamicUpdateSliceOp
 }
 
 def StableHLO_GatherOp : StableHLO_InferredOp<"gather"> {
-  let summary = "collects slices from places given by a tensor of indices";
+  let summary = "collects slices at the indices in a tensor";
   let arguments = (ins
     StableHLO_Tensor:$operand, StableHLO_IntTensor:$start_indices,
     StableHLO_GatherDimensionNumbersAttr:$dimension_numbers,
@@ -41,7 +41,7 @@ def StableHLO_GatherOp : StableHLO_InferredOp<"gather"> {
 
 def StableHLO_ScatterOp : StableHLO_Op<"scatter", [
     RecursiveMemoryEffects, RecursivelySpeculatable, SameVariadicOperandSize]> {
-  let summary = "combines slices into places given by a tensor of indices";
+  let summary = "combines slices into those at the indices in a tensor";
   let arguments = (ins
     Variadic<StableHLO_Tensor>:$inputs, StableHLO_IntTensor:$scatter_indices,
     Variadic<StableHLO_Tensor>:$updates,

@@ -1,8 +1,8 @@
-//===- Integers.h - What an element is as bits ------------------*- C++ -*-===//
+//===- Integers.h - Integer elements and their bits -------------*- C++ -*-===//
 //
-// MLIR's arithmetic is on signless integers: only the tensor's element type
-// says how their bits are read. Code that widens, compares or prints them asks
-// here.
+// MLIR's arithmetic works on signless integers: only the tensor's element type
+// gives the signedness. Code that widens, compares or prints integers uses
+// these helpers.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,15 +15,15 @@
 
 namespace scalify::stablehlo {
 
-/// Whether the elements of the type are integers without a sign. Those of i1
-/// are 0 and 1; signless ones of more bits have a sign.
+/// True if the elements of the type are unsigned integers. Elements of i1 are 0
+/// and 1; signless integers of more bits are signed.
 inline bool hasUnsignedElements(mlir::Type type) {
   mlir::Type element = mlir::getElementTypeOrSelf(type);
   return element.isUnsignedInteger() || element.isInteger(1);
 }
 
-/// The bits of an element of the type, of a complex number those of both parts;
-/// 0 where the type has no width.
+/// Returns the bits of an element of the type, for a complex number those of
+/// both parts; 0 if the type has no width.
 inline unsigned getElementBits(mlir::Type type) {
   mlir::Type element = mlir::getElementTypeOrSelf(type);
   if (auto complex = mlir::dyn_cast<mlir::ComplexType>(element))
@@ -31,12 +31,12 @@ inline unsigned getElementBits(mlir::Type type) {
   return element.isIntOrFloat() ? element.getIntOrFloatBitWidth() : 0;
 }
 
-/// The number that an element of the type stands for.
+/// Returns the number that `bits` represent in the type.
 inline llvm::APSInt numberOf(const llvm::APInt &bits, mlir::Type type) {
   return llvm::APSInt(bits, hasUnsignedElements(type));
 }
 
-/// The same as an int64_t, or the nearest one to it.
+/// Returns the same number as an int64_t, or the nearest one to it.
 inline int64_t clampedNumberOf(const llvm::APInt &bits, mlir::Type type) {
   return hasUnsignedElements(type)
              ? static_cast<int64_t>(bits.getLimitedValue(INT64_MAX))

@@ -10,14 +10,14 @@
 namespace scalify {
 
 /// True for ops that compute each element of the result from the elements at
-/// the same place of the operands (some of which may be scalars).
+/// the same index of the operands (some of which may be scalars).
 inline bool isElementwiseOp(mlir::Operation *op) {
   return op->hasTrait<mlir::OpTrait::Elementwise>() ||
          llvm::isa<stablehlo::SelectOp, stablehlo::ClampOp,
                    stablehlo::BitcastConvertOp>(op);
 }
 
-/// Whether a value of the type, or the type itself, is E4M3 or E5M2.
+/// True if the type, or its element type, is E4M3 or E5M2.
 inline bool hasFP8Elements(mlir::Type type) {
   return llvm::isa<mlir::Float8E4M3FNType, mlir::Float8E5M2Type>(
       mlir::getElementTypeOrSelf(type));

@@ -10,23 +10,24 @@
 
 namespace scalify::stablehlo {
 
-/// Of a reduction over the first dimension that holds what ranks gave, and of
-/// the cast that rounds its result: elements are joined in their order, on
-/// every machine, and as soon as all are there, since until then all are kept.
+/// On a reduction over the first dimension that holds the contributions of
+/// ranks, and on the cast that rounds its result. Elements are reduced in order
+/// on every machine, and as soon as all are available, since until then all are
+/// in memory.
 inline constexpr llvm::StringLiteral kInOrderAttr = "scalify.in_order";
 
-/// Whether a reduction of one tensor by this region may start from its initial
-/// value several times: joining it once more changes nothing.
+/// True if the init value is neutral in a reduction of one tensor by this
+/// region: combining it once more changes nothing.
 bool hasNeutralInit(mlir::Region &reducer, mlir::ValueRange inits);
 inline bool hasNeutralInit(ReduceOp reduce) {
   return hasNeutralInit(reduce.getBody(), reduce.getInitValues());
 }
 
-/// Whether the region of a reduction adds its two arguments and does no more.
+/// True if the region of a reduction only adds its two arguments.
 bool isSum(mlir::Region &reducer);
 
-/// Whether no order of the elements, nor a start of parts of them from the
-/// initial value, changes a bit of the result: of maxima, of sums of integers.
+/// True if neither the order of the elements nor partial reductions from the
+/// init value change a bit of the result: maxima, sums of integers.
 bool isOrderFree(ReduceOp reduce);
 
 /// Fills the empty region of a reduction with `Op`, such as MaxOp, on scalars.

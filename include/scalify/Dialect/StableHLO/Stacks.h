@@ -1,7 +1,7 @@
 //===- Stacks.h - Stacks of layers, and sums of their elements --*- C++ -*-===//
 //
-// Loops over layers write stacks slice by slice. What is summed or cut of such
-// a stack is that of its slices, one by one, so that a layer needs no other.
+// Loops over layers write stacks slice by slice. A sum or split of such a stack
+// consists of those of its slices, so that layers are independent.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,41 +17,42 @@
 
 namespace scalify::stablehlo {
 
-/// What a loop writes into the stack that is one of its results, one slice
-/// along the first dimension in an iteration; null for other results.
+/// Returns the op that writes the stack in one of a loop's results, one slice
+/// along the first dimension per iteration; null for other results.
 DynamicUpdateSliceOp getSliceUpdate(WhileOp loop, unsigned index);
 
-/// The shapes of values that are cut slice by slice along their first
+/// The shapes of values that are processed slice by slice along their first
 /// dimension.
 using StackShapes = std::set<llvm::SmallVector<int64_t>>;
 
-/// The shapes of what loops write slice by slice, as gradients of stacked
-/// weights, and of what results and sums are computed from, element by element,
-/// of these.
+/// Returns the shapes of values that loops write slice by slice, such as
+/// gradients of stacked weights, and of values that results and sums derive
+/// from them element by element.
 StackShapes findStackShapes(mlir::func::FuncOp main);
 
-/// The leading dimensions of a type that number slices: one of a stack, else
-/// none.
+/// Returns the leading dimensions of a type that index slices: one for a stack,
+/// otherwise none.
 llvm::ArrayRef<int64_t> getSlices(const StackShapes &stacks,
                                   mlir::RankedTensorType type);
 
-/// The elements of each slice in a row, filled up with zeros to `size`.
+/// Flattens each slice and pads it with zeros to `size` elements.
 mlir::Value fillSlices(mlir::OpBuilder &builder, mlir::Location loc,
                        mlir::Value value, llvm::ArrayRef<int64_t> slices,
                        int64_t size);
 
-/// On a pad that fills up to ranks' equal shares: what it adds is no part of
-/// the tensor, and has no say in its scale.
+/// On a pad to equal shares of ranks: the padding is no part of the tensor, and
+/// does not affect its scale.
 inline constexpr llvm::StringLiteral kFillsSharesAttr = "scalify.fills_shares";
 
-/// The elements that are summed before sums of chunks are: by how many there
-/// are alone, so that no sum depends on how many ranks share them.
+/// Returns the number of elements that are summed per chunk, before the chunks'
+/// sums are. It depends only on the number of elements, so that sums do not
+/// depend on the number of ranks.
 int64_t getChunk(int64_t elements);
 
-/// Of a sum over sums of chunks, which shall stay as it is.
+/// On a sum over chunks' sums, which must stay as it is.
 inline constexpr llvm::StringLiteral kChunkSumsAttr = "scalify.chunk_sums";
 
-/// Whether a reduction sums all elements of one tensor of floats.
+/// True if a reduction sums all elements of one tensor of floats.
 bool isSumOfAll(ReduceOp reduce);
 
 } // namespace scalify::stablehlo

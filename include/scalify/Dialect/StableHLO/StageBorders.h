@@ -1,7 +1,7 @@
-//===- StageBorders.h - Where a pipeline may be cut -------------*- C++ -*-===//
+//===- StageBorders.h - Borders between pipeline stages ---------*- C++ -*-===//
 //
-// A border is a barrier that nothing looks through: what crosses it goes from
-// one stage of a pipeline to the next, in the gradient the other way round.
+// A border is a barrier that no analysis looks through: values that cross it go
+// from one stage of a pipeline to the next; gradients go the other way.
 //
 //===----------------------------------------------------------------------===//
 
@@ -12,7 +12,7 @@
 
 namespace scalify::stablehlo {
 
-/// On an `optimization_barrier`: "forward" or, of a gradient, "backward".
+/// On an `optimization_barrier`: "forward" or, for a gradient, "backward".
 inline constexpr llvm::StringLiteral kStageBorderAttr = "scalify.stage_border";
 
 inline bool isStageBorder(mlir::Operation *op) {
@@ -20,7 +20,7 @@ inline bool isStageBorder(mlir::Operation *op) {
          op->hasAttr(kStageBorderAttr);
 }
 
-/// A barrier that is none: what it holds back is what it gives.
+/// True for a barrier that is not a border: its results are its operands.
 inline bool isPlainBarrier(mlir::Operation *op) {
   return llvm::isa_and_present<OptimizationBarrierOp>(op) &&
          !op->hasAttr(kStageBorderAttr);

@@ -1,4 +1,4 @@
-//===- Traits.h - Marks of the families of stablehlo ops --------*- C++ -*-===//
+//===- Traits.h - Families of stablehlo ops ---------------------*- C++ -*-===//
 
 #ifndef SCALIFY_DIALECT_STABLEHLO_TRAITS_H
 #define SCALIFY_DIALECT_STABLEHLO_TRAITS_H
@@ -18,8 +18,8 @@ template <typename ConcreteType>
 class BinaryElementwise
     : public mlir::OpTrait::TraitBase<ConcreteType, BinaryElementwise> {};
 
-/// select and clamp: each element on its own, but the predicate or the bounds
-/// may be scalars, which MLIR's Elementwise trait does not allow.
+/// select and clamp: elementwise, but the predicate or the bounds may be
+/// scalars, which MLIR's Elementwise trait does not allow.
 template <typename ConcreteType>
 class TernaryElementwise
     : public mlir::OpTrait::TraitBase<ConcreteType, TernaryElementwise> {};

@@ -7,7 +7,7 @@
 
 namespace scalify::stablehlo {
 
-/// How a window moves along one dimension.
+/// The movement of a window along one dimension.
 struct WindowDim {
   int64_t size = 1;
   int64_t stride = 1;
@@ -16,7 +16,7 @@ struct WindowDim {
   int64_t baseDilation = 1;
   int64_t windowDilation = 1;
 
-  /// The number of positions over `base` elements.
+  /// Returns the number of positions over `base` elements.
   int64_t positions(int64_t base) const;
 };
 
@@ -34,7 +34,7 @@ struct WindowAttrs {
 llvm::FailureOr<llvm::SmallVector<WindowDim>>
 readWindow(mlir::Operation *op, const WindowAttrs &attrs);
 
-/// The shape of all positions of a window over `base`.
+/// Returns the shape of all positions of a window over `base`.
 llvm::SmallVector<int64_t> windowShape(llvm::ArrayRef<int64_t> base,
                                        llvm::ArrayRef<WindowDim> window);
 

@@ -1,4 +1,4 @@
-//===- KernelModule.h - The kernels of a plan, on their own -----*- C++ -*-===//
+//===- KernelModule.h - Module of a plan's kernels --------------*- C++ -*-===//
 
 #ifndef SCALIFY_TARGET_ARTEFACT_KERNELMODULE_H
 #define SCALIFY_TARGET_ARTEFACT_KERNELMODULE_H
@@ -8,10 +8,10 @@
 
 namespace scalify {
 
-/// Writes the functions of the plan's kernels, unless they are there.
+/// Emits the functions of the plan's kernels, unless they exist.
 mlir::LogicalResult lowerKernels(mlir::ModuleOp module, llvm::StringRef chip);
 
-/// Moves the functions to a module of their own.
+/// Moves the functions to a separate module.
 mlir::OwningOpRef<mlir::ModuleOp> takeKernels(mlir::ModuleOp module);
 
 } // namespace scalify

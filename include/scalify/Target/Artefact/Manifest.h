@@ -1,4 +1,4 @@
-//===- Manifest.h - What the runtime reads first ----------------*- C++ -*-===//
+//===- Manifest.h - Manifest and assembly of artefacts ----------*- C++ -*-===//
 
 #ifndef SCALIFY_TARGET_ARTEFACT_MANIFEST_H
 #define SCALIFY_TARGET_ARTEFACT_MANIFEST_H
@@ -9,11 +9,11 @@
 
 namespace scalify {
 
-/// On a kernel: the threads of a block, where a GPU runs it.
+/// On a kernel that runs on a GPU: the threads of a block.
 inline constexpr llvm::StringLiteral kThreadsAttr = "plan.threads";
 
-/// The manifest without its "sections" and "hash", and the bytes of the
-/// constants that its buffers point into.
+/// The manifest without its "sections" and "hash", and the bytes of constants
+/// that its buffers refer to.
 struct PlanText {
   llvm::json::Object manifest;
   std::string constants;
@@ -22,15 +22,15 @@ struct PlanText {
 PlanText writeManifest(plan::ProgramOp program, llvm::StringRef target,
                        llvm::StringRef recipe);
 
-/// A part of the file behind the manifest.
+/// A part of the file after the manifest.
 struct Section {
   llvm::StringRef name, bytes;
-  /// Equal programs are one artefact however these bytes were made.
+  /// False if equal programs are one artefact whatever these bytes are.
   bool countsForHash = true;
 };
 
-/// The file: header, manifest, sections in their order. An error, at `loc`, if
-/// the manifest holds a number that JSON has no text for.
+/// Returns the file: header, manifest, sections in order. Emits an error at
+/// `loc` if the manifest holds a number that JSON cannot represent.
 mlir::FailureOr<std::string> assembleArtefact(mlir::Location loc,
                                               PlanText &text,
                                               llvm::ArrayRef<Section> sections);

@@ -1,4 +1,4 @@
-//===- ToolRun.h - Linkers and assemblers, run on bytes ---------*- C++ -*-===//
+//===- ToolRun.h - Linkers and assemblers on bytes in memory ----*- C++ -*-===//
 
 #ifndef SCALIFY_TARGET_ARTEFACT_TOOLRUN_H
 #define SCALIFY_TARGET_ARTEFACT_TOOLRUN_H
@@ -9,14 +9,14 @@
 
 namespace scalify {
 
-/// The path of the first of `names` that is found, on the search path before
-/// the folders; "" if none is.
+/// Returns the path of the first of `names` that is found, on the search path
+/// and then in the folders; "" if none is.
 std::string findTool(llvm::ArrayRef<llvm::StringRef> names,
                      llvm::ArrayRef<llvm::StringRef> folders);
 
-/// Runs a program on a file of the bytes and returns those of the file that it
-/// writes. Of the arguments "@in" and "@out" stand for the two files. A failure
-/// is an error at the location, with what the program said.
+/// Runs a program on a file with the bytes of `input`, and returns the bytes of
+/// its output file. The arguments "@in" and "@out" are replaced by the two
+/// paths. A failure is an error at the location, with the program's output.
 mlir::FailureOr<std::string> runTool(mlir::Location loc, llvm::StringRef tool,
                                      llvm::ArrayRef<llvm::StringRef> arguments,
                                      llvm::StringRef input);

@@ -1,4 +1,4 @@
-//===- CPUTarget.h - Plans to executables for the CPU -----------*- C++ -*-===//
+//===- CPUTarget.h - Executables for the CPU --------------------*- C++ -*-===//
 
 #ifndef SCALIFY_TARGET_CPU_CPUTARGET_H
 #define SCALIFY_TARGET_CPU_CPUTARGET_H
@@ -16,18 +16,18 @@ struct CPUTargetOptions {
   std::string recipe = "none";
   /// Linker for the kernels; empty looks for ld.lld-22, then LLVM's own.
   std::string linker;
-  /// Bytes of a section of their own that only readers of reports look at;
-  /// empty for none.
+  /// Bytes of a separate section that only readers of reports use; empty for
+  /// none.
   std::string report;
 };
 
-/// Turns a module that holds the `plan.program` @step into the bytes of an
-/// artefact. Errors are emitted as diagnostics.
+/// Compiles a module with the `plan.program` @step to the bytes of an artefact.
+/// Errors are emitted as diagnostics.
 mlir::FailureOr<std::string> emitCPUArtefact(mlir::ModuleOp module,
                                              const CPUTargetOptions &options);
 
-/// Compiles a module of LLVM functions to an ELF shared object that needs no
-/// other library.
+/// Compiles a module of LLVM functions to an ELF shared object without
+/// dependencies.
 mlir::FailureOr<std::string> compileKernels(mlir::ModuleOp kernels,
                                             const CPUTargetOptions &options);
 

@@ -1,4 +1,4 @@
-//===- CUDATarget.h - Plans to executables for GPUs of NVIDIA ---*- C++ -*-===//
+//===- CUDATarget.h - Executables for NVIDIA GPUs ---------------*- C++ -*-===//
 
 #ifndef SCALIFY_TARGET_CUDA_CUDATARGET_H
 #define SCALIFY_TARGET_CUDA_CUDATARGET_H
@@ -15,17 +15,17 @@ struct CUDATargetOptions {
   std::string chip = kHopper.str();
   /// For the manifest: the recipe that the module was compiled with.
   std::string recipe = "none";
-  /// NVIDIA's assembler; empty looks for it on the search path and where CUDA's
-  /// toolkit is installed.
+  /// NVIDIA's assembler; if empty, it is looked up on the search path and in
+  /// the CUDA toolkit.
   std::string ptxas;
-  /// Bytes of a section of their own that only readers of reports look at;
-  /// empty for none.
+  /// Bytes of a separate section that only readers of reports use; empty for
+  /// none.
   std::string report;
 };
 
-/// Turns a module that holds a `plan.program @step`, planned for a GPU, into
-/// the bytes of an artefact: the kernels as PTX and, where ptxas is found, as a
-/// cubin too. Errors are emitted as diagnostics.
+/// Compiles a module with a `plan.program @step`, planned for a GPU, to the
+/// bytes of an artefact: the kernels as PTX and, if ptxas is found, also as a
+/// cubin. Errors are emitted as diagnostics.
 mlir::FailureOr<std::string>
 emitCUDAArtefactFromPlan(mlir::ModuleOp module,
                          const CUDATargetOptions &options);

@@ -1,4 +1,4 @@
-//===- Passes.h - Kernels for GPUs of NVIDIA --------------------*- C++ -*-===//
+//===- Passes.h - Kernels for NVIDIA GPUs -----------------------*- C++ -*-===//
 
 #ifndef SCALIFY_TARGET_CUDA_PASSES_H
 #define SCALIFY_TARGET_CUDA_PASSES_H
@@ -10,8 +10,8 @@
 
 namespace scalify {
 
-/// The PTX of a module of kernels in the LLVM and NVVM dialects; fails where
-/// they call what no kernel defines.
+/// Returns the PTX of a module of kernels in the LLVM and NVVM dialects. Fails
+/// if they call a function that no kernel defines.
 mlir::FailureOr<std::string> emitPTX(mlir::gpu::GPUModuleOp kernels,
                                      llvm::StringRef chip);
 

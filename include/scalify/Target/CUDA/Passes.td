@@ -1,4 +1,4 @@
-//===- Passes.td - Kernels for GPUs of NVIDIA --------------*- tablegen -*-===//
+//===- Passes.td - Kernels for NVIDIA GPUs -----------------*- tablegen -*-===//
 
 #ifndef SCALIFY_TARGET_CUDA_PASSES
 #define SCALIFY_TARGET_CUDA_PASSES
@@ -8,10 +8,10 @@ include "mlir/Pass/PassBase.td"
 def EmitPTX : Pass<"scalify-emit-ptx", "::mlir::ModuleOp"> {
   let summary = "translate GPU kernels to PTX";
   let description = [{
-    Before: `gpu.module`s of functions in the LLVM and NVVM dialects, as
-    `scalify-kernels-to-nvvm` leaves them. After: each is a `gpu.binary` of the
-    same name with the PTX of all its kernels, which ptxas assembles. Fails
-    where a kernel calls what none defines: a driver would notice first.
+    Before: `gpu.module`s of functions in the LLVM and NVVM dialects, from
+    `scalify-kernels-to-nvvm`. After: each is a `gpu.binary` of the same name
+    with the PTX of all its kernels, for ptxas. Fails if a kernel calls a
+    function that no kernel defines, which otherwise only a driver would detect.
 
     ```mlir
     gpu.binary @kernels [#gpu.object<#nvvm.target<chip = "sm_90a", features = "+ptx86">, assembly = "...">]

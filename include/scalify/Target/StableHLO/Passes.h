@@ -10,7 +10,7 @@
 
 namespace scalify {
 
-/// How a dot on FP8 data is written; `fp8-form` in the options of the pass.
+/// The form of a dot on FP8 data; `fp8-form` in the options of the pass.
 enum class FP8Form {
   /// F32 dots on dequantized data.
   Wide,

@@ -8,24 +8,24 @@ include "mlir/Pass/PassBase.td"
 def ExportStableHLO : Pass<"scalify-to-stablehlo", "::mlir::ModuleOp"> {
   let summary = "export the scalify dialect to plain StableHLO";
   let description = [{
-    Before: the output of Precision. After: StableHLO that any XLA backend
-    runs, without one scalify op or attribute.
+    Before: the output of Precision. After: StableHLO for any XLA backend,
+    without scalify ops and attributes.
 
     A cast becomes multiply by 1 / scale, clamp to the format's largest finite
-    value, convert. The clamp is what makes the cast saturate, and XLA:GPU asks
-    for it where it fuses the cast into the matmul before it.
+    value, convert. The clamp makes the cast saturate, and XLA:GPU requires it
+    to fuse the cast into the preceding matmul.
 
-    A dot on FP8 data has three forms. All give the same products; only the
-    order of sums may differ, since scales are powers of two.
+    A dot on FP8 data has three forms. All give the same products, since scales
+    are powers of two; only the order of sums may differ.
 
     - `wide`: `y = convert(q) : f32; z = multiply(y, broadcast(s)); dot(z, z')`.
-      Runs everywhere, fast where there is no FP8 unit.
-    - `xla-gpu`: what XLA:GPU turns into its FP8 cuBLASLt call. Operands are
-      moved as FP8 to [batch, M, K] or [batch, K, M], one dimension each, then
-      converted to BF16 and multiplied by the broadcast of a rank-0 scale. A
-      BF16 holds an FP8 value times a power of two exactly. The result is the
-      dot's, reshaped. Dots of the forward have precision DEFAULT (fast
-      accumulation), others HIGHEST.
+      Runs everywhere, and fast without FP8 units.
+    - `xla-gpu`: the pattern that XLA:GPU rewrites to its FP8 cuBLASLt call.
+      Operands are reshaped and transposed as FP8 to [batch, M, K] or [batch, K,
+      M], one dimension each, then converted to BF16 and multiplied by the
+      broadcast of a rank-0 scale. BF16 represents an FP8 value times a power of
+      two exactly. The result is the reshaped dot. Dots of the forward have
+      precision DEFAULT (fast accumulation), others HIGHEST.
     - `plain`: `r = dot(q, q') : f32; multiply(r, broadcast(s * s'))`, for
       backends with dots on FP8, such as TPUs.
 
@@ -50,7 +50,7 @@ def ExportStableHLO : Pass<"scalify-to-stablehlo", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"fp8Form", "fp8-form", "::scalify::FP8Form",
-           "::scalify::FP8Form::Wide", "how a dot on FP8 data is written", [{
+           "::scalify::FP8Form::Wide", "form of a dot on FP8 data", [{
              ::llvm::cl::values(
                clEnumValN(::scalify::FP8Form::Wide, "wide",
                           "F32 dots on dequantized data"),
@@ -70,12 +70,12 @@ def CollectStatistics
     : Pass<"scalify-collect-statistics", "::mlir::ModuleOp"> {
   let summary = "collect statistics of every cast as results of main";
   let description = [{
-    Before: the output of Precision. After: the same, and main has one more
-    result, a tensor<N x 8 x f32> with a row for each `scalify.quantize` in the
-    order of the text. Nothing is added where the pass does not run.
+    Before: the output of Precision. After: main has one more result, a tensor<N
+    x 8 x f32> with a row for each `scalify.quantize` in the order of the text.
+    Programs without this pass are unchanged.
 
-    A row is about the value divided by its scale, beside what the cast made of
-    it, over all elements that are finite:
+    A row compares the value divided by its scale with the cast's result, over
+    all finite elements:
 
     | column | what |
     |---|---|
@@ -88,9 +88,10 @@ def CollectStatistics
     | 6 | elements that are not finite |
     | 7 | the scale |
 
-    A cast in a loop sums over the iterations; one in a branch that was not
-    taken has zeros, and so has one in the condition of a loop, which can
-    return nothing. In a manual computation no cast can be measured: an error.
+    A cast in a loop sums over the iterations. A cast in a branch that is not
+    taken has zeros, and so has one in the condition of a loop, which cannot
+    return it. A cast in a manual computation cannot be measured, and is an
+    error.
 
     ```mlir
     %q = scalify.quantize %x, %s {cast = "c0: x"} : tensor<4x64xf32> -> tensor<4x64xf8E4M3FN>
