@@ -19,12 +19,12 @@ from scalify import _compiler, _ptxas
 __all__ = ["ROOT", "Folder", "commit", "manifest_of"]
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-# Seconds that a small check is thought to take, and that any may take.
+# Estimated seconds of a small check, and the least budget of a check.
 EXPECT, BUDGET = 2.0, 60.0
 
 
 def commit() -> str:
-    """Returns the commit of the tree, with a mark where files differ from it."""
+    """Returns the commit of the tree, with a mark if files differ from it."""
     command = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     return done.stdout.strip() or "unknown"
@@ -38,7 +38,7 @@ def manifest_of(artefact: bytes) -> dict[str, Any]:
 
 
 class Folder:
-    """What is prepared so far."""
+    """The content prepared so far."""
 
     def __init__(self, path: pathlib.Path) -> None:
         self.path = path
@@ -46,7 +46,7 @@ class Folder:
         path.mkdir(parents=True, exist_ok=True)
 
     def artefact(self, name: str, text: str, **options: Any) -> str:
-        """Compiles text for a GPU; returns the file's name, of a tenth of the bytes."""
+        """Compiles text for a GPU; returns the name of the file, compressed to a tenth."""
         given = {"recipe": "none", "target": "sm_90a", "ptxas": _ptxas.find() or "", **options}
         artefact, _ = _compiler.compile(text, json.dumps(given))
         file = f"{name.replace(' ', '-').replace(',', '')}.scalify.xz"
@@ -54,14 +54,14 @@ class Folder:
         return file
 
     def peak(self, file: str) -> int:
-        """Returns the bytes that an artefact's plan takes."""
+        """Returns the bytes that an artefact's plan needs."""
         return int(manifest_of(lzma.decompress((self.path / file).read_bytes()))["memory"]["peak"])
 
     def arrays(self, name: str, arrays: Mapping[str, NDArray[Any]]) -> str:
-        """Writes arrays by their bits, as NumPy's files know no BF16; returns the file's name."""
+        """Writes arrays as raw bits, since NumPy's files lack BF16; returns the file's name."""
         file = f"{name.replace(' ', '-').replace(',', '')}.npz"
         bits: dict[str, NDArray[Any]] = {}
-        # What comes out as it went in is there once.
+        # Arrays with equal contents are stored once.
         first: dict[tuple[Any, ...], str] = {}
         same: dict[str, str] = {}
         for key, array in arrays.items():
@@ -78,15 +78,15 @@ class Folder:
     def add(
         self, name: str, kind: str, rank: int = 99, expect: float = EXPECT, **members: Any
     ) -> None:
-        """Adds a check to the plan (kinds.py has what each kind does).
+        """Adds a check to the plan (kinds.py implements each kind).
 
         Args:
-            name: another one for each check.
-            kind: what it does.
-            rank: its place: lower ones come first, so that what matters most is measured should
-                the time on a GPU end.
-            expect: seconds that it is thought to take; it is not begun where fewer are left.
-            members: what the kind needs to know.
+            name: unique among the checks.
+            kind: the function that runs it.
+            rank: its place: lower ranks run first, so that the most important figures exist if the
+                time on a GPU ends early.
+            expect: its estimated seconds; it does not start if fewer are left.
+            members: the kind's parameters.
         """
         budget = max(BUDGET, 3 * expect)
         check = {"name": name, "kind": kind, "rank": rank, "expect": expect, "budget": budget}
@@ -94,7 +94,7 @@ class Folder:
 
     @property
     def seconds(self) -> float:
-        """What all checks are thought to take."""
+        """The estimated seconds of all checks."""
         return sum(check["expect"] for check in self._checks)
 
     def finish(self, small: bool) -> int:
@@ -110,7 +110,7 @@ class Folder:
 
 
 def _bits(array: NDArray[Any]) -> NDArray[Any]:
-    """Returns an array whose dtype is NumPy's own, of the same bytes."""
+    """Returns an array of the same bytes with a dtype of NumPy's own."""
     if array.dtype.isbuiltin == 1:
         return array
     return array.view({1: np.uint8, 2: np.uint16}[array.itemsize])

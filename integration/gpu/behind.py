@@ -1,4 +1,4 @@
-"""Products behind which the library does something: biases, ReLUs, GELUs, gradients, casts."""
+"""Products with epilogues by the library: biases, ReLUs, GELUs, gradients, casts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["epilogues"]
 
 
 def _with_gelu(name: str, a: NDArray[Any], b: NDArray[Any], bias: NDArray[Any]) -> Program:
-    """Returns a product behind which the library does GELU, and stores what that reads."""
+    """Returns a product with the library's GELU, which stores its operand."""
 
     def fn(a: Any, b: Any, bias: Any) -> Any:
         sums = jax.lax.dot_general(
@@ -41,7 +41,7 @@ def _with_gelu(name: str, a: NDArray[Any], b: NDArray[Any], bias: NDArray[Any]) 
 
 
 def _behind_gelu(name: str, g: NDArray[Any], w: NDArray[Any], x: NDArray[Any]) -> Program:
-    """Returns a gradient that goes on behind a GELU of x, which the library reads."""
+    """Returns a gradient that continues through a GELU of x, which the library reads."""
 
     def fn(g: Any, w: Any, x: Any) -> Any:
         sums = jax.lax.dot_general(
@@ -67,9 +67,9 @@ def _behind_gelu(name: str, g: NDArray[Any], w: NDArray[Any], x: NDArray[Any]) -
 
 
 def _behind_relu(name: str, m: int, n: int, k: int) -> Program:
-    """Returns a product with a ReLU, and a gradient behind that by the bits that the first kept.
+    """Returns a product with a ReLU, and a gradient after it by the bits that the first stored.
 
-    Sums of ones, and half a one as bias: none is near 0, so that both sides clamp the same.
+    Sums of ones, and half a one as bias: no sum is near 0, so that both sides clamp the same.
     """
 
     def signs(*shape: int, seed: int) -> NDArray[Any]:
@@ -101,10 +101,10 @@ def _behind_relu(name: str, m: int, n: int, k: int) -> Program:
 
 
 def _cast(left: Any, right: Any, result: Any, m: int, n: int, k: int) -> Program:
-    """Returns a product that is stored as FP8, by a scale that is an argument, with its amax.
+    """Returns a product stored as FP8 with its amax, by a scale that is an argument.
 
-    Sums of ones, which Hopper has exactly: so rounding, saturation and amax are known to the bit.
-    The scale brings some sums beyond the format and others to its ties.
+    Sums of ones, which Hopper computes exactly: so rounding, saturation and amax are known to the
+    bit. The scale moves some sums beyond the format and others to its ties.
     """
     kind, largest = MLIR[np.dtype(result)], FORMATS[MLIR[np.dtype(result)]][1]
 
@@ -136,7 +136,7 @@ def _cast(left: Any, right: Any, result: Any, m: int, n: int, k: int) -> Program
 def _with_epilogue(
     name: str, a: NDArray[Any], b: NDArray[Any], bias: NDArray[Any] | None, result: Any, relu: bool
 ) -> Program:
-    """Returns a product of [m, k] and [n, k] with what the library does behind its F32 sums."""
+    """Returns a product of [m, k] and [n, k] with the library's epilogue on its F32 sums."""
 
     def fn(a: Any, b: Any, *bias: Any) -> Any:
         sums = jax.lax.dot_general(
@@ -155,7 +155,7 @@ def _with_epilogue(
         lower(fn, *inputs),
         inputs,
         "product",
-        # A clamp at 0 moves no two numbers apart, so that the bars of the sums hold behind it.
+        # A clamp at 0 increases no difference, so the bars of the sums hold after it.
         expected=(np.maximum(sums, 0) if relu else sums,),
         magnitude=np.abs(wide) @ np.abs(other).T + np.abs(added),
         tolerance={"accumulation": "f8" if a.itemsize == 1 else MLIR.get(a.dtype, "f32")},
@@ -163,7 +163,7 @@ def _with_epilogue(
 
 
 def epilogues(small: bool) -> Iterator[Program]:
-    """Yields products behind which the library does something, by the types of its table."""
+    """Yields products with the library's epilogues, by the types of its table."""
     m, n, k = (32, 48, 64) if small else (128, 256, 512)
     f32 = np.float32
     table: list[tuple[str, Any, Any, Any, bool]] = [
@@ -187,7 +187,7 @@ def epilogues(small: bool) -> Iterator[Program]:
         vector = None if bias is None else (8 * normal(n, seed=2)).astype(bias)
         yield _with_epilogue(name, a, b, vector, result, relu)
     a, b = normal(m, k, dtype=BF16), normal(n, k, seed=1, dtype=BF16)
-    # Sums near 0, where the tanh is no constant.
+    # Sums near 0, where the tanh is not constant.
     yield _with_gelu("bf16 into f32", a, (b / 16).astype(BF16), normal(n, seed=2))
     yield _behind_gelu("bf16 into f32", a, b, 2 * normal(m, n, seed=3))
     yield _behind_relu("bf16 into f32", m, n, k)

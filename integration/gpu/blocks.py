@@ -1,5 +1,6 @@
-"""What steps of 8B shapes have in place of the example's own parts: a library's attention, products
-in FP8, one layer by itself. Ours and jax.jit's are equal work that way.
+"""Replacements of the example's parts in steps of 8B shapes: attention, FP8 products, one layer.
+
+Attention is a library's, on our side and on jax.jit's, so that both do equal work.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ Attend = Callable[[jax.Array, jax.Array, jax.Array], jax.Array]
 Dot = Callable[[jax.Array, jax.Array], jax.Array]
 
 LARGEST = {jnp.float8_e4m3fn: 448.0, jnp.float8_e5m2: 57344.0}
-# Of activations, weights and gradients where they are given: those of a step of 8B shapes with
-# weights of deviation 0.02 stay within the formats.
+# Scales of activations, weights and gradients if given: these values stay within the formats in a
+# step of 8B shapes with weights of deviation 0.02.
 SCALES = (2.0**-4, 2.0**-12, 2.0**-26)
 
 
 def our_attention(q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
-    """Returns the attention that Scalify gives to a GPU's library."""
+    """Returns the attention that Scalify maps to a GPU's library."""
     from scalify import nn
 
     return nn.attention(q, k, v, causal=True)
@@ -44,12 +45,12 @@ def cudnn_attention(q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
 
 
 def plain_dot(x: jax.Array, w: jax.Array) -> jax.Array:
-    """Returns `x` [..., K] times `w` [K, N] in the format of `x`, as the example has it."""
+    """Returns `x` [..., K] times `w` [K, N] in the format of `x`, as in the example."""
     return x @ w.astype(x.dtype)
 
 
 def _quantized(x: jax.Array, dtype: Any, scale: jax.Array | None) -> tuple[jax.Array, jax.Array]:
-    """Returns codes of a format and their scale; without one given that of the largest element."""
+    """Returns codes of a format and their scale: the given one, or that of the largest element."""
     largest = LARGEST[dtype]
     wide = x.astype(jnp.float32)
     if scale is None:
@@ -58,18 +59,18 @@ def _quantized(x: jax.Array, dtype: Any, scale: jax.Array | None) -> tuple[jax.A
 
 
 def _wide(codes: jax.Array, scale: jax.Array) -> jax.Array:
-    """Returns codes times their scale in BF16, as XLA finds FP8 operands of cuBLASLt."""
+    """Returns codes times their scale in BF16, the form in which XLA recognises FP8 operands."""
     return codes.astype(jnp.bfloat16) * jnp.broadcast_to(scale.astype(jnp.bfloat16), codes.shape)
 
 
 def fp8_dot(scales: jax.Array | None) -> Dot:
-    """Returns a product whose operands are FP8, backward too: E4M3, gradients E5M2.
+    """Returns a product with FP8 operands, backward too: E4M3, gradients E5M2.
 
-    XLA makes products of dequantized FP8 data ones of FP8.
+    XLA turns products of dequantized FP8 data into FP8 products.
 
     Args:
         scales: F32 [3] of activations, weights and gradients, an argument of the step, since XLA
-            would fold constants; or None for those of the largest elements.
+            would fold constants; or None for scales from the largest elements.
     """
 
     def scale(index: int, given: Any) -> Any:
@@ -79,7 +80,7 @@ def fp8_dot(scales: jax.Array | None) -> Dot:
         codes, sx = _quantized(x, jnp.float8_e4m3fn, scale(0, given))
         weights, sw = _quantized(w, jnp.float8_e4m3fn, scale(1, given))
         y = jnp.matmul(_wide(codes, sx), _wide(weights, sw), preferred_element_type=jnp.bfloat16)
-        # Of no elements: all that the backward needs of its dtype.
+        # An empty array, since the backward only needs its dtype.
         return y, (codes, sx, weights, sw, given, jnp.zeros(0, w.dtype))
 
     def backward(kept: Any, grad: jax.Array) -> Any:
@@ -103,12 +104,12 @@ def fp8_dot(scales: jax.Array | None) -> Dot:
 
 @contextlib.contextmanager
 def parts(model: Any, attend: Attend | None, dot: Dot = plain_dot) -> Iterator[None]:
-    """Gives the example's model other parts while a step of it is traced.
+    """Replaces parts of the example's model while a step of it is traced.
 
     Args:
         model: the module.
-        attend: of queries, keys and values; None leaves attention as it is written there.
-        dot: the product with a weight of a layer. The head's stays.
+        attend: attention of queries, keys and values; None keeps the model's own.
+        dot: the product with a layer's weight. The head's product stays.
     """
 
     def attention(x: Any, layer: Any, cfg: Any, tables: Any) -> Any:
@@ -154,7 +155,7 @@ def block(model: Any, cfg: Any) -> Callable[[Any, jax.Array, jax.Array], Any]:
 
 
 def shapes(model: Any, cfg: Any, batch: int) -> tuple[Any, Any]:
-    """Returns what `block` takes: a layer whose matrices are BF16 (gains F32), and x [B, T, D]."""
+    """Returns `block`'s arguments: a layer whose matrices are BF16 (gains F32), and x [B, T, D]."""
     layer = jax.eval_shape(lambda: model.init(jax.random.key(0), cfg))["layers"][0]
     narrow = jax.tree.map(
         lambda leaf: jax.ShapeDtypeStruct(

@@ -1,8 +1,7 @@
-"""Small programs for a GPU, each with its inputs: casts, one kernel of each class, products,
-attentions.
+"""Small programs for a GPU, each with its inputs: casts, kernels, products, attentions.
 
-What a cast or a product must give is computed here by ml_dtypes and NumPy; a kernel's result is
-the CPU executable's, which the tests of the repository hold against JAX.
+ml_dtypes and NumPy compute the expected results of casts and products. A kernel's expected result
+is the CPU executable's, which the repository's tests compare with JAX.
 """
 
 from __future__ import annotations
@@ -46,10 +45,10 @@ MLIR = {np.dtype(dtype): name for name, (dtype, _) in FORMATS.items()}
 
 @dataclasses.dataclass
 class Program:
-    """A program, its inputs, and how its results are judged (judge.py).
+    """A program, its inputs, and the criterion of its results (judge.py).
 
     Attributes:
-        expected: results by another way, or None for those of the CPU executable.
+        expected: independent results, or None for those of the CPU executable.
         magnitude: of a product; see judge.product.
     """
 
@@ -79,7 +78,7 @@ def _words() -> NDArray[np.float32]:
         codes = np.unique(codes[np.isfinite(codes)])
         ties = ((codes[1:] + codes[:-1]) / 2).astype(np.float32)
         parts += [ties, np.nextafter(ties, np.float32(np.inf)), np.nextafter(ties, -np.inf)]
-    # Ties of the two formats of 16 bits: a one in the first bit that is cut off, and no other.
+    # Ties of the two formats of 16 bits: of the bits that are cut off, only the first is set.
     for bits in (7, 10):
         exact = random & ~np.uint32((1 << (23 - bits)) - 1) | np.uint32(1 << (22 - bits))
         parts.append(exact.astype(np.uint32).view(np.float32)[: 1 << 14])
@@ -89,7 +88,7 @@ def _words() -> NDArray[np.float32]:
 
 def _saturated(x: NDArray[np.float32], name: str, exponent: int) -> NDArray[Any]:
     dtype, largest = FORMATS[name]
-    # In F64 the division is exact. The cast comes from F32, since ml_dtypes rounds F64 twice.
+    # In F64 the division is exact. The cast starts from F32, since ml_dtypes rounds F64 twice.
     with np.errstate(all="ignore"):
         scaled = (x.astype(np.float64) * 2.0**-exponent).astype(np.float32)
         return np.clip(scaled, -largest, largest).astype(dtype)
@@ -110,7 +109,7 @@ def _quantize(x: NDArray[np.float32], name: str, exponent: int) -> Program:
 
 
 def _quantize_both_ways() -> Program:
-    """Returns a cast whose codes are wanted as they lie and transposed: one kernel does both."""
+    """Returns a cast whose codes are stored in order and transposed: one kernel computes both."""
     rows, width = 160, 96
     x = normal(rows, width)
     types = [f"tensor<{a}x{b}xf8E4M3FN>" for a, b in ((rows, width), (width, rows))]
@@ -175,7 +174,7 @@ def _cross_entropy(logits: Any, labels: Any) -> Any:
 
 
 def _update() -> tuple[Callable[..., Any], Arrays]:
-    """Returns a training step whose optimizer's state a recipe may narrow."""
+    """Returns a training step whose optimizer's state a recipe may store narrow."""
     adamw = optax.adamw(1e-2)
 
     def step(params: Any, state: Any, x: Any) -> Any:
@@ -194,8 +193,8 @@ def _updates() -> Iterator[Program]:
     step, inputs = _update()
     text = lower(step, *inputs, donate=(0, 1))
     leaves = tuple(np.asarray(leaf) for leaf in jax.tree.leaves(inputs))
-    # A gradient that is a little other may be rounded up where it was rounded down, and behind
-    # it one element of E4M3 or F16 state lies one unit away.
+    # A slightly different gradient may be rounded in the other direction; then an element of E4M3
+    # or F16 state differs by one unit.
     loose = {"outliers": 0.02, "unit": 2.0**-3}
     for recipe in ("none", "fp8-lm-o2"):
         tolerance = {} if recipe == "none" else loose
@@ -234,7 +233,7 @@ def kernels(small: bool) -> Iterator[Program]:
 
 
 def lowered(m: int, n: int, k: int, dtype: Any, result: Any, count: int = 1) -> str:
-    """Returns the text of products of [m, k] and each of `count` [n, k], as FP8 on Hopper takes."""
+    """Returns the text of products of [m, k] with `count` [n, k] each, in Hopper's FP8 layout."""
     dims = (((1,), (1,)), ((), ()))
     a, b = jax.ShapeDtypeStruct((m, k), dtype), jax.ShapeDtypeStruct((n, k), dtype)
 
@@ -295,7 +294,7 @@ def _scaled_by_memory(m: int, n: int, k: int) -> Program:
     )
 
 
-# Blocks of both operands, [rows, along the sum]; 0 for all.
+# Block shapes of both operands, [rows, along the sum]; 0 for the whole extent.
 SCALINGS = {
     "by rows": ((1, 0), (1, 0)),
     "by 1x128 and 128x128": ((1, 128), (128, 128)),
@@ -326,7 +325,7 @@ def many_scales(m: int, n: int, k: int, scaling: str) -> str:
 
 
 def _grid(rows: int, columns: int, block: tuple[int, int]) -> tuple[int, int]:
-    """Returns how many blocks there are each way, the last of which may be parts."""
+    """Returns the number of blocks in each direction; the last ones may be partial."""
     down, along = (
         -(-extent // (size or extent)) for extent, size in zip((rows, columns), block, strict=True)
     )
@@ -334,7 +333,7 @@ def _grid(rows: int, columns: int, block: tuple[int, int]) -> tuple[int, int]:
 
 
 def _with_many_scales(m: int, n: int, k: int, scaling: str) -> Program:
-    """Returns that product with its inputs; scales are powers of two, as every recipe's are."""
+    """Returns that product with its inputs; scales are powers of two, as in every recipe."""
     draw = np.random.default_rng(2)
     data, scales, wide = [], [], []
     for rows, block in zip((m, n), SCALINGS[scaling], strict=True):
@@ -357,7 +356,7 @@ def _with_many_scales(m: int, n: int, k: int, scaling: str) -> Program:
 
 
 def _filled(m: int, n: int, k: int) -> Program:
-    """Returns a product of casts over a sum that is no multiple of 16, of an odd number of rows."""
+    """Returns a product of casts over a sum that is no multiple of 16, with an odd row count."""
     a, b = normal(m, k), normal(n, k, seed=1)
     types = [(f"tensor<{rows}x{k}xf32>", f"tensor<{rows}x{k}xf8E4M3FN>") for rows in (m, n)]
     casts = "\n".join(
@@ -389,7 +388,7 @@ def _filled(m: int, n: int, k: int) -> Program:
 def products(small: bool) -> Iterator[Program]:
     """Yields products of every pair of formats, layouts, and batches."""
     m, n, k = (32, 48, 64) if small else (128, 256, 512)
-    # Blocks that are parts, and scales that need copies to lie as the library wants them.
+    # Partial blocks, and scales that must be copied to the library's layout.
     yield _filled(*((33, 52, 72) if small else (129, 260, 500)))
     for scaling in SCALINGS:
         yield _with_many_scales(*((32, 48, 144) if small else (144, 400, 656)), scaling)
@@ -449,7 +448,7 @@ def _exact_attention(
 
 
 def attentions(small: bool) -> Iterator[Program]:
-    """Yields attentions of cuDNN, forward and gradients in one result."""
+    """Yields attentions of cuDNN, forward and gradients as one result."""
     batch, length = (1, 64) if small else (1, 256)
     table = [("bf16, causal, grouped", BF16, 4, 1, 128, True)]
     if not small:

@@ -1,8 +1,8 @@
-"""Runs the checks of a plan, and writes what it found after each one: run.sh builds and calls it.
+"""Runs the checks of a plan, and writes a report after each one; run.sh builds and calls it.
 
-Checks run in a process apart: a fault of a GPU ends all that a process may ask of it,
-and a check that hangs must end. The process goes on to the next check while all goes well.
-What an earlier call has done is not done again: a call that was cut off goes on where it stopped.
+Checks run in a separate process: a fault of a GPU makes its process unusable, and a check that
+hangs must be ended. The process runs checks until one fails. Checks of an earlier call are not
+repeated: an interrupted call is resumed.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ __all__ = ["main"]
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 Entry = dict[str, Any]
-# What a check says where it did what it is for; a dry run computes nothing, and so passes nothing.
+# The status of a successful check; a dry run computes nothing, so it passes nothing.
 PASSED, RECORDED = "passed", "recorded"
-# Seconds that a process takes to end and a report to be written.
+# Seconds to end a process and write a report.
 MARGIN = 5.0
 
 
 def serve(pipe: multiprocessing.connection.Connection, settings: common.Settings) -> None:
-    """Runs the checks that come through a pipe, and answers with what became of them."""
+    """Runs the checks that come through a pipe, and answers with their outcomes."""
     while (check := pipe.recv()) is not None:
         pipe.send(attempt(check, settings))
 
@@ -57,18 +57,19 @@ def attempt(check: Entry, settings: common.Settings) -> Entry:
 
 
 class Worker:
-    """The process that runs checks, and another one after a failure."""
+    """The process that runs checks, replaced after a failure."""
 
     def __init__(self, settings: common.Settings) -> None:
         self._settings = settings
-        # A forked child would share what the parent has of CUDA and of jax.
+        # A forked child would share the parent's state of CUDA and of jax.
         self._context = multiprocessing.get_context("spawn")
         self._process: Any = None
         self._pipe: Any = None
 
     def run(self, check: Entry, seconds: float) -> Entry | None:
-        """Runs a check within its budget; None where only so many seconds were left and it was cut
-        off by them.
+        """Runs a check within its budget.
+
+        Returns None if `seconds` are less than the budget and ended the check.
         """
         if check.get("fresh"):
             self.stop()
@@ -97,7 +98,7 @@ class Worker:
         other.close()
 
     def stop(self) -> None:
-        """Ends the process, whatever it does."""
+        """Ends the process, even within a check."""
         if self._process is not None:
             self._process.kill()
             self._process.join()
@@ -106,7 +107,7 @@ class Worker:
 
 
 def derived(check: Entry, found: dict[str, Entry], simulated: bool) -> Entry:
-    """Returns what follows from other checks, or skips where they have no figures."""
+    """Returns the figures derived from other checks, or skips if these have none."""
     if simulated:
         return {"status": "skipped", "reason": "a dry run has no figures", "figures": {}}
     figures = derive.DERIVED[check["kind"]](check, found)
@@ -134,7 +135,7 @@ def summary(plan: Entry, found: dict[str, Entry], settings: common.Settings) -> 
 
 
 def write(path: pathlib.Path, report: Entry) -> None:
-    """Writes a report in one go: a run that is cut off leaves the last one whole."""
+    """Writes a report atomically: an interrupted run leaves the last complete one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_suffix(".part")
     part.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
@@ -142,7 +143,7 @@ def write(path: pathlib.Path, report: Entry) -> None:
 
 
 def default_path(settings: common.Settings) -> pathlib.Path:
-    """Returns where a report goes: figures to benchmarks/results, a dry run's beside the plan."""
+    """Returns a report's path: in benchmarks/results, or beside the plan for a dry run."""
     if settings.simulated:
         return settings.folder.parent / "gpu-dry-run.json"
     about = machine.about(simulated=False)
@@ -151,10 +152,10 @@ def default_path(settings: common.Settings) -> pathlib.Path:
 
 
 def _fits(report: Entry, now: Entry) -> bool:
-    """Returns whether figures belong together: of one plan, and of GPUs that are equal."""
+    """True if figures belong together: of one plan, and of equal GPUs."""
     if any(report[key] != now[key] for key in ("simulated", "device", "prepared")):
         return False
-    # Each entry has its driver: another machine of the same kind may have the next one.
+    # Each entry has its driver, which may differ between machines of the same kind.
     gpus = [dict(side["machine"]["gpu"] or {}) for side in (report, now)]
     for gpu in gpus:
         gpu.pop("driver_version", None)
@@ -162,7 +163,7 @@ def _fits(report: Entry, now: Entry) -> bool:
 
 
 def earlier(plan: Entry, settings: common.Settings, out: pathlib.Path) -> dict[str, Entry]:
-    """Returns what a report holds of the same plan on such a GPU; any other one is put aside."""
+    """Returns the entries of an earlier report of the same plan and GPU; renames any other one."""
     if not out.exists():
         return {}
     report = json.loads(out.read_text(encoding="utf-8"))
@@ -171,7 +172,7 @@ def earlier(plan: Entry, settings: common.Settings, out: pathlib.Path) -> dict[s
         while (aside := out.with_name(f"{out.stem}-before-{number}{out.suffix}")).exists():
             number += 1
         out.rename(aside)
-        print(f"{out} is of another plan or another GPU: it is {aside} now", flush=True)
+        print(f"{out} is of another plan or another GPU: kept as {aside}, not reused", flush=True)
         return {}
     checks = {check["name"]: check for check in plan["checks"]}
     kept = [entry for entry in report["checks"] if entry["name"] in checks]
@@ -185,11 +186,11 @@ def run(
 
     Args:
         plan: of prepare.py.
-        settings: where things are.
+        settings: paths and the device.
         out: the report's file.
         only: the pattern.
-        again: whether those are run again that an earlier report has.
-        until: the time, as time.monotonic has it, at which all must be written.
+        again: whether to repeat checks that an earlier report has.
+        until: the time.monotonic() at which everything must be written.
     """
     found = earlier(plan, settings, out)
     driver = (machine.about(settings.simulated)["gpu"] or {}).get("driver_version")
@@ -202,7 +203,7 @@ def run(
                 fnmatch.fnmatch(name, only) and (again or name not in found)
             ):
                 continue
-            # A later one may be shorter.
+            # A later check may be shorter.
             if not is_derived and left < check["expect"]:
                 continue
             started = time.perf_counter()
@@ -228,7 +229,7 @@ def run(
 
 
 def show(plan: Entry, found: dict[str, Entry]) -> None:
-    """Prints what follows from the figures, the bars last."""
+    """Prints the derived figures, the bars last."""
     for check in plan["checks"]:
         entry = found.get(check["name"])
         if check["kind"] in derive.DERIVED and entry and entry["figures"]:
@@ -238,15 +239,15 @@ def show(plan: Entry, found: dict[str, Entry]) -> None:
 
 
 def main() -> int:
-    """Runs the command; returns 1 where a check failed or none ran."""
+    """Runs the command; returns 1 if a check failed or none ran."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--folder", type=pathlib.Path, required=True, help="of prepare.py")
     parser.add_argument("--library", type=pathlib.Path, required=True)
     parser.add_argument("--bench", type=pathlib.Path, help="the program of gemm_bench.cpp")
     parser.add_argument("--device", choices=["cuda", "null"], default="cuda")
     parser.add_argument("--only", default="*", help="checks whose names match, as '8B*'")
-    parser.add_argument("--again", action="store_true", help="also those that were run before")
-    parser.add_argument("--seconds", type=float, default=1e9, help="end within so many")
+    parser.add_argument("--again", action="store_true", help="also those that ran before")
+    parser.add_argument("--seconds", type=float, default=1e9, help="end within so many seconds")
     parser.add_argument("--out", type=pathlib.Path)
     options = parser.parse_args()
     plan = json.loads((options.folder / "plan.json").read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""What all kinds of checks share: where things are, how a check ends, what a recording shows."""
+"""Shared by all kinds of checks: settings, outcomes of a check, the check of a recording."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ Figures = dict[str, Any]
 
 
 class Skip(Exception):  # noqa: N818
-    """A check that cannot be here; the text says why."""
+    """Raised by a check that cannot run; the text says why."""
 
 
 class Wrong(Exception):  # noqa: N818
-    """A result that is not what it must be, with the figures that show it."""
+    """Raised for a wrong result, with the figures that show it."""
 
     def __init__(self, text: str, figures: Figures) -> None:
         super().__init__(text, figures)
@@ -35,7 +35,7 @@ class Wrong(Exception):  # noqa: N818
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """Where things are, and what the device is: "cuda" or "null"."""
+    """Paths, and the device: "cuda" or "null"."""
 
     folder: pathlib.Path
     library: pathlib.Path
@@ -44,7 +44,7 @@ class Settings:
 
     @property
     def simulated(self) -> bool:
-        """Whether calls are recorded and nothing is computed."""
+        """True if calls are only recorded."""
         return self.device == "null"
 
     def load(self, artefact: str) -> Executable:
@@ -61,7 +61,7 @@ class Settings:
 
 
 def recorded(exe: Executable) -> Figures:
-    """Holds the record of a step against the plan: every kernel and product of it was asked for.
+    """Checks the record of a step against the plan: every kernel and product must be issued.
 
     Raises:
         Wrong: one was not.
@@ -94,20 +94,20 @@ def recorded(exe: Executable) -> Figures:
     if missing := sorted(symbols - set(launched)):
         raise Wrong(f"kernels that were not launched: {', '.join(missing[:5])}", figures)
     if products < gemms:
-        raise Wrong(f"{products} products were asked for, and the plan has {gemms}", figures)
+        raise Wrong(f"{products} products were issued, but the plan has {gemms}", figures)
     if behind < epilogues:
-        raise Wrong(f"{behind} products have epilogues, and {epilogues} of the plan", figures)
+        raise Wrong(f"{behind} products have epilogues, but {epilogues} of the plan", figures)
     if stored < narrow:
-        raise Wrong(f"{stored} products are stored as FP8, and {narrow} of the plan", figures)
+        raise Wrong(f"{stored} products are stored as FP8, but {narrow} of the plan", figures)
     if attentions < planned:
-        raise Wrong(f"{attentions} attentions were asked for, and the plan has {planned}", figures)
+        raise Wrong(f"{attentions} attentions were issued, but the plan has {planned}", figures)
     if exchanged < collectives:
-        raise Wrong(f"{exchanged} exchanges, and the plan has {collectives}", figures)
+        raise Wrong(f"{exchanged} exchanges, but the plan has {collectives}", figures)
     return figures
 
 
 def times(exe: Executable, steps: int) -> list[float]:
-    """Returns milliseconds of steps: the first three warm up, and the second records a graph."""
+    """Returns milliseconds of steps: the first three warm up, and the second captures a graph."""
     found = []
     for _ in range(steps + 3):
         started = time.perf_counter()

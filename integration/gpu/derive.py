@@ -1,4 +1,4 @@
-"""What follows from several checks: sides of a comparison, times of a layer, shares, and bars."""
+"""Figures derived from several checks: side-by-side tables, times of a layer, shares, and bars."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ __all__ = ["DERIVED"]
 
 Entry = dict[str, Any]
 Found = Mapping[str, Entry]
-# Ours that run the BF16 program as it is, or by casts of a recipe.
+# Our recipes that run the BF16 program unchanged, or with a recipe's casts.
 WIDE = ("none", "bf16")
-# One rounding of BF16, which a loss in F32 behind BF16 layers may differ by.
+# One rounding of BF16, the tolerance of an F32 loss after BF16 layers.
 LOSS_UNIT = 2.0**-8
 
 
 def _passed(found: Found, kind: str, **members: Any) -> list[Entry]:
-    """Returns the entries of a kind that passed and whose checks have such members."""
+    """Returns the entries of a kind that passed and whose checks have these members."""
     return [
         entry
         for entry in found.values()
@@ -37,13 +37,13 @@ def _steps(found: Found, shape: str, depth: int) -> dict[str, Entry]:
 
 
 def _best(times: Mapping[str, float], prefix: str) -> str | None:
-    """Returns the fastest whose name starts so."""
+    """Returns the fastest of the names with this prefix."""
     named = [name for name in times if name.startswith(prefix)]
     return min(named, key=times.__getitem__, default=None)
 
 
 def sides(check: Entry, found: Found) -> Entry:
-    """Times, memory and first losses side by side, by the number of layers."""
+    """Returns times, memory and first losses side by side, by the number of layers."""
     figures: Entry = {}
     for depth in check["depths"]:
         steps = _steps(found, check["shape"], depth)
@@ -65,7 +65,7 @@ def sides(check: Entry, found: Found) -> Entry:
 
 
 def layers(check: Entry, found: Found) -> Entry:
-    """Milliseconds of a layer: the difference of two depths, by the difference of layers."""
+    """Returns a layer's milliseconds: the difference of two depths, per layer of difference."""
     low, high = check["depths"]
     shallow, deep = (_steps(found, check["shape"], depth) for depth in (low, high))
     slopes = {
@@ -97,11 +97,11 @@ def _casts(wide: Entry, narrow: Entry) -> Entry:
 
 
 def casts(check: Entry, found: Found) -> Entry:
-    """What casts and scales cost under fp8, as a part of its FP8 products' time.
+    """Returns the cost of casts and scales under fp8 as a share of its FP8 products' time.
 
-    Kernels that only cast or transpose count whole, others by what they take beyond those of the
-    BF16 program. The optimizer's are apart: recipes give it gradients in other formats. A layer
-    is the difference of two depths, in which the head's BF16 cast is not.
+    Kernels that only cast or transpose count fully, others by the time beyond those of the BF16
+    program. The optimizer's are separate, since recipes give it gradients in other formats. A layer
+    is the difference of two depths, which excludes the head's BF16 cast.
     """
     low, high = check["depths"]
     by_depth: dict[int, Entry] = {}
@@ -123,7 +123,7 @@ def casts(check: Entry, found: Found) -> Entry:
 
 
 def gemms(check: Entry, found: Found) -> Entry:
-    """Our products' speed as a part of bare cuBLASLt's beside them, calls behind one another."""
+    """Returns our products' speed as a share of bare cuBLASLt's, for consecutive calls."""
     ratios: Entry = {}
     for entry in _passed(found, "gemm", bare=True):
         if bare := entry["figures"].get("bare"):
@@ -133,7 +133,7 @@ def gemms(check: Entry, found: Found) -> Entry:
 
 
 def blocks(check: Entry, found: Found) -> Entry:
-    """One layer's forward and backward, by all sides that ran."""
+    """Returns one layer's forward and backward, by all sides that ran."""
     times = {f"ours {e['check']['recipe']}": e["figures"]["ms"] for e in _passed(found, "block")}
     for kind, label in (("xla_block", "jax.jit"), ("transformer_engine", "TransformerEngine")):
         for entry in _passed(found, kind):
@@ -150,7 +150,7 @@ def blocks(check: Entry, found: Found) -> Entry:
 
 
 def micro_batches(check: Entry, found: Found) -> Entry:
-    """Tokens a second of each recipe's largest micro-batch, its memory beside the plan's."""
+    """Returns each recipe's tokens a second at its largest micro-batch, and its memory."""
     rows: Entry = {}
     for entry in _passed(found, "step", cap=check["cap"]):
         given, figures = entry["check"], entry["figures"]
@@ -171,7 +171,7 @@ def micro_batches(check: Entry, found: Found) -> Entry:
 
 
 def gap(check: Entry, found: Found) -> Entry:
-    """The validation loss of fp8 beside that of none, in percent."""
+    """Returns the validation loss of fp8 relative to that of none, in percent."""
     runs = {
         name: entry["figures"]["validation"]
         for name, entry in found.items()
@@ -198,7 +198,7 @@ def _speed_bars(found: Found, shape: str, low: int, high: int) -> Entry:
         (f"step of {high} layers", steps.get("speed_by_it", {})),
         ("a layer", slopes.get("speed_by_it", {})),
     ):
-        # A layer's bar is the goal for the whole step: 1.35 would do there.
+        # A layer's bar serves the goal for the whole step, for which 1.35 would suffice.
         wanted = 1.35 if title.startswith("step") else 1.5
         for recipe in ("fp8", "fp8, all products"):
             if f"ours {recipe}" in speeds:
@@ -211,7 +211,7 @@ def _speed_bars(found: Found, shape: str, low: int, high: int) -> Entry:
 
 
 def _memory_bars(found: Found, shape: str, depth: int) -> Entry:
-    """Our whole memory beside what jax's allocator gave out at most, its slack left aside."""
+    """Returns our total memory over the peak of jax's allocator, without its slack."""
     steps = _steps(found, shape, depth)
     peaks = [
         step["memory_peak_by_jax"]
@@ -227,7 +227,7 @@ def _memory_bars(found: Found, shape: str, depth: int) -> Entry:
 
 
 def _loss_bars(found: Found, shape: str, depth: int) -> Entry:
-    """From equal weights, of which only the numerics may tell the difference."""
+    """Returns the difference of losses from equal weights, which only numerics may cause."""
     steps = _steps(found, shape, depth)
     if not {"ours none", "jax.jit bf16"} <= steps.keys():
         return {}
@@ -237,9 +237,9 @@ def _loss_bars(found: Found, shape: str, depth: int) -> Entry:
 
 
 def bars(check: Entry, found: Found) -> Entry:
-    """What the project has set itself, one row for each that could be measured.
+    """Returns the project's goals, one row for each that could be measured.
 
-    A bar that is missed is a figure and no failure of the run: results were right.
+    A missed bar is a figure and no failure of the run: results were right.
     """
     rows: Entry = {}
     best = [ratio["best of 8"] for ratio in gemms(check, found).values()]
@@ -256,7 +256,7 @@ def bars(check: Entry, found: Found) -> Entry:
 
 
 def _depths(found: Found) -> list[tuple[str, int, int]]:
-    """Returns the shapes of which there are two depths, with both."""
+    """Returns the shapes with two depths, and both depths."""
     depths: dict[str, set[int]] = {}
     for kind in ("step", "xla"):
         for entry in _passed(found, kind):

@@ -1,4 +1,4 @@
-"""Collectives of one rank, which has itself to exchange with: what comes out is what went in."""
+"""Collectives of one rank, which exchanges with itself: the results are the inputs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ALONE = "replica_groups = dense<0> : tensor<1x1xi64>"
 
 
 def _collectives(element: str, joins: tuple[str, ...]) -> list[str]:
-    """Returns the ops, each on `%x`; the channel is not filled in yet."""
+    """Returns the ops, each on `%x`, with CHANNEL to be replaced."""
     found = [
         f'"stablehlo.all_gather"(%x) <{{all_gather_dim = 0 : i64, CHANNEL, {_ALONE}, '
         "use_global_device_ids}>",
@@ -62,7 +62,7 @@ def _text(element: str, rows: int, columns: int, joins: tuple[str, ...]) -> str:
 def exchanges(small: bool) -> Iterator[Program]:
     """Yields every kind of collective, by NCCL with one rank, in three formats.
 
-    Sums are made by NCCL, and by kernels in the order of ranks.
+    Reductions run in NCCL, and in kernels in the order of ranks.
     """
     rows, columns = (8, 16) if small else (128, 2048)
     x = np.random.default_rng(0).normal(size=(rows, columns)).astype(np.float32)

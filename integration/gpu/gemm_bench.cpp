@@ -1,12 +1,12 @@
-// Times cuBLASLt by itself, for products beside ours: reads lines of
+// Times bare cuBLASLt for comparison with our products: reads lines of
 // "type m n k" and writes them with two times in milliseconds, of the
 // heuristic's first algorithm and of the best of its first eight.
 //
 // As in our runtime, A is [m, k] and B [n, k], both with k innermost, the
 // result is BF16 and row major, and FP8 operands have scales in memory. A step
-// is one A by four Bs, an event before each and behind the last, as in the
-// runtime's profile; the first product waits for the host and does not count,
-// of the others the median does.
+// is one A by four Bs, with an event before each and after the last, as in the
+// runtime's profile. The first product waits for the host and is ignored; the
+// median of the others counts.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -39,7 +39,7 @@ void check(int status, const char *call) {
 bool isFP8(const std::string &type) { return type == "f8E4M3FN"; }
 size_t sizeOf(const std::string &type) { return isFP8(type) ? 1 : 2; }
 
-// Normal numbers: power, and so the clock, depends on the data.
+// Normal numbers: the power, and so the clock, depends on the data.
 std::vector<char> normal(const std::string &type, size_t count) {
   std::mt19937 words(0);
   std::normal_distribution<float> draw;
@@ -55,7 +55,7 @@ std::vector<char> normal(const std::string &type, size_t count) {
 }
 
 // A matrix of the GPU that repeats a block of odd length, so that rows differ;
-// matrices differ by where in it they begin.
+// matrices start at different places of the block.
 void *matrix(const std::string &type, const std::vector<char> &block,
              size_t count, size_t number) {
   size_t bytes = count * sizeOf(type), length = block.size();

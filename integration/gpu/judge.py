@@ -1,4 +1,4 @@
-"""How results are judged: to the bit, near a CPU's, or near a product in F64."""
+"""Criteria for results: bitwise, near a CPU's, or near a product in F64."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 __all__ = ["ACCUMULATION", "bits", "near", "product"]
 
-# One unit in the last place of each format, relative: a value that lies near the middle between
-# two neighbours may go to either, and its neighbour is one unit away.
+# One relative unit in the last place of each format: a value near the middle between two neighbours
+# may be rounded to either, which are one unit apart.
 UNIT = {
     "float32": 2.0**-23,
     "bfloat16": 2.0**-7,
@@ -18,16 +18,16 @@ UNIT = {
     "float8_e4m3fn": 2.0**-3,
     "float8_e5m2": 2.0**-2,
 }
-# The distance of subnormal numbers, where a unit is no part of the value.
+# The spacing of subnormal numbers, where a unit is not relative to the value.
 STEP = {"float16": 2.0**-24, "float8_e4m3fn": 2.0**-9, "float8_e5m2": 2.0**-16}
-# Errors of a product by what it multiplies, relative to the sum of its terms' magnitudes. FP8:
-# Hopper's tensor cores keep about 13 bits of a sum between promotions, and 2^-13 once in each of
-# the chunks of 32 terms (16 for k = 512) makes 2^-9. TF32: both factors round to 11 bits. BF16 and
-# F16 have exact products, and sums in F32 of 512 terms.
-# An attention rounds its weights to the operands' format, its gradient their gradients too, and
+# Errors of a product by its operands, relative to the sum of its terms' magnitudes. FP8: Hopper's
+# tensor cores keep about 13 bits of a sum between promotions, and 2^-13 once in each of the chunks
+# of 32 terms (16 for k = 512) makes 2^-9. TF32: both factors round to 11 bits. BF16 and F16 have
+# exact products, and sums in F32 of 512 terms.
+# An attention rounds its weights to the operands' format, its gradient their gradients too, and it
 # reads its own rounded result: four half units of BF16.
-# A GELU has a slope of at most 1.13, and a tanh that NVIDIA states no error of: PTX's approximate
-# one is off by 2^-11 of it, which is 2^-12 of what the GELU reads; four times that.
+# A GELU has a slope of at most 1.13, and a tanh for which NVIDIA states no error: PTX's approximate
+# tanh has a relative error of 2^-11, which is 2^-12 of the GELU's operand; four times that.
 ACCUMULATION = {
     "f8": 2.0**-9,
     "f32": 2.0**-10,
@@ -65,15 +65,15 @@ def near(
 ) -> Verdict:
     """Compares a kernel's result with the CPU's.
 
-    Both compute in F32 by the same polynomials, but sums in another order and other products
-    contracted into sums. So F32 may differ by 1e-5 of the value and of the tensor's root mean
-    square; a narrow result by one unit of its format in 1 % of its elements.
+    Both compute in F32 by the same polynomials, but with another order of sums and other
+    contractions of products into sums. So F32 may differ by 1e-5 of the value and of the tensor's
+    root mean square; a narrow result by one unit of its format in 1 % of its elements.
 
     Args:
         got: of the GPU.
         want: of the CPU.
-        outliers: part of F32 elements that may differ by one `unit` in place of 1e-5: those
-            behind a rounding.
+        outliers: share of F32 elements that may differ by one `unit` instead of 1e-5: those after
+            a rounding.
         unit: the relative unit of that rounding.
     """
     if got.dtype.kind in "biu" and got.dtype.name not in UNIT:
@@ -109,11 +109,11 @@ def product(
     Args:
         got: of the GPU.
         want: the product in F64.
-        magnitude: the product of the operands' magnitudes: what errors of a sum are relative to.
+        magnitude: the product of the operands' magnitudes, to which errors of a sum are relative.
         accumulation: the error that the sum may have, relative to it.
     """
     kind = got.dtype.name
-    # Half a unit is what the result's own rounding costs.
+    # Half a unit for the result's own rounding.
     allowed = accumulation * magnitude + UNIT[kind] / 2 * np.abs(want) + STEP.get(kind, 1e-30)
     error = np.abs(got.astype(np.float64) - want)
     figures = {

@@ -1,8 +1,8 @@
-"""What each kind of check of results does, in a process of its own (check.py): a function a kind.
+"""Checks of results, a function for each kind, in a process of their own (check.py).
 
-A check returns its figures, and raises Wrong where a result is wrong and Skip where it cannot be.
-On the null device nothing is computed: what a check looks at there is the record of calls.
-Kinds that only take times are in timed.py.
+A check returns its figures, and raises Wrong for a wrong result and Skip if it cannot run. The null
+device computes nothing: there checks inspect the record of calls. Kinds that only measure times are
+in timed.py.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from runtime import Executable
 
 __all__ = ["KINDS"]
 
-# Losses pass through BF16 or FP8 values that were rounded from sums in another order: one unit of
-# BF16, relative. Norms of moments are sums of such gradients' squares.
+# Losses pass through BF16 or FP8 values that are rounded from sums in another order: one relative
+# unit of BF16. Norms of moments are sums of squares of such gradients.
 LOSS_UNIT, NORM_UNIT, MOMENT_UNIT = 2.0**-8, 2.0**-8, 2.0**-4
 
 
 def values(check: Check, settings: Settings) -> Figures:
-    """One run of a small program, its results judged."""
+    """Runs a small program once and judges its results."""
     data = settings.arrays(check["data"])
     with settings.load(check["artefact"]) as exe:
         for index in range(len([key for key in data if key.startswith("arg")])):
@@ -62,7 +62,7 @@ def _judged(
 
 
 def _start(exe: Executable, state: dict[str, NDArray[Any]]) -> None:
-    """Writes a state; what a file leaves out is zero."""
+    """Writes a state; arguments that are not in the file are zero."""
     for index, tensor in enumerate(exe.args):
         if not tensor.name.startswith("scalify."):
             zeros = np.zeros(tensor.bytes, np.uint8)
@@ -70,7 +70,7 @@ def _start(exe: Executable, state: dict[str, NDArray[Any]]) -> None:
 
 
 def _train(exe: Executable, batches: NDArray[Any]) -> list[float]:
-    """Runs one step a batch; returns the losses."""
+    """Runs one step per batch; returns the losses."""
     place = exe.index("batch")
     result = next(i for i, t in enumerate(exe.results) if not t.shape and t.alias < 0)
     losses = []
@@ -82,7 +82,7 @@ def _train(exe: Executable, batches: NDArray[Any]) -> list[float]:
 
 
 def losses(check: Check, settings: Settings) -> Figures:
-    """Steps of the example: each loss, and the norms of the state at the end, near the CPU's."""
+    """Runs steps of the example; compares losses, and the state's final norms, with the CPU's."""
     batches = settings.arrays(check["batches"])["batches"]
     with settings.load(check["artefact"]) as exe:
         _start(exe, settings.arrays(check["state"]))
@@ -108,7 +108,7 @@ def losses(check: Check, settings: Settings) -> Figures:
         "furthest": max(apart, key=apart.__getitem__, default=""),
         "spread_of_the_cpus_moments": check["spread_of_moments"],
     }
-    # A NaN fails as well.
+    # A NaN fails, too.
     near = all(gap <= NORM_UNIT for gap in params.values())
     near &= all(gap <= MOMENT_UNIT for gap in moments.values())
     if not (all(gap <= LOSS_UNIT for gap in gaps) and near):
@@ -117,7 +117,7 @@ def losses(check: Check, settings: Settings) -> Figures:
 
 
 def streams(check: Check, settings: Settings) -> Figures:
-    """Steps of the example on one stream and on two: equal losses, and how long each takes."""
+    """Runs steps of the example on one and two streams; compares losses, and times both."""
     batches = settings.arrays(check["batches"])["batches"]
     figures: Figures = {}
     for name, artefact in check["artefacts"].items():
@@ -134,14 +134,14 @@ def streams(check: Check, settings: Settings) -> Figures:
             }
     if not settings.simulated:
         one, two = (figures[name]["losses"] for name in ("one stream", "two streams"))
-        # A command that did not wait for what it reads is far outside of this.
+        # A missing wait for an operand would exceed this by far.
         if not all(abs(a / b - 1) <= LOSS_UNIT for a, b in zip(two, one, strict=True)):
             raise Wrong("losses on two streams are not those on one", figures)
     return figures
 
 
 def training(check: Check, settings: Settings) -> Figures:
-    """A whole training of the example, then the loss on the validation text, as the CPU's."""
+    """Trains the example, and compares its loss on the validation text with the CPU's."""
     arrays = settings.arrays(check["batches"])
     started = time.perf_counter()
     with settings.load(check["artefact"]) as exe, settings.load(check["evaluate"]) as evaluate:
@@ -151,7 +151,7 @@ def training(check: Check, settings: Settings) -> Figures:
         own = {tensor.name: index for index, tensor in enumerate(exe.args)}
         place = evaluate.index("batch")
         for index, tensor in enumerate(evaluate.args):
-            # What each keeps for itself is of its own casts.
+            # Each keeps state of its own casts.
             is_kept = tensor.name.startswith("scalify.")
             if index != place and not is_kept and tensor.name in own:
                 evaluate.write(index, exe.read(results[own[tensor.name]]))
@@ -165,16 +165,17 @@ def training(check: Check, settings: Settings) -> Figures:
         "seconds": time.perf_counter() - started,
     }
     figures["percent_from_the_cpu"] = 100 * (figures["validation"] / check["validation"] - 1)
-    # A byte drawn evenly costs ln 256 nats; the example's F32 training ends well below half of it.
+    # A byte drawn uniformly costs ln 256 nats; the example's F32 training ends well below half of
+    # it.
     if not figures["validation"] < 0.5 * np.log(256):
-        raise Wrong("the training did not get anywhere", figures)
+        raise Wrong("the training's loss did not fall enough", figures)
     if not abs(figures["percent_from_the_cpu"]) <= check["bar"]:
-        raise Wrong("the training ended elsewhere than the CPU's", figures)
+        raise Wrong("the validation loss differs from the CPU's", figures)
     return figures
 
 
 def skip(check: Check, settings: Settings) -> Figures:
-    """What cannot be; the plan says why."""
+    """Skips a check that cannot run; the plan says why."""
     raise Skip(check["reason"])
 
 

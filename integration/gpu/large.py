@@ -1,6 +1,6 @@
 """Steps of 8B and 1.3B shapes, one layer of them, and the largest micro-batches, by all sides.
 
-Only shapes are needed here: weights are made where the steps run (weights.py).
+Only shapes are needed here: weights are created where the steps run (weights.py).
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ __all__ = ["CAP", "add_blocks", "add_large", "add_micro_batches", "add_middle"]
 
 @dataclasses.dataclass(frozen=True)
 class Shape:
-    """A model and how many sequences a step of it takes."""
+    """A model and the number of sequences per step."""
 
     name: str
     model: ModelConfig
     batch: int
 
     def members(self, layers: int) -> dict[str, Any]:
-        """Returns what a check of so many layers says of them."""
+        """Returns the members of a check with this many layers."""
         sizes = dataclasses.asdict(dataclasses.replace(self.model, layers=layers))
         return {"shape": self.name, "layers": layers, "model": sizes, "batch": self.batch}
 
 
-# 16,384 tokens a step, as much as a GPU of 141 GB takes with six layers and their F32 state on all
-# sides: casts of weights and the optimizer cost the same for any number of tokens.
+# 16,384 tokens a step, the most that a GPU of 141 GB holds with six layers and their F32 state on
+# all sides: casts of weights and the optimizer cost the same for any number of tokens.
 LARGE = Shape("8B-shaped", dataclasses.replace(LLAMA_8B, seq=2048), 8)
-# Bytes of a plan for which that GPU has room.
+# Bytes of a plan that fit on that GPU.
 ROOM = 130 * 10**9
 MIDDLE = Shape(
     "1.3B",
@@ -55,13 +55,13 @@ MIDDLE = Shape(
     4,
 )
 TINY = ModelConfig(dim=64, ffn=128, seq=32, dtype="bfloat16")
-# What a GPU of 80 GB leaves for a step beside its context and the libraries' work space.
+# Memory of a GPU of 80 GB for a step, without its context and the libraries' workspaces.
 CAP = 72 << 30
 CAP_LAYERS = 4
 
 
-# FP8 by another decision than the recipe's own: products of which it thinks that gradients suffer
-# are cast as well, as other libraries cast them; and scales that no step moves.
+# FP8 with other decisions than the recipe's own: products whose gradients it considers sensitive
+# are cast too, as in other libraries; and scales that no step moves.
 _ALL = str(Recipe.preset("fp8").replace(sensitive=True))
 VARIANTS: dict[str, dict[str, Any]] = {
     "fp8, all products": {"recipe": _ALL},
@@ -89,7 +89,7 @@ def _exponent(kind: str, shape: tuple[int, ...]) -> int | None:
 
 
 def scales_of(shape: Shape, layers: int) -> dict[str, int]:
-    """Returns the exponents that `scalify.jit` measures of a step's first arguments, by name."""
+    """Returns the exponents that `scalify.jit` measures for a step's first arguments, by name."""
     cfg = dataclasses.replace(shape.model, layers=layers)
     params = jax.eval_shape(lambda: model.init(jax.random.key(0), cfg))
     state = jax.eval_shape(optimizer.make_optimizer(TrainConfig()).init, params)
@@ -150,7 +150,7 @@ def add_large(folder: Folder, small: bool) -> None:
     """Adds steps of 8B shapes, ours and by jax.jit, and what follows from them."""
     shape = Shape("8B-shaped", TINY, 2) if small else LARGE
     low, high = depths = (1, 2) if small else (2, 6)
-    # `none` runs the BF16 program as it is, which is what jax.jit runs; `bf16` casts by itself.
+    # `none` runs the BF16 program unchanged, like jax.jit; `bf16` adds its own casts.
     for layers, expect in ((high, 70), (low, 50)):
         for recipe in ("fp8",) if small else ("fp8", "fp8, all products", "none"):
             _add_ours(folder, shape, layers, recipe, 20, 35)
@@ -165,7 +165,7 @@ def add_large(folder: Folder, small: bool) -> None:
         _add_jax(folder, shape, high, variant, 65, 70)
     _add_jax(folder, shape, low, "fp8", 80, 50)
     _add_jax(folder, shape, high, "fp8 current", 90, 70)
-    # Scores of six layers would not fit.
+    # The scores of six layers would not fit.
     _add_jax(folder, shape, low, "bf16, attention as written", 90, 50)
     members: dict[str, Any] = {"shape": shape.name, "depths": list(depths)}
     for title, kind in (
@@ -196,7 +196,7 @@ def add_blocks(folder: Folder, small: bool) -> None:
         lowered = jax.jit(blocks.block(model, cfg)).lower(layer, x, x)
     text = lowered.as_text(debug_info=True)
     members = shape.members(1)
-    # As `scalify.jit` measures them.
+    # As measured by `scalify.jit`.
     scales = {
         name + jax.tree_util.keystr(path): _exponent(name + jax.tree_util.keystr(path), leaf.shape)
         for name, tree in (("layer", layer), ("x", x), ("grad", x))
@@ -219,11 +219,11 @@ def add_blocks(folder: Folder, small: bool) -> None:
 
 
 def add_micro_batches(folder: Folder, small: bool) -> None:
-    """Adds steps of the largest micro-batch that each recipe's plan fits under a cap of bytes."""
+    """Adds steps of the largest micro-batch of each recipe whose plan fits under a cap of bytes."""
     shape = Shape("capped", TINY, 1) if small else Shape("capped", LARGE.model, 1)
     layers, cap = (1, 3 << 20) if small else (CAP_LAYERS, CAP)
     for recipe in ("fp8",) if small else ("bf16", "fp8", "fp8-lm-o2", "none"):
-        # As scalify.jit does: state that the recipe stores narrow is narrow between steps.
+        # As in scalify.jit: state that the recipe stores narrow is narrow between steps.
         scales = scales_of(shape, layers)
         options = {"recipe": recipe, "packState": True, "scales": scales}
 

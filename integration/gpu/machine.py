@@ -1,4 +1,4 @@
-"""What the machine is: its GPU, driver, libraries and time, for the report of a run."""
+"""Description of the machine for a report: its GPU, driver, libraries and time."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _version(package: str) -> str | None:
 
 
 def cublaslt_version() -> int | None:
-    """Returns the version of cuBLASLt where the runtime looks for it, or None."""
+    """Returns the version of the cuBLASLt that the runtime opens, or None."""
     folders = [*os.environ.get("SCALIFY_CUDA_LIBRARIES", "").split(":"), ""]
     names = ("libcublasLt.so.13", "libcublasLt.so.12")
     for path in (os.path.join(folder, name) for name in names for folder in folders):
@@ -50,7 +50,7 @@ def cublaslt_version() -> int | None:
 
 @functools.cache
 def about(simulated: bool) -> dict[str, Any]:
-    """Returns the machine's description; in a dry run without a GPU's."""
+    """Returns the machine's description; without a GPU's in a dry run."""
     fields = ("name", "driver_version", "memory.total", "power.limit", "clocks.max.sm")
     query = f"--query-gpu={','.join(fields)}"
     line = None if simulated else _output("nvidia-smi", query, "--format=csv,noheader")

@@ -17,9 +17,9 @@ _CLOCKS = (
 
 
 def free() -> int | None:
-    """Returns the bytes of the GPU's memory that nobody has, or None where no driver is.
+    """Returns the free bytes of the GPU's memory, or None without a driver.
 
-    The process has a context afterwards, so that what later figures show is data and programs.
+    The process has a context afterwards, so that later figures show data and programs only.
     """
     try:
         cuda = ctypes.CDLL("libcuda.so.1")
@@ -40,15 +40,15 @@ def free() -> int | None:
 
 
 def taken(before: int | None) -> int | None:
-    """Returns how many bytes fewer are free than before, by whomever."""
+    """Returns how many bytes fewer are free than before, whoever took them."""
     now = free()
     return None if before is None or now is None else before - now
 
 
 def clocks() -> dict[str, str] | None:
-    """Returns clocks, power and what holds the clocks down, or None without nvidia-smi.
+    """Returns clocks, power and the reasons for lower clocks, or None without nvidia-smi.
 
-    Asked for behind a measurement, while the GPU is still as it was in it.
+    Call it right after a measurement, while the GPU is still in that state.
     """
     command = ["nvidia-smi", f"--query-gpu={','.join(_CLOCKS)}", "--format=csv,noheader"]
     try:

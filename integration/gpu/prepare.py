@@ -1,6 +1,6 @@
-"""Writes what a machine with a GPU needs for the checks of run.sh: no compiler is there.
+"""Prepares the checks of run.sh for a machine with a GPU and without the compiler.
 
-Artefacts for sm_90a, their inputs, what they must give (by NumPy, ml_dtypes, or the same
+Writes artefacts for sm_90a, their inputs, their expected results (by NumPy, ml_dtypes, or the same
 programs' CPU executables), and plan.json, which lists the checks in the order in which they run.
 """
 
@@ -33,12 +33,12 @@ from scalify._executable import compile_text
 
 __all__ = ["main"]
 
-# A copy of the repository, of 6 MiB, travels beside it; 64 MiB in all is what some places take.
+# A copy of the repository, 6 MiB, travels beside it; some hosts accept 64 MiB in all.
 LIMIT = 56 << 20
 HEADERS = pathlib.Path("/usr/include/nlohmann")
-# Products of a step that is timed: what comes behind the first is issued while it runs.
+# Products of a timed step: those after the first are issued while it runs.
 PRODUCTS = 4
-# (m, n, k): two squares that everyone measures, and LLaMA 3 8B's at 2,048 and 8,192 tokens.
+# (m, n, k): two common square benchmarks, and LLaMA 3 8B's at 2,048 and 8,192 tokens.
 SHAPES = (
     (4096, 4096, 4096),
     (8192, 8192, 8192),
@@ -52,23 +52,23 @@ SHAPES = (
 
 def on_cpu(program: cases.Program) -> list[NDArray[Any]]:
     """Returns the results of the CPU executable."""
-    # A CPU has one way to sum over ranks.
+    # A CPU sums over ranks in one way only.
     options = {key: value for key, value in program.options.items() if key != "sums"}
     exe = compile_text(program.text, {"recipe": "none", "target": "cpu", **options})
     return [np.array(result) for result in exe(*(np.array(value) for value in program.inputs))]
 
 
 def short(magnitude: NDArray[Any]) -> NDArray[np.float32]:
-    """Returns numbers no smaller, and less than 2^-7 larger, whose other half of bits is zero."""
+    """Returns upper bounds, less than 2^-7 larger, whose lower 16 bits are zero."""
     words = magnitude.astype(np.float32).view(np.uint32)
     return ((words + np.uint32(0xFFFF)) & np.uint32(0xFFFF0000)).view(np.float32)
 
 
 def add_values(folder: Folder, program: cases.Program, rank: int) -> None:
-    """Adds a program with its inputs and the results that it must give.
+    """Adds a program with its inputs and its expected results.
 
     Raises:
-        RuntimeError: the CPU executable does not give what another way of computing says.
+        RuntimeError: the CPU executable's results differ from independent ones.
     """
     found = on_cpu(program)
     wanted = found if program.expected is None else list(program.expected)
@@ -78,7 +78,7 @@ def add_values(folder: Folder, program: cases.Program, rank: int) -> None:
                 raise RuntimeError(f"{program.name}: the CPU's codes are not ml_dtypes'")
     arrays = {f"arg{i}": np.asarray(value) for i, value in enumerate(program.inputs)}
     for index, want in enumerate(wanted):
-        # A product in F64 has four times the digits that its bar needs.
+        # F32 has four times the digits that the bar of a product needs.
         arrays[f"result{index}"] = want.astype(np.float32) if want.dtype == np.float64 else want
     if program.magnitude is not None:
         arrays["magnitude"] = short(program.magnitude)
@@ -94,7 +94,7 @@ def add_values(folder: Folder, program: cases.Program, rank: int) -> None:
 
 
 def add_gemms(folder: Folder, small: bool) -> None:
-    """Adds products to time; the bare cuBLASLt program does the same beside each."""
+    """Adds products to time; the bare cuBLASLt program times the same products."""
     shapes = ((64, 128, 256),) if small else SHAPES
     types = {"f8E4M3FN": ml_dtypes.float8_e4m3fn, "bf16": ml_dtypes.bfloat16}
     for name, dtype in types.items():
@@ -186,7 +186,7 @@ def prepare(path: pathlib.Path, small: bool) -> int:
 
 
 def main() -> int:
-    """Runs the command; returns 1 where the folder is too large to travel."""
+    """Runs the command; returns 1 if the folder is too large to travel."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "out" / "gpu")
     parser.add_argument("--small", action="store_true", help="few and tiny, for a test")

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Runs all checks that need a GPU and writes what they found as JSON.
+# Runs all checks that need a GPU and writes their results as JSON.
 #
 #   integration/gpu/run.sh [--dry-run] [--seconds N] [--only PATTERN] [--again] [--folder DIR] [OUT]
 #   integration/gpu/run.sh --build [--folder DIR]
 #
-# prepare.py has filled out/gpu before, where the compiler is; here are CUDA, Python with NumPy and
-# ml_dtypes, and for some checks jax. Called again it goes on where it stopped, as after --seconds.
-# The dry run needs no GPU: calls are recorded. --build only compiles the runtime, which takes a
-# minute that a lent GPU need not wait: copied along, out/gpu-build is taken as it is.
+# Requires out/gpu, which prepare.py writes on a machine with the compiler. This machine needs CUDA,
+# Python with NumPy and ml_dtypes, and for some checks jax. A repeated call resumes, for example
+# after --seconds. The dry run needs no GPU: calls are recorded. --build only compiles the runtime,
+# which saves a minute on the machine with the GPU: a copied out/gpu-build is used unchanged.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -34,8 +34,8 @@ python=${PYTHON:-python3}
 build=${SCALIFY_GPU_BUILD:-out/gpu-build}
 mkdir -p "$build"
 
-# Where CUDA is: PyPI's wheels or a toolkit. jax takes its libraries from the wheels where there are
-# some, so ours come from there too: both sides of a comparison have one cuBLASLt and one cuDNN.
+# The location of CUDA: PyPI's wheels or a toolkit. jax prefers the wheels' libraries, so the
+# runtime does too: both sides of a comparison use the same cuBLASLt and cuDNN.
 wheels=$("$python" - 2>/dev/null <<'EOF' || true
 import os, nvidia
 paths = list(nvidia.__path__)
@@ -54,16 +54,16 @@ if [ "$device" = cuda ]; then
     found=$libraries${wheels:+:$wheels}
     export SCALIFY_CUDA_LIBRARIES=${SCALIFY_CUDA_LIBRARIES:-$found}
   fi
-  # What those libraries open themselves, as cuDNN does NVRTC.
+  # For libraries that those open themselves, such as NVRTC by cuDNN.
   for part in ${wheels:+"$wheels/cu13/lib" "$wheels/cudnn/lib" "$wheels/nccl/lib"} "$toolkit/lib64"; do
     [ ! -d "$part" ] || LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$part
   done
   export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:-}
 fi
 
-# cuDNN's attention is built in where its headers are: PyPI's nvidia-cudnn-cu13 (or a copy of torch)
-# has cuDNN's, and prepare.py brings those of the frontend. Without, what has attentions fails by an
-# error that says so.
+# cuDNN's attention is built in if its headers are found: PyPI's nvidia-cudnn-cu13 (or a copy of
+# torch) has cuDNN's, and prepare.py copies those of the frontend. Without them, checks with
+# attentions fail with an error that says so.
 headers=$(cd "$folder" && pwd)/include
 export CUDNN_FRONTEND_PATH=${CUDNN_FRONTEND_PATH:-${headers%/include}}
 for part in "$headers" ${wheels:+"$wheels/cudnn/include" "${wheels%/nvidia}/include" "$wheels/cu13/include"} \
@@ -73,7 +73,7 @@ done
 export CPLUS_INCLUDE_PATH=${CPLUS_INCLUDE_PATH:-}
 [ -z "$wheels" ] || export CUDNN_PATH=${CUDNN_PATH:-$wheels/cudnn}
 
-# By cmake, which knows whether a library is up to date; it asks for packages of the system.
+# By cmake, which rebuilds only outdated files; it needs packages of the system.
 by_cmake() {
   command -v cmake >/dev/null &&
     cmake -S runtime -B "$build/runtime" >"$build/cmake.log" 2>&1 &&
@@ -81,7 +81,7 @@ by_cmake() {
       >>"$build/cmake.log" 2>&1
 }
 
-# By the compiler alone, with the header that prepare.py copied. OpenBLAS multiplies on a CPU only.
+# By the compiler alone, with the headers that prepare.py copied. OpenBLAS is used on a CPU only.
 compile_one() {
   "${CXX:-g++}" -std=c++17 -O2 -DNDEBUG -fPIC -fvisibility=hidden -fvisibility-inlines-hidden \
     -DSCALIFY_RUNTIME_VERSION="\"$version\"" -DSCALIFY_OPENBLAS_PATH='"libopenblas.so.0"' \
@@ -127,7 +127,7 @@ if [ "$device" = cuda ]; then
     echo "run.sh: no gemm_bench ($build/bench.log); products have nothing beside them"
   fi
 fi
-# What was spent on building is gone.
+# The build's time counts too.
 [ -z "$seconds" ] || arguments+=(--seconds "$((seconds - SECONDS))")
 [ -z "$out" ] || arguments+=(--out "$out")
 exec "$python" integration/gpu/check.py "${arguments[@]}"

@@ -1,6 +1,6 @@
 """The runtime's C interface by ctypes: no compiler, and no extension module of one Python version.
 
-A machine with a GPU needs NumPy and ml_dtypes for it, and the library that run.sh builds there.
+On a machine with a GPU it needs NumPy, ml_dtypes, and the library that run.sh builds there.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class _Entry(ctypes.Structure):
 
 @dataclasses.dataclass(frozen=True)
 class Tensor:
-    """One argument or result; `alias` is -1 or the other side that has the same memory."""
+    """An argument or result; `alias` is -1 or the index of the other side with the same memory."""
 
     name: str
     dtype: str
@@ -89,7 +89,7 @@ def from_bits(raw: NDArray[Any], tensor: Tensor) -> NDArray[Any]:
     """Returns bytes as an array of a tensor's dtype and shape.
 
     Raises:
-        ValueError: there are more or fewer of them.
+        ValueError: the number of bytes is wrong.
     """
     data = np.ascontiguousarray(raw).reshape(-1).view(np.uint8)
     if data.nbytes != tensor.bytes:
@@ -110,7 +110,7 @@ class Library:
         self._lib = ctypes.CDLL(str(path))
         for name in ("version", "last_error", "manifest", "trace", "device_name"):
             getattr(self._lib, f"scalify_rt_{name}").restype = ctypes.c_char_p
-        # ctypes passes 32 bits where it is told nothing, and pointers have 64.
+        # By default ctypes passes 32 bits, and pointers have 64.
         for name in ("manifest", "trace", "device_name", "free", "num_args", "num_results"):
             getattr(self._lib, f"scalify_rt_{name}").argtypes = [Pointer]
         for name in ("num_counters", "num_profile_entries"):
@@ -138,8 +138,8 @@ class Library:
 class Executable:
     """An artefact on a device, with memory of the device for all arguments and results.
 
-    State stays in that memory from step to step: a result that takes over an argument's memory is
-    read there.
+    State stays in that memory from step to step: a result that aliases an argument is read from the
+    argument's memory.
     """
 
     def __init__(self, library: Library, artefact: bytes, device: str) -> None:
@@ -162,7 +162,8 @@ class Executable:
         ]
         places = {tensor.name: index for index, tensor in enumerate(self.args)}
         taken = self.manifest["functions"].get("measure", {"args": []})["args"]
-        # Arguments whose amaxes the step takes, and whether it has those of what they are now.
+        # Arguments whose amaxes the step takes, and whether the amaxes are those of the current
+        # values.
         self._measured = [places[argument["name"]] for argument in taken]
         self._amaxes = places.get("scalify.argument_amax")
         self._has_amaxes = False
@@ -210,7 +211,7 @@ class Executable:
         """Copies an array's bytes to an argument.
 
         Raises:
-            ValueError: it has more or fewer.
+            ValueError: the number of bytes is wrong.
         """
         data = from_bits(array, self.args[index])
         self._has_amaxes &= index not in self._measured
@@ -243,7 +244,7 @@ class Executable:
             given = [self._arg_memory[index] for index in self._measured]
             self._run(b"measure", given, [self._arg_memory[self._amaxes]])
         self._run(b"step", self._arg_memory, self._result_memory)
-        # A step leaves them for what it returns.
+        # A step also returns the amaxes of its results.
         self._has_amaxes = True
 
     def _run(self, function: bytes, given: list[Pointer], made: list[Pointer]) -> None:
@@ -253,7 +254,7 @@ class Executable:
 
     @property
     def device_name(self) -> str:
-        """What the driver calls the GPU; empty on a CPU."""
+        """The driver's name of the GPU; empty on a CPU."""
         return str(self._library.get("device_name", self._handle).decode())
 
     @property
@@ -264,17 +265,17 @@ class Executable:
 
     @property
     def trace(self) -> list[str]:
-        """What the null device recorded, one line a call."""
+        """The null device's record, one line per call."""
         return str(self._library.get("trace", self._handle).decode()).splitlines()
 
     @property
     def health(self) -> list[dict[str, Any]]:
-        """Per cast what the last step counted."""
+        """The counts of each cast in the last step."""
         return self._records("num_counters", "counter_info", _Counter)
 
     @property
     def profile(self) -> list[dict[str, Any]]:
-        """Per command the time since profiling was switched on."""
+        """The time of each command since profiling was enabled."""
         return self._records("num_profile_entries", "profile", _Entry)
 
     def _records(self, count: str, call: str, kind: type[ctypes.Structure]) -> list[dict[str, Any]]:
@@ -286,11 +287,11 @@ class Executable:
         return found
 
     def set_profiling(self, on: bool) -> None:
-        """Switches timing of each command on, from zero, or off."""
+        """Enables timing of each command, from zero, or disables it."""
         self._library.call("set_profiling", self._handle, ctypes.c_int32(on))
 
     def index(self, name: str) -> int:
-        """Returns the place of an argument; the first whose name ends so.
+        """Returns the index of the first argument whose name ends with `name`.
 
         Raises:
             KeyError: there is none.

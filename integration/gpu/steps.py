@@ -21,21 +21,22 @@ __all__ = ["RECIPES", "add_example", "add_training", "lower"]
 
 RECIPES = ("none", "bf16", "fp8", "fp8-current")
 STEPS = 20
-# Percent of validation loss that fp8 may lose, as in examples/llama; and that a GPU's training may
-# be from the CPU's: sums in another order lead to other weights, as another recipe does.
+# Percent of validation loss that fp8 may lose, as in examples/llama; also the allowed difference of
+# a GPU's training from the CPU's: another order of sums leads to other weights, like another
+# recipe.
 BAR = 1.5
 
 
 @dataclasses.dataclass(frozen=True)
 class Example:
-    """The example's model and the plan of its training."""
+    """The example's model and its training parameters."""
 
     model: ModelConfig
     train: TrainConfig
 
     @classmethod
     def of(cls, small: bool) -> Example:
-        """Returns the example as `make train` has it, or a small one."""
+        """Returns the example of `make train`, or a small one."""
         if not small:
             return cls(ModelConfig(), TrainConfig())
         cfg = ModelConfig(layers=2, dim=32, heads=2, kv_heads=1, ffn=64, seq=32)
@@ -52,9 +53,9 @@ def lower(cfg: ModelConfig, train: TrainConfig, batch: int) -> str:
 
 
 def _run_cpu(exe: Any, state: list[Any], batches: NDArray[Any]) -> dict[str, Any]:
-    """Returns the losses of steps on this CPU, and the norms of what they leave.
+    """Returns the losses of steps on this CPU, and the norms of the final state.
 
-    What the executable keeps for itself is as before when this returns.
+    Restores the state that the executable keeps.
     """
     kept, losses = exe.kept, []
     for batch in batches:
@@ -69,10 +70,10 @@ def _run_cpu(exe: Any, state: list[Any], batches: NDArray[Any]) -> dict[str, Any
 
 
 def _wanted(exe: Any, state: list[Any], batches: NDArray[Any]) -> dict[str, Any]:
-    """Returns losses and norms of this CPU, and how far norms of moments move by F32's last bits.
+    """Returns losses and norms of this CPU, and the change of moments' norms by F32's last bits.
 
-    A GPU sums in another order, and casts to FP8 amplify that: what four draws of weights that
-    differ by F32's last bit do to the CPU's own norms is for the reader of a gap.
+    A GPU sums in another order, and casts to FP8 amplify the difference: the change of the CPU's
+    own norms over four draws of weights that differ in F32's last bit helps to interpret a gap.
     """
     wanted = _run_cpu(exe, state, batches)
     spread = 0.0
@@ -107,14 +108,14 @@ def add_example(folder: Folder, small: bool) -> None:
     example = Example.of(small)
     text = lower(example.model, example.train, example.train.batch)
     state, batches = _state(example), _batches(example, STEPS)
-    # Moments and counters start from zero, which needs no file.
+    # Moments and counters start from zero, so the file omits them.
     nonzero = {f"arg{i}": leaf for i, leaf in enumerate(state) if leaf.any()}
     folder.arrays("example-state", nonzero)
     folder.arrays("example-batches", {"batches": batches.astype(np.uint8)})
-    # Both sides are one program: the scales of arguments are constants of it.
+    # Both sides run one program: the scales of arguments are its constants.
     scales = scalify.measure([*state, batches[0]])
     given = argument_options(scales) | {"ranges": range_option(scales)}
-    # What a test of the script runs: fp8-current has amaxes to measure first.
+    # For a test of the script: fp8-current measures amaxes first.
     few = [recipe for recipe in RECIPES if recipe != "bf16"]
     for recipe in few if small else RECIPES:
         artefact = folder.artefact(f"example-{recipe}", text, recipe=recipe, **given)
@@ -171,7 +172,7 @@ def _train_cpu(
 def add_training(folder: Folder, small: bool) -> None:
     """Adds the whole training of the example, to the validation loss, by none and fp8.
 
-    Each is done here first, by the CPU.
+    Each runs here first, on the CPU.
     """
     example = Example.of(small)
     windows = data.validation_batches(data.load(), example.train.batch, example.model.seq)

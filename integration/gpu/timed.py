@@ -1,4 +1,4 @@
-"""Kinds of checks that take times: products, steps and layers, ours and those of others."""
+"""Kinds of checks that measure times: products, steps and layers, ours and those of others."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from runtime import Executable
 
 __all__ = ["KINDS", "classes"]
 
-# How many of cuBLASLt's algorithms are measured at load; jax.jit measures by default.
+# The number of cuBLASLt's algorithms measured at load; jax.jit measures by default.
 SEARCH = 8
-# Of which the names of kernels consist that only cast or turn data.
+# The words in names of kernels that only cast or transpose.
 CASTS = {"convert", "quantize", "dequantize", "transpose"}
 
 
@@ -35,7 +35,7 @@ def _profile(exe: Executable, steps: int) -> list[dict[str, Any]]:
 
 @contextlib.contextmanager
 def _searched(count: int) -> Iterator[None]:
-    """Lets the runtime measure that many of cuBLASLt's algorithms when it loads an artefact."""
+    """Makes the runtime measure `count` of cuBLASLt's algorithms when it loads an artefact."""
     os.environ["SCALIFY_GEMM_SEARCH"] = str(count)
     try:
         yield
@@ -55,8 +55,10 @@ def _bare(check: Check, settings: Settings) -> dict[str, float]:
 
 
 def gemm(check: Check, settings: Settings) -> Figures:
-    """One product: by the heuristic's first algorithm and the best of 8, ours between two of bare
-    cuBLASLt, of which the faster counts: the clock moves while they run.
+    """Times one product, by the heuristic's first algorithm and by the best of 8.
+
+    Our runs are between two of bare cuBLASLt, of which the faster counts: the clock changes while
+    they run.
     """
     is_beside = check["bare"] and settings.bench is not None and not settings.simulated
     bare = [_bare(check, settings)] if is_beside else []
@@ -73,7 +75,7 @@ def gemm(check: Check, settings: Settings) -> Figures:
                 return recorded(exe)
             step = statistics.median(times(exe, 30))
             products = [e for e in _profile(exe, 30) if e["op"] == "gemm"]
-            # The host issues the first while the GPU waits for it.
+            # The host issues the first product while the GPU waits for it.
             behind = products[1:] or products
             alone = statistics.median(e["nanoseconds"] / e["calls"] for e in behind) / 1e6
             flops = 2 * m * n * k / alone / 1e9
@@ -110,8 +112,9 @@ def classes(entries: Sequence[dict[str, Any]], steps: int) -> dict[str, float]:
 
 
 def _by_name(entries: Sequence[dict[str, Any]], steps: int) -> list[dict[str, Any]]:
-    """Returns milliseconds of a step by kernel, those equal in name, bytes and FLOPs together,
-    and what of the memory's bandwidth or of the units' rate they reach.
+    """Returns milliseconds of a step by kernel, summed over equal name, bytes and FLOPs.
+
+    Each has the share of the memory's bandwidth or of the units' rate that it reaches.
     """
     found: dict[tuple[Any, ...], dict[str, Any]] = {}
     for entry in entries:
@@ -128,7 +131,7 @@ def _by_name(entries: Sequence[dict[str, Any]], steps: int) -> list[dict[str, An
 
 
 def _timed(exe: Executable, steps: int) -> Figures:
-    """Returns a step's times, and by class of command those of three more with events between."""
+    """Returns a step's times, and those by class of command from three more steps with events."""
     found = times(exe, steps)
     clocks = memory.clocks()
     entries = _profile(exe, 3)
@@ -148,14 +151,14 @@ def _timed(exe: Executable, steps: int) -> Figures:
 
 
 def step(check: Check, settings: Settings) -> Figures:
-    """A step of 8B shapes: its time, its profile, its memory."""
+    """Times a step of 8B shapes; returns its time, profile and memory."""
     before = None if settings.simulated else memory.free()
     with _searched(1 if settings.simulated else SEARCH):
         exe = settings.load(check["artefact"])
     with exe:
         plan = {"memory_planned": exe.manifest["memory"]["peak"]}
         if settings.simulated:
-            # The weights would fill this machine's memory.
+            # The weights would exceed this machine's memory.
             exe.run()
             return recorded(exe) | plan
         vocab = check["model"]["vocab"]
@@ -167,17 +170,17 @@ def step(check: Check, settings: Settings) -> Figures:
         exe.run()
         loss = float(exe.read(result))
         figures = plan | _timed(exe, 10) | {"first_loss": loss}
-        # Behind the steps: graphs and programs are on the GPU by then.
+        # After the steps, when graphs and programs are on the GPU.
         figures["memory_taken"] = memory.taken(before)
-    # With weights this small the first step knows nothing: it loses about the log of the
-    # vocabulary, which every logit of variance v raises by v / 2 at most.
+    # With weights this small the first step predicts nothing: its loss is about the log of the
+    # vocabulary, plus at most v / 2 for logits of variance v.
     if not abs(loss - np.log(vocab)) < 1.5:
         raise Wrong(f"a first loss of {loss} at {vocab} tokens", figures)
     return figures
 
 
 def block(check: Check, settings: Settings) -> Figures:
-    """One layer's forward and backward."""
+    """Times one layer's forward and backward."""
     with _searched(1 if settings.simulated else SEARCH):
         exe = settings.load(check["artefact"])
     with exe:
@@ -191,7 +194,7 @@ def block(check: Check, settings: Settings) -> Figures:
 
 
 def xla(check: Check, settings: Settings) -> Figures:
-    """The same step by jax.jit, in this process."""
+    """Times the same step by jax.jit, in this process."""
     if settings.simulated:
         raise Skip("a dry run has no GPU")
     import xla
@@ -200,7 +203,7 @@ def xla(check: Check, settings: Settings) -> Figures:
 
 
 def xla_block(check: Check, settings: Settings) -> Figures:
-    """The same layer by jax.jit, in this process."""
+    """Times the same layer by jax.jit, in this process."""
     if settings.simulated:
         raise Skip("a dry run has no GPU")
     import xla
@@ -209,7 +212,7 @@ def xla_block(check: Check, settings: Settings) -> Figures:
 
 
 def transformer_engine(check: Check, settings: Settings) -> Figures:
-    """The same layer by TransformerEngine; that it is not here, or other than known, is said."""
+    """Times the same layer by TransformerEngine; skips with a reason if it cannot run."""
     if settings.simulated:
         raise Skip("a dry run has no GPU")
     import transformer

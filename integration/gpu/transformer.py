@@ -1,4 +1,4 @@
-"""One layer's forward and backward by TransformerEngine, where it can be had."""
+"""One layer's forward and backward by TransformerEngine, if available."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WARM_UPS = 5
 
 
 def _context(recipe: str) -> Callable[[], Any]:
-    """Returns what makes the context in which a layer's products are FP8."""
+    """Returns a function that creates the context in which a layer's products are FP8."""
     if recipe == "bf16":
         return contextlib.nullcontext
     import transformer_engine.common.recipe as recipes
@@ -31,7 +31,7 @@ def _context(recipe: str) -> Callable[[], Any]:
 
 
 def _layer(sizes: dict[str, Any]) -> Any:
-    """Returns the layer: RMSNorm, grouped queries, SwiGLU, no bias, as the example's."""
+    """Returns the layer: RMSNorm, grouped queries, SwiGLU, no bias, as in the example."""
     import torch
     import transformer_engine.pytorch as te
 
@@ -54,16 +54,16 @@ def _layer(sizes: dict[str, Any]) -> Any:
 
 
 def measure(sizes: dict[str, Any], batch: int, recipe: str, steps: int = 30) -> dict[str, Any]:
-    """Returns the milliseconds of one layer's forward and backward, its weights BF16.
+    """Returns the milliseconds of one layer's forward and backward with BF16 weights.
 
     Args:
         sizes: members of ModelConfig.
         batch: sequences.
         recipe: one of RECIPES.
-        steps: how many are timed.
+        steps: the number of timed steps.
 
     Raises:
-        ImportError: TransformerEngine is not here.
+        ImportError: TransformerEngine is not installed.
     """
     import transformer_engine
     from transformer_engine.pytorch.attention import RotaryPositionEmbedding

@@ -1,4 +1,4 @@
-"""Weights of 8B shapes, made where they are used: the same for our step and for jax.jit's."""
+"""Weights of 8B shapes, created where they are used: the same for our step and for jax.jit's."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from runtime import DTYPES, Tensor
 __all__ = ["fill", "normal"]
 
 DEVIATION = 0.02
-# Of what writes into the residual stream, as the example draws it, with the 32 layers of 8B.
+# For matrices that write into the residual stream, as in the example, with 8B's 32 layers.
 RESIDUAL = DEVIATION / (2 * 32) ** 0.5
-# Odd, so that rows of a matrix, whose lengths are even, are not equal where the block repeats.
+# Odd, so that rows of a matrix, whose lengths are even, differ where the block repeats.
 BLOCK = (1 << 22) - 3
 
 
@@ -27,7 +27,7 @@ def _block() -> NDArray[np.float32]:
 
 
 def normal(tensor: Tensor, deviation: float = 1.0) -> NDArray[Any]:
-    """Returns normal numbers; another part of one block of them for each name."""
+    """Returns normal numbers; each name gets another part of one block."""
     count = int(np.prod(tensor.shape, dtype=np.int64))
     turned = np.roll(_block() * np.float32(deviation), zlib.crc32(tensor.name.encode()) % BLOCK)
     values = np.resize(turned.astype(DTYPES[tensor.dtype]).view(_word(tensor.dtype)), count)
@@ -39,11 +39,10 @@ def _word(dtype: str) -> Any:
 
 
 def fill(tensor: Tensor, stored: Mapping[str, Any] | None = None) -> NDArray[Any]:
-    """Returns what an argument of a training step or of a layer starts from, by its name.
+    """Returns the initial value of an argument of a training step or layer, by its name.
 
-    Norm gains are one, matrices and a layer's inputs are normal, as the example draws them, the
-    optimizer's state is zero.
-    Tokens are bytes: any vocabulary has them.
+    Norm gains are one, matrices and a layer's inputs are normal as in the example, the optimizer's
+    state is zero. Tokens are bytes: any vocabulary has them.
 
     Args:
         tensor: the argument.

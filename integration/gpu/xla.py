@@ -1,6 +1,6 @@
-"""Steps and a layer by jax.jit, in BF16 and in FP8: what ours is compared with.
+"""Steps and a layer by jax.jit, in BF16 and in FP8, to compare ours with.
 
-XLA reads its flags once, when jax first asks for a device, so each variant needs a process.
+XLA reads its flags once, when jax first requests a device, so each variant needs a process.
 """
 
 from __future__ import annotations
@@ -28,12 +28,13 @@ WARM_UPS = 3
 
 @dataclasses.dataclass(frozen=True)
 class Variant:
-    """One way to have jax.jit do a step.
+    """A configuration of jax.jit for a step.
 
     Attributes:
-        flags: XLA's, beside its defaults: CUDA graphs and measured products are among those.
-        attention: "cudnn", or "own" as the example writes it.
-        products: "bf16", "fp8" by scales that are arguments, "fp8 current" by largest elements.
+        flags: XLA's, beside its defaults, which include CUDA graphs and measured products.
+        attention: "cudnn", or "own" as in the example.
+        products: "bf16", "fp8" with scales that are arguments, "fp8 current" with scales from
+            largest elements.
     """
 
     flags: str = ""
@@ -56,7 +57,7 @@ VARIANTS = {
 
 
 def _filled(prefix: str, tree: Any) -> Any:
-    """Returns a tree of shapes as arrays of the GPU, with the values that our step starts from."""
+    """Returns a tree of shapes as arrays of the GPU, with the initial values of our step."""
     import jax
     import jax.numpy as jnp
 
@@ -73,13 +74,13 @@ def _filled(prefix: str, tree: Any) -> Any:
 
 
 def _start(variant: Variant) -> None:
-    """Sets what jax reads when it starts, and starts it.
+    """Sets the variables that jax reads at its start, and starts it.
 
     Raises:
         RuntimeError: it does not run on a GPU.
     """
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {variant.flags}".strip()
-    # By default jax takes three quarters of the memory at once, which says nothing of a step.
+    # By default jax reserves three quarters of the memory, which hides a step's use.
     os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
     sys.path.insert(0, str(LLAMA))
     import jax
@@ -89,7 +90,7 @@ def _start(variant: Variant) -> None:
 
 
 def _traced(variant: Variant, model: Any, fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a function with one more argument in front, scales, that is traced by a variant."""
+    """Returns a function with an additional first argument, scales, traced by a variant."""
     import blocks
 
     def run(scales: Any, *args: Any) -> Any:
@@ -104,9 +105,9 @@ def _traced(variant: Variant, model: Any, fn: Callable[..., Any]) -> Callable[..
 
 
 def _about(compiled: Any) -> dict[str, Any]:
-    """Returns what XLA says of a program: the memory that it plans, and which products are FP8."""
+    """Returns XLA's figures of a program: its planned memory, and its FP8 products."""
     text = compiled.as_text()
-    # An operand of FP8 makes a product one: cuBLASLt's own call, or a fusion of Triton's.
+    # A product with an FP8 operand is FP8: cuBLASLt's own call, or a fusion of Triton's.
     triton = re.findall(r'__triton_\w*gemm\w*"?', text)
     found: dict[str, Any] = {
         "fp8_calls_of_cublaslt": len(re.findall(r"__cublas\$lt\$matmul\$f8\"", text)),
@@ -122,9 +123,9 @@ def _about(compiled: Any) -> dict[str, Any]:
 
 
 def _times(step: Callable[[], Any], steps: int) -> dict[str, Any]:
-    """Returns milliseconds: of each step by itself, and of one of several without a stop.
+    """Returns milliseconds of each step by itself, and per step of several without a stop.
 
-    Ours ends each step with its results on hand. Where jax is faster without, that counts.
+    Ours ends each step with its results available. The faster of jax's two counts.
     """
     import jax
 
@@ -167,7 +168,7 @@ def measure(sizes: dict[str, Any], batch: int, variant: str, steps: int = 10) ->
         sizes: members of ModelConfig.
         batch: sequences.
         variant: one of VARIANTS.
-        steps: how many are timed, after three that warm up.
+        steps: the number of timed steps, after three that warm up.
     """
     chosen = VARIANTS[variant]
     before = memory.free()
@@ -205,7 +206,7 @@ def measure(sizes: dict[str, Any], batch: int, variant: str, steps: int = 10) ->
 def measure_block(
     sizes: dict[str, Any], batch: int, variant: str, steps: int = 30
 ) -> dict[str, Any]:
-    """Returns the milliseconds of one layer's forward and backward, its weights BF16."""
+    """Returns the milliseconds of one layer's forward and backward with BF16 weights."""
     chosen = VARIANTS[variant]
     before = memory.free()
     _start(chosen)

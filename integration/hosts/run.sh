@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Two hosts, simulated: network namespaces of this machine, joined by a pair of virtual cards. As root.
+# Simulates two hosts: network namespaces of this machine, joined by a veth pair. Needs root.
 #
-#   integration/hosts/run.sh [tcp] [mpi]     trains a LLaMA on two ranks of each host, over each
+#   integration/hosts/run.sh [tcp] [mpi]     trains a LLaMA on two ranks of each host, by transport
 #
-# Exit status 1 where ranks have other bits than the script alone, or do not name one that is killed.
+# Exit status 1 if ranks have other bits than the script alone, or do not name a killed rank.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 export PYTHONPATH=python SCALIFY_BUILD=${SCALIFY_BUILD:-$PWD/build} SCALIFY_COMM_TIMEOUT=120
@@ -21,7 +21,7 @@ for host in 0 1; do
   ip -n "scalify$host" link set lo up
 done
 
-# on HOST COMMAND... runs it there, under a name of its own.
+# on HOST COMMAND... runs the command there, with a host name of its own.
 on() { ip netns exec "scalify$1" unshare --uts sh -c 'hostname "scalify'"$1"'"; exec "$@"' on "${@:2}"; }
 
 # over_tcp LOG [OPTIONS] starts two ranks on each host.
@@ -36,8 +36,8 @@ over_tcp() {
   cat "$log".?
 }
 
-# over_mpi LOG [OPTIONS] has mpirun do it, which reaches a host as by ssh. Each rank writes a file: what
-# goes through mpirun may be lost when it ends a job.
+# over_mpi LOG [OPTIONS] starts them by mpirun, with an agent in place of ssh. Each rank writes a
+# file: output through mpirun may be lost when it ends a job.
 over_mpi() {
   local log=$1 agent="$logs/agent"
   shift

@@ -1,4 +1,4 @@
-// Exceptions become status codes here and nowhere else.
+// Converts exceptions to status codes, for the whole C interface.
 #ifndef SCALIFY_RUNTIME_API_GUARDED_H
 #define SCALIFY_RUNTIME_API_GUARDED_H
 
@@ -8,7 +8,7 @@
 
 namespace scalify::rt {
 
-/// Of the calling thread.
+/// Returns the text of the calling thread's last failure.
 inline std::string &lastError() {
   thread_local std::string text;
   return text;
@@ -23,7 +23,7 @@ inline scalify_rt_status failed(scalify_rt_status status, const char *text) {
   return status;
 }
 
-/// Runs `body` and turns what it throws into a status.
+/// Runs `body` and converts its exceptions to a status.
 template <typename Fn> scalify_rt_status guarded(Fn body) {
   try {
     body();

@@ -20,7 +20,7 @@ Communicator &scalify::rt::communicatorOf(scalify_rt_comm *comm) {
 scalify_rt_status scalify_rt_comm_launched(int32_t *rank, int32_t *size) {
   return guarded([&] {
     if (!rank || !size)
-      badArgument("the place for the rank or the size is null");
+      badArgument("the output pointer for the rank or the size is null");
     Launch launch = readLaunch();
     *rank = launch.rank;
     *size = launch.size;
@@ -31,7 +31,7 @@ scalify_rt_status scalify_rt_comm_open(const scalify_rt_comm_options *options,
                                        scalify_rt_comm **out) {
   return guarded([&] {
     if (!out)
-      badArgument("the place for the communicator is null");
+      badArgument("the output pointer for the communicator is null");
     *out = nullptr;
     scalify_rt_comm_options chosen = {};
     if (options)
@@ -72,7 +72,7 @@ scalify_rt_status scalify_rt_comm_gather_bytes(scalify_rt_comm *comm,
   return guarded([&] {
     Communicator &communicator = communicatorOf(comm);
     if (bytes && (!data || !out))
-      badArgument("what to gather, or where, is null");
+      badArgument("the source or destination of the gather is null");
     communicator.run(gatherOfAll(communicator.size(), "gather", bytes), data,
                      out);
   });

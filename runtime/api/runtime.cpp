@@ -40,7 +40,7 @@ scalify_rt_status load(const scalify_rt_options *options,
                        scalify_rt_executable **out, MakeImage makeImage) {
   return guarded([&] {
     if (!out)
-      badArgument("the place for the executable is null");
+      badArgument("the output pointer for the executable is null");
     *out = nullptr;
     scalify_rt_options chosen = {};
     if (options)
@@ -52,7 +52,7 @@ scalify_rt_status load(const scalify_rt_options *options,
           [&](const Program &program) { return makeDevice(chosen, program); },
           comm);
     } catch (const std::exception &error) {
-      // Others wait for this rank to have loaded.
+      // The other ranks wait until this rank has loaded.
       if (comm)
         comm->abort(error.what());
       throw;
@@ -87,12 +87,12 @@ void describeResult(const Interface &interface, int32_t index,
   out.alias = result.aliasArg;
 }
 
-/// Of mixed FP8 operands that of the first.
+/// Returns the type of the products; for mixed FP8 operands the first one's.
 const char *typeOf(const GemmTypes &types) {
   return types.isTF32 ? "tf32" : name(types.operands[0]);
 }
 
-/// Null where there is no such function.
+/// Returns null if there is no such function.
 const Interface *findInterface(const scalify_rt_executable *executable,
                                const char *function) {
   if (!executable || !function)
@@ -251,7 +251,7 @@ scalify_rt_status scalify_rt_memory_alloc(scalify_rt_executable *executable,
                                           uint64_t bytes, void **out) {
   return guarded([&] {
     if (!out)
-      badArgument("the place for the memory's address is null");
+      badArgument("the output pointer for the memory's address is null");
     *out = nullptr;
     requireHandle(executable);
     *out = executable->impl.allocate(bytes);
@@ -272,7 +272,7 @@ scalify_rt_status scalify_rt_memory_copy_in(scalify_rt_executable *executable,
   return guarded([&] {
     requireHandle(executable);
     if (bytes && (!memory || !data))
-      badArgument("what to copy, or where, is null");
+      badArgument("the source or destination of the copy is null");
     executable->impl.copyIn(memory, data, bytes);
   });
 }
@@ -283,7 +283,7 @@ scalify_rt_status scalify_rt_memory_copy_out(scalify_rt_executable *executable,
   return guarded([&] {
     requireHandle(executable);
     if (bytes && (!memory || !data))
-      badArgument("what to copy, or where, is null");
+      badArgument("the source or destination of the copy is null");
     executable->impl.copyOut(data, memory, bytes);
   });
 }
@@ -294,7 +294,7 @@ scalify_rt_status scalify_rt_memory_copy(scalify_rt_executable *executable,
   return guarded([&] {
     requireHandle(executable);
     if (bytes && (!memory || !source))
-      badArgument("what to copy, or where, is null");
+      badArgument("the source or destination of the copy is null");
     executable->impl.copyWithin(memory, source, bytes);
   });
 }

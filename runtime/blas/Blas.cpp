@@ -9,7 +9,7 @@
 using namespace scalify::rt;
 
 namespace {
-/// Sets a variable of the environment for the life of the object.
+/// Sets an environment variable for the life of the object.
 class ScopedVariable {
 public:
   ScopedVariable(const char *name, const char *value) : name(name) {
@@ -31,8 +31,8 @@ private:
   std::optional<std::string> previous;
 };
 
-/// OpenBLAS's name for its best sgemm on this CPU. All later AVX-512 cores use
-/// SkylakeX's, all AVX2 cores Haswell's.
+/// Returns OpenBLAS's name of its best sgemm on this CPU. All later AVX-512
+/// cores use SkylakeX's, all AVX2 cores Haswell's.
 const char *coreType() {
   if (const char *chosen = std::getenv("OPENBLAS_CORETYPE"))
     return chosen;
@@ -43,11 +43,11 @@ const char *coreType() {
 void *openLibrary() {
   int flags = RTLD_NOW | RTLD_LOCAL;
 #if defined(RTLD_DEEPBIND) && !defined(SCALIFY_SANITIZED)
-  // Another BLAS with global symbols in the process must not take our calls.
+  // Our calls must not bind to another BLAS with global symbols in the process.
   flags |= RTLD_DEEPBIND;
 #endif
-  // The threaded build, though we want one thread: only that one may be called
-  // from several threads at once.
+  // The threaded build, although one thread is used: only that build may be
+  // called from several threads at once.
   for (const char *path : {SCALIFY_OPENBLAS_PATH, "libopenblasp.so.0",
                            "libopenblas.so.0", "libopenblas.so"})
     if (void *handle = dlopen(path, flags))
@@ -83,7 +83,7 @@ Blas loadBlas() {
 } // namespace
 
 const Blas &Blas::get() {
-  // Never unloaded: a library with threads and buffers of its own.
+  // Never unloaded: the library has threads and buffers of its own.
   static const Blas blas = loadBlas();
   return blas;
 }

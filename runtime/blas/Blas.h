@@ -1,9 +1,10 @@
 // The BLAS library, loaded at run time.
 //
-// Not linked, because OpenBLAS chooses its kernels in a constructor, by a table
-// of CPU models that 0.3.21 has up to 2022: on a CPU it does not know it falls
-// back to SSE3 code, a fifth of the speed. We tell it by CPUID instead, and the
-// only way to tell it is the environment at the moment it is loaded.
+// Not linked, because OpenBLAS chooses its kernels in a constructor, from a
+// table of CPU models that in 0.3.21 ends in 2022. On an unknown CPU it falls
+// back to SSE3 code, at a fifth of the speed. The runtime chooses by CPUID
+// instead, and passes the choice by the environment at load, the only way that
+// OpenBLAS has.
 #ifndef SCALIFY_RUNTIME_BLAS_BLAS_H
 #define SCALIFY_RUNTIME_BLAS_BLAS_H
 
@@ -11,7 +12,8 @@
 
 namespace scalify::rt {
 
-/// C = alpha * op(A) * op(B) + beta * C, row major, on the calling thread.
+/// Computes C = alpha * op(A) * op(B) + beta * C, row major, on the calling
+/// thread.
 struct Blas {
   using Sgemm = void (*)(int layout, int transA, int transB, int m, int n,
                          int k, float alpha, const float *a, int lda,
@@ -23,7 +25,8 @@ struct Blas {
 
   static constexpr int rowMajor = 101, noTrans = 111, trans = 112;
 
-  /// The library; loads it at the first call and throws Error if it cannot.
+  /// Returns the library. Loads it at the first call; throws an Error on
+  /// failure.
   static const Blas &get();
 };
 

@@ -49,8 +49,9 @@ int64_t GemmPlan::tasks() const {
 }
 
 namespace {
-/// BLAS's view of a row-major `rows` x `cols` operand: transposed or not, and
-/// the leading dimension. A stride along an extent of 1 means nothing.
+/// Computes BLAS's view of a row-major `rows` x `cols` operand: whether it is
+/// transposed, and the leading dimension. The stride of an extent of 1 is
+/// ignored.
 bool asBlas(int64_t rows, int64_t cols, Strides strides, bool &transposed,
             int64_t &leading) {
   transposed = false;
@@ -76,10 +77,10 @@ std::string strideError(char operand, Strides strides) {
 
 int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/// The modelled time of a product cut into tiles, on a few counts of cores. A
-/// call on a small tile packs more for each product: measured, its time grows
-/// by about 32 / extent for either extent. A tile's last row or column of
-/// tiles counts in full.
+/// Returns the modelled time of a product in tiles, summed over several numbers
+/// of cores. A call on a small tile packs more per product: measured, its time
+/// grows by about 32 / extent for either extent. The last row and column of
+/// tiles count in full.
 double modelledTime(const GemmPlan &plan, int64_t tileM, int64_t tileN) {
   double work = double(tileM) * double(tileN) * double(plan.k) *
                 (1 + 32.0 / double(tileM) + 32.0 / double(tileN));
@@ -91,8 +92,8 @@ double modelledTime(const GemmPlan &plan, int64_t tileM, int64_t tileN) {
   return time;
 }
 
-/// Tiles by shape alone: the best by the model over small machines and larger
-/// ones.
+/// Chooses tiles by shape alone: the best by the model over small and larger
+/// machines.
 void chooseTiles(GemmPlan &plan) {
   plan.tileM = std::max<int64_t>(plan.m, 1);
   plan.tileN = std::max<int64_t>(plan.n, 1);
@@ -113,8 +114,8 @@ void chooseTiles(GemmPlan &plan) {
     }
   plan.tilesM = ceilDiv(plan.m, plan.tileM);
   plan.tilesN = ceilDiv(plan.n, plan.tileN);
-  // Several small products of a batch make one task: a task should outlast
-  // its hand-out by far, which 2 MFLOP do, but leave 32 tasks.
+  // A task takes several small products of a batch: 2 MFLOP far outlast its
+  // dispatch. At least 32 tasks remain.
   constexpr double leastWork = 1e6;
   constexpr int64_t leastTasks = 32;
   double work = double(plan.tileM) * double(plan.tileN) * double(plan.k);

@@ -1,8 +1,8 @@
 // Strided, batched f32 matrix products from single-threaded BLAS calls.
 //
-// A product is cut into tiles that depend on its shape alone, and each tile is
-// one BLAS call on one thread: the bits of the result are the same for every
-// thread count. docs/rationale/cpu-gemm.md has the choice of library and tile.
+// A product is split into tiles by its shape alone, and each tile is one BLAS
+// call on one thread: the bits of the result are the same for every thread
+// count. docs/rationale/cpu-gemm.md explains the choice of library and tiles.
 #ifndef SCALIFY_RUNTIME_BLAS_GEMM_H
 #define SCALIFY_RUNTIME_BLAS_GEMM_H
 
@@ -19,13 +19,13 @@ struct Strides {
   int64_t col = 0;
 };
 
-/// One batch dimension: its extent and the step of each operand.
+/// One batch dimension: its extent and the stride of each operand.
 struct BatchDim {
   int64_t n = 1;
   int64_t a = 0, b = 0, c = 0;
 };
 
-/// C = alpha * A * B + beta * C for every index of the batch.
+/// Computes C = alpha * A * B + beta * C for every index of the batch.
 struct GemmShape {
   int64_t m = 0, n = 0, k = 0;
   Strides a, b, c;
@@ -36,14 +36,14 @@ struct GemmShape {
   int64_t batchCount() const;
   /// Multiplications and additions.
   uint64_t flops() const;
-  /// The largest element index an operand touches, or -1 if it touches none;
-  /// nothing (false) if the arithmetic overflows. Operand 0, 1, 2: a, b, c.
+  /// Computes the largest element index that an operand touches, or -1 if it
+  /// touches none. Returns false on overflow. Operand 0, 1, 2: a, b, c.
   bool lastElement(int operand, int64_t &last) const;
 };
 
-/// A GEMM made ready: strides turned into BLAS's transpositions, tiles chosen.
+/// A GEMM prepared for BLAS: strides mapped to transpositions, tiles chosen.
 struct GemmPlan {
-  bool swapped = false; // C was column major: compute C' = B' A'
+  bool swapped = false; // C is column major: compute C' = B' A'
   bool transA = false, transB = false;
   int64_t m = 0, n = 0, k = 0; // after the swap
   int64_t lda = 1, ldb = 1, ldc = 1;
@@ -55,8 +55,8 @@ struct GemmPlan {
   int64_t tasks() const;
 };
 
-/// Why `shape` cannot run, or "" and the plan. BLAS needs one unit stride in
-/// each operand, and extents that fit its 32-bit integers.
+/// Plans the product. Returns "", or why `shape` cannot run. BLAS needs one
+/// unit stride in each operand, and extents that fit its 32-bit integers.
 std::string planGemm(const GemmShape &shape, GemmPlan &plan);
 
 /// Computes one task's tiles. `task` is in [0, plan.tasks()).

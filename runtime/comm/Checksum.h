@@ -1,4 +1,4 @@
-// A checksum of what is sent, to find chunks that arrive damaged.
+// A checksum of messages, to detect damaged chunks.
 #ifndef SCALIFY_RUNTIME_COMM_CHECKSUM_H
 #define SCALIFY_RUNTIME_COMM_CHECKSUM_H
 
@@ -6,8 +6,8 @@
 
 namespace scalify::rt {
 
-/// FNV-1a on 64-bit words in eight lanes, which are joined in the same way.
-/// Each step is a bijection, so that a change of one word is always seen.
+/// FNV-1a on 64-bit words in eight lanes, which are combined in the same way.
+/// Each step is a bijection, so a change of one word is always detected.
 uint64_t checksum(const void *data, uint64_t bytes);
 
 } // namespace scalify::rt

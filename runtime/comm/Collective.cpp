@@ -70,7 +70,8 @@ int64_t scalify::rt::bytesSent(const Collective &collective, int32_t rank) {
     return 0;
   switch (collective.kind) {
   case Collective::Kind::AllReduce: {
-    // Others' pieces, to be joined there; then one's own, joined, to all.
+    // It sends the other members' pieces to them, then its own reduced piece to
+    // all of them.
     int64_t own = pieceOf(elements, count, place).elements;
     return (elements - own + own * others) * width;
   }

@@ -10,13 +10,13 @@
 using namespace scalify::rt;
 
 namespace {
-/// Elements joined at once: those of all parts pass through the first cache.
+/// Elements reduced at a time, so that those of all parts fit the L1 cache.
 constexpr int64_t blockElements = 1024;
 
 bool isFloat(DType type) { return type == DType::F64 || isNarrowFloat(type); }
 
-/// The larger (or, for `Min`, the smaller) as StableHLO has it: NaN where one
-/// of them is, and -0 is less than +0.
+/// Returns the larger (for `Min` the smaller) of both by StableHLO's rules: NaN
+/// if either is NaN, and -0 is less than +0.
 template <bool Min, typename T> T extreme(T a, T b) {
   if constexpr (std::is_floating_point_v<T>) {
     T chosen = (Min ? a < b : a > b) ? a : b;
@@ -34,7 +34,8 @@ void accumulate(T *sum, const T *part, int64_t count, Fn fn) {
     sum[i] = fn(sum[i], part[i]);
 }
 
-/// sum[i] = sum[i] . part[i]. Integers wrap, which only unsigned ones may.
+/// Computes sum[i] = sum[i] . part[i]. Integers wrap, which is defined for
+/// unsigned ones only.
 template <typename T>
 void accumulate(Join join, T *sum, const T *part, int64_t count) {
   switch (join) {
@@ -52,7 +53,7 @@ void accumulate(Join join, T *sum, const T *part, int64_t count) {
       accumulate(sum, part, count, [](T a, T b) { return a * b; });
   } else {
     using U = std::make_unsigned_t<T>;
-    // A product of two short ones would be done in int, which overflows.
+    // 16-bit operands would be multiplied in int, which overflows.
     using Wide = std::common_type_t<U, unsigned>;
     switch (join) {
     case Join::Sum:
@@ -103,7 +104,7 @@ void joinNarrow(Join join, DType type, const std::vector<const void *> &parts,
   }
 }
 
-/// Of truth values a sum and a maximum are "or".
+/// For booleans sum and maximum mean "or", product and minimum "and".
 Join joinOfBits(Join join) {
   bool isAnd = join == Join::And || join == Join::Product || join == Join::Min;
   return isAnd ? Join::And : Join::Or;
@@ -117,7 +118,7 @@ bool scalify::rt::canJoin(Join join, DType type) {
 void scalify::rt::requireJoin(Join join, DType type) {
   if (!canJoin(join, type))
     badArgument(std::string("elements of ") + name(type) +
-                " cannot be joined by '" + name(join) + "'");
+                " cannot be reduced by '" + name(join) + "'");
 }
 
 void scalify::rt::joinParts(Join join, DType type,

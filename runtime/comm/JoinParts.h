@@ -1,4 +1,4 @@
-// Elements of several ranks become one, always in the order of the parts.
+// Reduces elements of several ranks, always in the order of the parts.
 #ifndef SCALIFY_RUNTIME_COMM_JOINPARTS_H
 #define SCALIFY_RUNTIME_COMM_JOINPARTS_H
 
@@ -6,15 +6,15 @@
 
 namespace scalify::rt {
 
-/// Whether elements of that type can be joined so.
+/// True if elements of this type support the reduction.
 bool canJoin(Join join, DType type);
 
-/// Throws Error where elements of that type cannot be joined so.
+/// Throws an Error if elements of this type do not support the reduction.
 void requireJoin(Join join, DType type);
 
-/// destination[i] = ((parts[0][i] . parts[1][i]) . parts[2][i]) . ...; it may
-/// be the memory of one of the parts. Formats narrower than F32 are joined in
-/// F32 and rounded once.
+/// Computes destination[i] = ((parts[0][i] . parts[1][i]) . parts[2][i]) . ...;
+/// `destination` may be one of the parts. Formats narrower than F32 are reduced
+/// in F32 and rounded once.
 void joinParts(Join join, DType type, const std::vector<const void *> &parts,
                void *destination, int64_t elements);
 

@@ -8,7 +8,7 @@
 using namespace scalify::rt;
 
 namespace {
-/// "" where it is not set.
+/// Returns "" if the variable is not set.
 std::string read(const char *name) {
   const char *value = std::getenv(name);
   return value ? value : "";
@@ -25,21 +25,20 @@ int32_t readCount(const char *name) {
   return int32_t(value);
 }
 
-/// Where one way to launch says what.
+/// The environment variables of one launcher.
 struct Launcher {
   const char *rank, *size;
   /// This rank's number on its machine.
   const char *localRank;
-  /// How many of the ranks are on this machine, or how many machines there are;
-  /// null where it does not say, and then they are all on this one.
+  /// The number of ranks on this machine, and the number of machines. Without
+  /// either variable all ranks are on this machine.
   const char *local, *machines;
-  /// Whether it names the job, which `local` needs.
+  /// True if it names the job, which `local` needs.
   bool namesJob;
-  /// The transport between machines: MPI is there where it started the ranks.
+  /// The transport between machines: "mpi" if MPI started the ranks.
   const char *between;
 };
-// In the order of precedence: what starts a rank last says more than what it
-// was itself started by.
+// In the order of precedence: the innermost launcher wins.
 constexpr Launcher launchers[] = {
     {"SCALIFY_RANK", "SCALIFY_SIZE", "SCALIFY_LOCAL_RANK", nullptr, nullptr,
      true, "tcp"},
@@ -61,7 +60,7 @@ bool isOnOneMachine(const Launcher &launcher, int32_t size) {
   return true;
 }
 
-/// The one that started this rank; null where none did.
+/// Returns the launcher that started this rank, or null.
 const Launcher *findLauncher() {
   for (const Launcher &launcher : launchers)
     if (!read(launcher.rank).empty() && !read(launcher.size).empty())
@@ -69,7 +68,7 @@ const Launcher *findLauncher() {
   return nullptr;
 }
 
-/// The first of Slurm's nodes, "gpu07" of "gpu[07-09,12],login".
+/// Returns the first of Slurm's nodes: "gpu07" of "gpu[07-09,12],login".
 std::string firstNode(const std::string &list) {
   size_t open = list.find_first_of("[,");
   if (open == std::string::npos || list[open] == ',')
@@ -80,16 +79,16 @@ std::string firstNode(const std::string &list) {
              : list.substr(0, open) + list.substr(open + 1, end - open - 1);
 }
 
-/// Alike on all ranks, and for most another than of other jobs.
+/// Returns a port that is the same on all ranks and rarely another job's.
 int32_t portOfSlurm() {
   int64_t job = readCount("SLURM_JOB_ID");
   int64_t step = read("SLURM_STEP_ID").empty() ? 0 : readCount("SLURM_STEP_ID");
-  // Below the ports that systems choose by themselves.
+  // Below the ephemeral ports.
   constexpr int64_t first = 20'000, end = 32'768;
   return int32_t(first + (job * 16 + step) % (end - first));
 }
 
-/// "" where nothing names it.
+/// Returns "" if no variable names the job.
 std::string findJob(bool withRestarts) {
   if (std::string job = read("SCALIFY_JOB"); !job.empty())
     return job;
@@ -122,7 +121,7 @@ Launch scalify::rt::readLaunch() {
                                         isOnOneMachine(*launcher, launch.size));
     launch.transport = isLocal ? "local" : launcher->between;
   }
-  // Who says where ranks meet wants them to.
+  // A meeting point implies transport `tcp`.
   if (launch.size > 1 && !read("SCALIFY_RENDEZVOUS").empty())
     launch.transport = "tcp";
   if (std::string chosen = read("SCALIFY_TRANSPORT"); !chosen.empty())
@@ -136,7 +135,7 @@ std::optional<LocalRank> scalify::rt::readLocalRank() {
     return std::nullopt;
   if (!read(launcher->localRank).empty())
     return LocalRank{readCount(launcher->localRank), launcher->localRank};
-  // By hand they are on one machine, if nothing else is said.
+  // Ranks started by hand are on one machine unless SCALIFY_LOCAL_RANK is set.
   if (launcher == launchers)
     return LocalRank{readCount(launcher->rank), launcher->rank};
   return std::nullopt;
@@ -147,14 +146,14 @@ std::string scalify::rt::readJob() {
     return job;
   badArgument(
       "ranks of transport 'local' find one another by the job's name: "
-      "set SCALIFY_JOB, alike on all ranks and another for each launch");
+      "set SCALIFY_JOB, the same on all ranks and different for each launch");
 }
 
 Meeting scalify::rt::readMeeting() {
   std::string place = read("SCALIFY_RENDEZVOUS");
   if (!read("MASTER_ADDR").empty() && !read("MASTER_PORT").empty() &&
       place.empty()) {
-    // torchrun's agent listens there itself, where it says so.
+    // If this variable is set, torchrun's agent itself listens at MASTER_PORT.
     bool isTaken = read("TORCHELASTIC_USE_AGENT_STORE") == "True";
     place = read("MASTER_ADDR") + ":" +
             std::to_string(readCount("MASTER_PORT") + int32_t(isTaken));
@@ -165,11 +164,11 @@ Meeting scalify::rt::readMeeting() {
   if (place.empty() && !nodes.empty() && !read("SLURM_JOB_ID").empty())
     place = firstNode(nodes) + ":" + std::to_string(portOfSlurm());
   if (place.empty())
-    badArgument("ranks of transport 'tcp' meet where rank 0 is: set "
-                "SCALIFY_RENDEZVOUS, alike on all ranks, to its machine and a "
-                "free port (HOST:PORT), or to file:PATH, a file that is not "
-                "there yet and that all machines see");
-  // Each agent counts its own restarts: where one was replaced, ranks of
+    badArgument("ranks of transport 'tcp' meet at rank 0: set "
+                "SCALIFY_RENDEZVOUS, the same on all ranks, to its machine and "
+                "a free port (HOST:PORT), or to file:PATH, a file that does "
+                "not exist yet and that all machines see");
+  // Each agent counts its own restarts: after one was replaced, the counts of
   // several machines differ.
   std::string job = findJob(/*withRestarts=*/false);
   return {place, job.empty() ? place : job};

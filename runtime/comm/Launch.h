@@ -1,4 +1,5 @@
-// What the environment says of the launch: which rank this is, of how many.
+// Launch parameters from the environment: this rank, the number of ranks, and
+// how they meet.
 #ifndef SCALIFY_RUNTIME_COMM_LAUNCH_H
 #define SCALIFY_RUNTIME_COMM_LAUNCH_H
 
@@ -10,36 +11,36 @@ namespace scalify::rt {
 
 struct Launch {
   int32_t rank = 0, size = 1;
-  /// The transport that suits it.
+  /// The transport that suits the launch.
   std::string transport = "local";
 };
 
-/// Throws Error where the environment contradicts itself.
+/// Throws an Error if the environment is contradictory.
 Launch readLaunch();
 
-/// The name that all ranks of the launch know it by; throws Error that says
-/// what to set where there is none.
+/// Returns the job's name, which all ranks of the launch share. Without one,
+/// throws an Error that says which variable to set.
 std::string readJob();
 
-/// Where ranks of transport `tcp` meet, "HOST:PORT" or "file:PATH", and the
-/// name of their job.
+/// The meeting point of ranks of transport `tcp`, "HOST:PORT" or "file:PATH",
+/// and the name of their job.
 struct Meeting {
   std::string place, job;
 };
 
-/// Throws Error that says what to set where nothing says where to meet.
+/// Without a meeting point, throws an Error that says which variable to set.
 Meeting readMeeting();
 
 /// This rank's number among those of its machine.
 struct LocalRank {
   int32_t rank = 0;
-  std::string variable; // that says so
+  std::string variable; // that has it
 };
 
-/// Nothing where the environment does not say.
+/// Returns nullopt if the environment does not specify it.
 std::optional<LocalRank> readLocalRank();
 
-/// Seconds that a rank may be late.
+/// Returns the seconds by which a rank may be late.
 double readTimeout();
 
 } // namespace scalify::rt

@@ -41,7 +41,8 @@ MessageHeader scalify::rt::headerOf(const Collective &collective,
       collective.kind == Collective::Kind::ReduceScatter)
     header.join = collective.join;
   header.agreement = checksum(collective.name.data(), collective.name.size());
-  // A permute is between two: what other members there are is not its concern.
+  // A permute's messages concern two ranks only, which need not know the other
+  // members.
   if (collective.kind < Collective::Kind::Permute)
     header.agreement ^= checksum(collective.members.data(),
                                  collective.members.size() * sizeof(int32_t));

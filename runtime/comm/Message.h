@@ -1,5 +1,5 @@
-// The header of each message: what its receiver must expect, so that ranks that
-// disagree, and chunks that arrive damaged, are found and named.
+// The header of each message. It has all that the receiver must expect, so that
+// disagreeing ranks and damaged chunks are detected and named.
 #ifndef SCALIFY_RUNTIME_COMM_MESSAGE_H
 #define SCALIFY_RUNTIME_COMM_MESSAGE_H
 
@@ -13,11 +13,12 @@ namespace scalify::rt {
 struct MessageHeader {
   uint64_t magic;
   uint64_t step;
-  uint64_t sequence;  // of the sender's messages to this receiver
-  uint64_t agreement; // hash of the whole name and, but for permute, the group
-  int64_t elements;   // of the collective's source
-  uint64_t bytes;     // of this message
-  uint64_t checksum;  // of its data
+  uint64_t sequence; // number among the sender's messages to this receiver
+  /// Hash of the whole name and, except for permutes and messages, the group.
+  uint64_t agreement;
+  int64_t elements;  // of the collective's source
+  uint64_t bytes;    // of this message
+  uint64_t checksum; // of its data
   Collective::Kind kind;
   Join join;
   DType type;
@@ -25,11 +26,11 @@ struct MessageHeader {
 };
 static_assert(sizeof(MessageHeader) == SCALIFY_TRANSPORT_HEADER);
 
-/// What all messages of a collective have in common.
+/// Returns the fields that all messages of a collective share.
 MessageHeader headerOf(const Collective &collective, uint64_t step);
 
-/// What differs between the header that came from `peer` and the expected one,
-/// or "". Checksums are not compared.
+/// Describes how the header received from `peer` differs from the expected one,
+/// or returns "". Does not compare checksums.
 std::string difference(const MessageHeader &came, const MessageHeader &expected,
                        int32_t peer, int32_t rank);
 

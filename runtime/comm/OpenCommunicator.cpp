@@ -13,7 +13,7 @@
 using namespace scalify::rt;
 
 namespace {
-/// The folder of the library or program that this code is in.
+/// Returns the folder of the library or program that contains this code.
 std::string ownFolder() {
   Dl_info info = {};
   if (!::dladdr(reinterpret_cast<void *>(&ownFolder), &info) || !info.dli_fname)
@@ -23,8 +23,8 @@ std::string ownFolder() {
   return slash == std::string::npos ? "." : path.substr(0, slash);
 }
 
-/// Opens libscalify_comm_NAME.so: in SCALIFY_TRANSPORTS, beside this library,
-/// where it was built, or where the system looks.
+/// Opens libscalify_comm_NAME.so: from SCALIFY_TRANSPORTS, beside this library,
+/// from the build folder, or from the system's search path.
 void *openLibrary(const std::string &transport) {
   std::string file = "libscalify_comm_" + transport + ".so";
   std::vector<std::string> places;
@@ -37,7 +37,7 @@ void *openLibrary(const std::string &transport) {
   places.push_back(file);
   std::string faults;
   for (const std::string &place : places) {
-    // An MPI finds parts of itself by its symbols, hence global.
+    // RTLD_GLOBAL, since an MPI finds its own components by its symbols.
     if (void *library = ::dlopen(place.c_str(), RTLD_NOW | RTLD_GLOBAL))
       return library;
     faults += std::string("\n  ") + ::dlerror();
@@ -78,7 +78,8 @@ scalify::rt::openCommunicator(const scalify_rt_comm_options &options) {
     return {std::make_unique<RecordCommunicator>(launch.rank, launch.size),
             name};
 
-  // Read before the others are joined, who would wait for a rank that failed.
+  // Parsed before joining the other ranks, which would wait for a rank that
+  // failed.
   const char *slow = std::getenv("SCALIFY_COMM_LINK");
   if (slow && !*slow)
     slow = nullptr;

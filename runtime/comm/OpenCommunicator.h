@@ -1,4 +1,5 @@
-// A communicator by its transport's name, and the C interface's handle of one.
+// Opens a communicator by its transport's name. Defines the C interface's
+// handle.
 #ifndef SCALIFY_RUNTIME_COMM_OPENCOMMUNICATOR_H
 #define SCALIFY_RUNTIME_COMM_OPENCOMMUNICATOR_H
 
@@ -17,7 +18,7 @@ struct OpenedCommunicator {
 /// Joins the other ranks; throws Error.
 OpenedCommunicator openCommunicator(const scalify_rt_comm_options &options);
 
-/// What the handle holds, for as long as it lives.
+/// Returns the handle's communicator, which lives as long as the handle.
 Communicator &communicatorOf(scalify_rt_comm *comm);
 
 } // namespace scalify::rt

@@ -1,5 +1,5 @@
-// How ranks that join wait for one another: within a time, and in slices short
-// enough for the caller's poll.
+// The wait of joining ranks for one another: with a timeout, and in slices
+// short enough for the caller's poll.
 #ifndef SCALIFY_RUNTIME_COMM_PATIENCE_H
 #define SCALIFY_RUNTIME_COMM_PATIENCE_H
 
@@ -22,9 +22,9 @@ public:
         std::chrono::steady_clock::now() - start;
     return passed.count() > limits.seconds * times;
   }
-  /// Throws Error where the poll asks to stop.
+  /// Throws an Error if the poll asks to stop.
   void check() const;
-  /// Looks at files for up to 50 ms.
+  /// Polls the descriptors for up to 50 ms.
   void waitFor(std::vector<pollfd> &files) const;
   void sleep(int milliseconds = 20) const;
   /// " within 300.0 s"
@@ -35,12 +35,13 @@ private:
   std::chrono::steady_clock::time_point start;
 };
 
-/// The ranks cannot join.
+/// Throws an Error: the ranks cannot join.
 [[noreturn]] void failed(const std::string &text);
-/// Neither can they where a call has failed, by errno.
+/// Throws an Error with errno's text: a call failed, so the ranks cannot join.
 [[noreturn]] void failedCall(const std::string &what);
 
-/// Which no attempt mends, unlike a rank that is not there yet.
+/// True for errors that a retry cannot fix, unlike a rank that has not started
+/// yet.
 bool isOutOfFiles(int code);
 
 } // namespace scalify::rt

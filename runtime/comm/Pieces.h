@@ -1,4 +1,4 @@
-// How an all_reduce divides its elements among the members.
+// The division of an all_reduce's elements among the members.
 #ifndef SCALIFY_RUNTIME_COMM_PIECES_H
 #define SCALIFY_RUNTIME_COMM_PIECES_H
 
@@ -12,8 +12,8 @@ struct Piece {
   int64_t elements;
 };
 
-/// The piece that the member at `place` joins: the first `elements % members`
-/// members have one element more.
+/// Returns the piece that the member at `place` reduces: the first `elements %
+/// members` members have one element more.
 inline Piece pieceOf(int64_t elements, int64_t members, int64_t place) {
   int64_t base = elements / members, longer = elements % members;
   return {place * base + std::min(place, longer), base + (place < longer)};

@@ -52,7 +52,7 @@ void RecordCommunicator::run(const Collective &collective, const void *source,
   size_t part = bytes / std::max(members.size(), size_t(1));
   const auto *from = static_cast<const uint8_t *>(source);
   auto *to = static_cast<uint8_t *>(destination);
-  // Zeros around this rank's own part.
+  // Copies this rank's own part and fills the rest with zeros.
   auto keepOwn = [&](const uint8_t *own, size_t at, size_t count, size_t all) {
     if (count)
       std::memmove(to + at, own, count);

@@ -1,4 +1,4 @@
-// Ranks that are not there: what this one would exchange is recorded.
+// A communicator without other ranks, which records this rank's exchanges.
 #ifndef SCALIFY_RUNTIME_COMM_RECORDCOMMUNICATOR_H
 #define SCALIFY_RUNTIME_COMM_RECORDCOMMUNICATOR_H
 

@@ -19,14 +19,14 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
 
-/// The poll is promised to be called every 0.1 s.
+/// Half of the 0.1 s within which the poll must be called.
 constexpr Seconds slice(0.05);
-/// No collective is held up for longer: a day, which every clock can hold.
+/// The longest delay of a collective: a day, which every clock can represent.
 constexpr double longest = 86400;
 
 [[noreturn]] void badLink(const std::string &text, const std::string &why) {
   badArgument("the environment's SCALIFY_COMM_LINK is '" + text + "': " + why +
-              "; it is like bandwidth=2e8,latency=1e-4,jitter=0.5,"
+              "; example: bandwidth=2e8,latency=1e-4,jitter=0.5,"
               "straggler=20:8,seed=1");
 }
 
@@ -35,7 +35,8 @@ double readNumber(const std::string &text, const std::string &key,
   char *end = nullptr;
   double number = std::strtod(value.c_str(), &end);
   if (value.empty() || *end || !std::isfinite(number) || number < 0)
-    badLink(text, "'" + value + "' of " + key + " is no number from 0 on");
+    badLink(text,
+            "'" + value + "' of " + key + " is not a number of at least 0");
   return number;
 }
 
@@ -43,7 +44,7 @@ uint64_t readWhole(const std::string &text, const std::string &key,
                    const std::string &value) {
   double number = readNumber(text, key, value);
   if (number != std::floor(number) || number > 1e15)
-    badLink(text, "'" + value + "' of " + key + " is no whole number");
+    badLink(text, "'" + value + "' of " + key + " is not a whole number");
   return uint64_t(number);
 }
 
@@ -55,7 +56,7 @@ void readField(Link &link, const std::string &text, const std::string &field) {
   if (key == "bandwidth") {
     link.bandwidth = readNumber(text, key, value);
     if (link.bandwidth == 0)
-      badLink(text, "nothing crosses with a bandwidth of 0");
+      badLink(text, "a bandwidth of 0 transfers nothing");
   } else if (key == "latency") {
     link.latency = readNumber(text, key, value);
   } else if (key == "jitter") {
@@ -69,7 +70,8 @@ void readField(Link &link, const std::string &text, const std::string &field) {
     link.every = readWhole(text, key, value.substr(0, colon));
     link.factor = readNumber(text, key, value.substr(colon + 1));
     if (link.every == 0 || link.factor < 1)
-      badLink(text, "'" + value + "' of straggler needs two numbers from 1 on");
+      badLink(text,
+              "'" + value + "' of straggler needs two numbers of at least 1");
   } else {
     badLink(text, "'" + key +
                       "' is none of bandwidth, latency, jitter, straggler "
@@ -77,8 +79,8 @@ void readField(Link &link, const std::string &text, const std::string &field) {
   }
 }
 
-/// Bytes that cross this rank's link one after the other: what it sends, or
-/// hears where it only hears.
+/// Returns the bytes that pass this rank's link one after the other: those it
+/// sends or, if it only receives, those it receives.
 int64_t bytesOnLink(const Collective &collective, int32_t rank) {
   int64_t sent = bytesSent(collective, rank);
   const bool hears = collective.kind >= Collective::Kind::Permute
@@ -150,12 +152,12 @@ private:
   uint64_t crossed = 0, step = 0;
   std::mutex inUse;
   std::atomic<bool> isInterrupted{false};
-  std::array<char, 1024> whyInterrupted = {}; // written before that is set
+  std::array<char, 1024> whyInterrupted = {}; // valid once isInterrupted is set
 };
 
 double SlowLink::secondsOf(int64_t bytes) {
   double seconds = link.latency + double(bytes) / link.bandwidth;
-  // Not of the library's distributions, which differ from one to another.
+  // The standard library's distributions differ between implementations.
   seconds *= 1 + link.jitter * std::ldexp(double(random() >> 11), -53);
   if (link.every && ++crossed % link.every == 0)
     seconds *= link.factor;

@@ -14,7 +14,7 @@
 using namespace scalify::rt;
 
 namespace {
-/// Memory for what is received and not yet joined. More than that goes in
+/// Memory for received elements that are not reduced yet. Larger pieces take
 /// several rounds.
 constexpr int64_t scratchBytes = int64_t(1) << 20;
 
@@ -129,7 +129,7 @@ private:
   int (*poll)(void *context);
   void *pollContext;
   std::atomic<bool> isInterrupted{false};
-  std::array<char, 1024> whyInterrupted = {}; // written before that is set
+  std::array<char, 1024> whyInterrupted = {}; // valid once isInterrupted is set
   std::mutex inUse;
   scalify_transport_wait wait;
   uint64_t step = 0, total = 0;
@@ -185,7 +185,7 @@ void TransportCommunicator::runKind(const uint8_t *source,
     requireJoin(collective.join, collective.type);
   if (collective.elements < 0 || (isCut && collective.elements % members()))
     failed(SCALIFY_RT_BAD_ARGUMENT, std::to_string(collective.elements) +
-                                        " elements cannot be cut for " +
+                                        " elements cannot be divided among " +
                                         std::to_string(members()) + " ranks");
   if (members() == 1)
     return copy(source, destination, collective.elements * width());
@@ -203,9 +203,9 @@ void TransportCommunicator::runKind(const uint8_t *source,
   }
 }
 
-/// Gives every member its piece of `source` and joins this rank's own to
-/// `destination`, in rounds that fit in the scratch memory. `pieceAt(0)` is the
-/// longest piece, so that all ranks make as many rounds.
+/// Sends every other member its piece of `source` and reduces this rank's own
+/// piece to `destination`, in rounds that fit the scratch memory. `pieceAt(0)`
+/// is the longest piece, so that all ranks make the same number of rounds.
 template <typename PieceOf>
 void TransportCommunicator::joinOwnPiece(const uint8_t *source,
                                          uint8_t *destination,
@@ -305,8 +305,9 @@ void TransportCommunicator::broadcast(const uint8_t *source,
 void TransportCommunicator::allToAll(const uint8_t *source,
                                      uint8_t *destination) {
   int64_t part = current->elements / members() * width();
-  // In place, what comes waits in the scratch memory for what was there to be
-  // sent. Rounds are the same on ranks that do not need it.
+  // In place, received parts wait in the scratch memory until the parts that
+  // they overwrite are sent. The rounds are the same on ranks that are not in
+  // place.
   bool isInPlace = source == destination;
   int64_t limit = std::max(scratchBytes / (members() - 1), int64_t(1024));
   int64_t at = 0;
@@ -344,8 +345,9 @@ void TransportCommunicator::permute(const uint8_t *source,
   if (to >= size() || from >= size() || (to == rank()) != (from == rank()))
     failed(SCALIFY_RT_BAD_ARGUMENT,
            "ranks " + std::to_string(to) + " and " + std::to_string(from) +
-               " cannot be whom rank " + std::to_string(rank()) + " of " +
-               std::to_string(size()) + " sends to and hears from");
+               " cannot be the destination and source of rank " +
+               std::to_string(rank()) + " of " + std::to_string(size()) +
+               " ranks");
   if (to == rank())
     return copy(source, destination, whole);
   bool isInPlace = source == destination && to >= 0 && from >= 0;
@@ -406,7 +408,7 @@ void TransportCommunicator::exchange() {
     total += message.bytes;
 }
 
-/// Throws where the header of receive `index` is not the expected one.
+/// Throws if the header of receive `index` is not the expected one.
 void TransportCommunicator::check(const MessageHeader &expected, size_t index) {
   const scalify_transport_message &message = round.receives[index];
   MessageHeader wanted = expected;

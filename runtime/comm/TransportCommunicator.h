@@ -1,4 +1,4 @@
-// Collectives made of messages.
+// Collectives built from a transport's messages.
 #ifndef SCALIFY_RUNTIME_COMM_TRANSPORTCOMMUNICATOR_H
 #define SCALIFY_RUNTIME_COMM_TRANSPORTCOMMUNICATOR_H
 
@@ -10,7 +10,7 @@
 
 namespace scalify::rt {
 
-/// Owns `transport`. `wait` says how long a rank may be late.
+/// Takes ownership of `transport`. `wait` has the time that a rank may be late.
 std::unique_ptr<Communicator>
 makeCommunicator(const scalify_transport &transport,
                  const scalify_transport_wait &wait);

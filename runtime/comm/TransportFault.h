@@ -1,5 +1,5 @@
-// What transports have in common: faults, and whom ranks that wait for one
-// another wait for. Without the runtime, for shared objects.
+// Faults of transports, and the search for the rank that blocks others.
+// Independent of the runtime, for shared objects.
 #ifndef SCALIFY_RUNTIME_COMM_TRANSPORTFAULT_H
 #define SCALIFY_RUNTIME_COMM_TRANSPORTFAULT_H
 
@@ -10,7 +10,7 @@
 
 namespace scalify::rt {
 
-/// What ends an exchange; never leaves a transport as an exception.
+/// Ends an exchange; never leaves a transport as an exception.
 struct TransportFault {
   scalify_transport_status status;
   int32_t peer; // or -1
@@ -34,10 +34,10 @@ inline TransportFault lateFault(int32_t peer, double seconds) {
               std::to_string(seconds).substr(0, 5) + " s"};
 }
 
-/// A rank that this one waits for may wait itself: the one at the end of the
-/// chain, which does not, holds all up. Where there is no end, each waits for
-/// another, and the first is as good as any. `next(rank)` is whom a rank waits
-/// for, -1 for nobody.
+/// Finds the rank that blocks `first`. A rank may wait for another, which waits
+/// in turn; the end of this chain waits for none and blocks all. In a cycle
+/// every rank waits, so `first` is returned. `next(rank)` is the rank that
+/// `rank` waits for, -1 for none.
 template <typename Next>
 int32_t endOfChain(int32_t first, int32_t size, Next next) {
   int32_t last = first;

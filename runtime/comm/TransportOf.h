@@ -1,4 +1,4 @@
-// The C interface of a transport that is a class.
+// Adapts a transport class to the C interface of transports.
 #ifndef SCALIFY_RUNTIME_COMM_TRANSPORTOF_H
 #define SCALIFY_RUNTIME_COMM_TRANSPORTOF_H
 
@@ -6,7 +6,7 @@
 
 namespace scalify::rt {
 
-/// The transport that `self` is; closing it deletes `self`.
+/// Returns the C interface of `self`; closing it deletes `self`.
 template <typename T>
 scalify_transport transportOf(T *self,
                               const scalify_transport_options &options) {

@@ -1,5 +1,5 @@
-// What a device can do. The executor walks a function's commands, resolves
-// their buffers and calls these; a device knows nothing of manifests.
+// The interface of devices. The executor walks a function's commands, resolves
+// their buffers and calls a device, which knows nothing of manifests.
 #ifndef SCALIFY_RUNTIME_DEVICE_DEVICE_H
 #define SCALIFY_RUNTIME_DEVICE_DEVICE_H
 
@@ -14,15 +14,15 @@ namespace scalify::rt {
 
 class Image;
 
-/// One call of a function: what the caller passed, checked. A result in its
-/// argument's memory has that argument's address.
+/// One call of a function with the caller's arguments, checked. A result that
+/// aliases an argument has that argument's address.
 struct StepCall {
   const Function *function = nullptr;
   const Interface *interface = nullptr;
   std::vector<void *> args, results;
   bool isTimed = false;
   uint64_t step = 0; // of the executable, for errors
-  /// What memory that the step has not written yet is set to, for a debugger.
+  /// The byte that fills memory the step has not written yet, for debugging.
   std::optional<uint8_t> filler;
   size_t arenaBytes = 0;
   scalify_rt_poll poll = nullptr;
@@ -33,34 +33,35 @@ class Device {
 public:
   virtual ~Device() = default;
 
-  /// Called once: takes kernels and constants out of the artefact, gets the
-  /// arena, and makes ready whatever else lets a step run without allocating.
+  /// Called once: reads kernels and constants from the artefact, allocates the
+  /// arena, and prepares everything else so that a step allocates nothing.
   virtual void load(Program &program, const Image &image) = 0;
-  /// Called once, after that: how the other ranks are reached. Null where there
-  /// is one, or where the device only records.
+  /// Called once, after load(), with the connection to the other ranks. Null
+  /// for a single rank, or if the device only records.
   virtual void connect(const Program &program, Communicator *comm,
                        uint32_t rank) {}
-  /// Where temporaries and constants lie, as kernels address them.
+  /// The addresses of temporaries and constants, as kernels see them.
   virtual void *arena() const = 0;
   virtual const void *constants() const = 0;
-  /// The number of the rank, which the host has there.
+  /// The address of the rank's number; the host's is at `host`.
   virtual const void *rankNumber(const uint32_t *host) const { return host; }
 
-  /// Before the commands of a step. May put addresses of its own in the place
-  /// of the caller's. False if it knows the commands from an earlier step, and
-  /// nobody need walk them.
+  /// Called before the commands of a step. May replace the caller's addresses.
+  /// Returns false if the device replays the commands of an earlier step, so
+  /// that they need not be walked.
   virtual bool begin(StepCall &call) {
     fillUnwritten(call);
     return true;
   }
-  /// After them: the step is done when it returns. Adds what casts counted.
+  /// Called after the commands: the step is done when it returns. Adds the
+  /// counts of casts.
   virtual void finish(StepCall &call, uint64_t *counts) {}
-  /// After an error in or between the two.
+  /// Called after an error in begin(), finish() or a command.
   virtual void abandon() noexcept {}
-  /// True if commands only begin when they are called: then a step may be
-  /// interrupted when it is finished, and the device takes the time.
+  /// True if commands only start when they are called: then a step can be
+  /// interrupted only after it finishes, and the device measures the time.
   virtual bool isAsynchronous() const { return false; }
-  /// Of a command of the last timed step.
+  /// Returns the time of a command of the last timed step.
   virtual uint64_t nanoseconds(size_t command) { return 0; }
 
   /// Runs rows [0, command.rows). Adds the tasks' counts to `counters`,
@@ -68,49 +69,49 @@ public:
   /// finish() does.
   virtual void kernel(const Command &command, void *const *buffers,
                       uint64_t *counters) = 0;
-  /// `buffers` are those of the command, with its element offsets applied.
+  /// `buffers` are the command's, with its element offsets applied.
   virtual void gemm(const Command &command, void *const *buffers) = 0;
-  /// Only commands of a GPU's artefact.
+  /// In a GPU's artefact only.
   virtual void attention(const Command &command, void *const *buffers);
-  /// `comm` is null on devices that only record, and where there is one rank.
+  /// `comm` is null on devices that only record, and with one rank.
   virtual void collective(const Command &command, Communicator *comm,
                           const void *src, void *dst);
   virtual void copy(const Command &command, const void *src, void *dst) = 0;
   virtual void fill(const Command &command, void *dst) = 0;
-  /// Nothing to do where commands run in the order of the program.
+  /// Does nothing if commands run in the order of the program.
   virtual void record(const Command &command) {}
   virtual void wait(const Command &command) {}
 
-  /// Memory that arguments may lie in without being moved. Given back by
-  /// release(), or with the device.
+  /// Allocates memory from which steps use arguments without a copy. release()
+  /// or the device's destructor frees it.
   virtual void *allocate(size_t bytes) = 0;
   virtual void release(void *memory) = 0;
   virtual void copyIn(void *dst, const void *src, size_t bytes) = 0;
   virtual void copyOut(void *dst, const void *src, size_t bytes) = 0;
-  /// Between places that steps can address.
+  /// Copies between addresses that steps can use.
   virtual void copyWithin(void *dst, const void *src, size_t bytes) = 0;
-  /// Waits for all that this process gave the GPU, on any stream.
+  /// Waits for all work of this process on the GPU, on any stream.
   virtual void synchronizeAll() {}
-  /// The CUDA stream that a step's work goes to; null where the host runs it.
+  /// Returns the CUDA stream of a step's work; null if the host runs it.
   virtual void *stepStream() const { return nullptr; }
 
   /// False if commands are only recorded.
   virtual bool isReal() const { return true; }
   virtual int threads() const { return 1; }
   virtual void setThreads(int threads) {}
-  /// What a GPU's driver calls it.
+  /// Returns the driver's name of the GPU.
   virtual std::string deviceName() const { return ""; }
-  /// Of those that the driver shows; -1 where it is no GPU.
+  /// Returns the GPU's index among those that the driver shows; -1 for a CPU.
   virtual int32_t deviceIndex() const { return -1; }
-  /// The record of the null device.
+  /// Returns the record of the null device.
   virtual std::string trace() const { return ""; }
 
 protected:
-  /// Sets the arena, and results that have no argument's memory, as `call`
-  /// asks: what a step reads before it writes it is the same in every run then,
-  /// and looks like nothing that it computes.
+  /// Fills the arena, and results that alias no argument, if `call` asks for
+  /// it: then reads of unwritten memory give the same values in every run,
+  /// unlike any that the step computes.
   void fillUnwritten(const StepCall &call);
-  /// Of the arena or of a result.
+  /// Fills part of the arena or a result.
   virtual void setBytes(void *dst, size_t bytes, uint8_t byte) = 0;
 };
 
@@ -118,8 +119,8 @@ protected:
 std::unique_ptr<Device> makeCpuDevice(int threads);
 std::unique_ptr<Device> makeNullDevice();
 
-/// The device that `options` name, if it runs programs of that target; throws
-/// Error that says which one would.
+/// Returns the device that `options` name if it runs the program's target.
+/// Throws an Error that names the right device otherwise.
 std::unique_ptr<Device> makeDevice(const scalify_rt_options &options,
                                    const Program &program);
 

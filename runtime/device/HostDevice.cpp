@@ -9,7 +9,7 @@ using namespace scalify::rt;
 
 void HostDevice::load(Program &program, const Image &image) {
   arenaMemory = PageMemory(program.mostArenaBytes(), "the arena");
-  // In place: the image lives as long as the device.
+  // No copy: the image lives as long as the device.
   constantBytes = image.data() + program.constants.offset;
 }
 

@@ -1,4 +1,4 @@
-// What devices have alike whose memory is the host's.
+// Shared base of devices whose memory is the host's.
 #ifndef SCALIFY_RUNTIME_DEVICE_HOSTDEVICE_H
 #define SCALIFY_RUNTIME_DEVICE_HOSTDEVICE_H
 

@@ -4,8 +4,8 @@
 using namespace scalify::rt;
 
 namespace {
-/// Bytes of what is compared: strings with their lengths before them, so that
-/// no two lists look alike.
+/// The bytes to compare. Strings follow their lengths, so that different lists
+/// have different bytes.
 class Text {
 public:
   void add(int64_t number) {
@@ -34,7 +34,7 @@ void addCollective(Text &text, const Command &command) {
   text.add(std::string(name(what.join)));
   text.add(std::string(name(what.type)));
   text.add(what.elements);
-  // Who is at the other end follows from the stage.
+  // A message's peer follows from the stage.
   text.add(isMessage ? what.name : std::string());
   text.add(int64_t(command.groups.size()));
   for (const std::vector<int32_t> &group : command.groups)
@@ -99,7 +99,7 @@ Signature scalify::rt::signatureOf(const Program &program, const Image &image) {
   return found;
 }
 
-/// What a step does that another one does not; null where both are one.
+/// Returns how the steps differ, or null if they are the same.
 static const char *differenceOf(const Signature &one, const Signature &other) {
   if (one.exchanges != other.exchanges)
     return "exchanges something else";
@@ -118,7 +118,7 @@ void scalify::rt::requireOneStep(const Program &program, const Image &image,
       gatherOfAll(comm.size(), "steps that ranks have loaded", sizeof own);
   std::vector<Signature> ranks(static_cast<size_t>(comm.size()));
   comm.run(gather, &own, ranks.data());
-  // Counted is what steps send.
+  // The communicator counts the bytes of steps only: subtract these.
   comm.addBytesSent(uint64_t(0) - uint64_t(bytesSent(gather, comm.rank())));
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
     const size_t first = rank - rank % size_t(program.stageRanks);

@@ -1,4 +1,4 @@
-// Whether all ranks have loaded one step.
+// Checks that all ranks have loaded the same step.
 #ifndef SCALIFY_RUNTIME_LOADER_AGREEMENT_H
 #define SCALIFY_RUNTIME_LOADER_AGREEMENT_H
 
@@ -8,17 +8,19 @@
 
 namespace scalify::rt {
 
-/// What steps have alike that are of one program, wherever its sources lie.
+/// Hashes that are equal for steps of one program, whatever the paths of its
+/// sources.
 struct Signature {
-  uint64_t exchanges = 0; // what ranks do with each other, in order
+  uint64_t exchanges = 0; // the ranks' exchanges, in order
   uint64_t all = 0;       // functions, commands, arguments, constants too
-  uint64_t machine = 0;   // for which the kernels were compiled
-  uint64_t kernels = 0;   // their code, which is the same for one machine
+  uint64_t machine = 0;   // target of the kernels
+  uint64_t kernels = 0;   // the kernels' code, identical for one machine
 };
 Signature signatureOf(const Program &program, const Image &image);
 
-/// Compares with all ranks, those of a pipeline's stage among themselves; all
-/// call it. Throws Error that names a rank with another step.
+/// Compares the signatures of all ranks, those of a pipeline's stages
+/// separately; all ranks call it. Throws an Error that names a rank with
+/// another step.
 void requireOneStep(const Program &program, const Image &image,
                     Communicator &comm);
 

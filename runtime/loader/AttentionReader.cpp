@@ -4,7 +4,7 @@
 using namespace scalify::rt;
 
 namespace {
-/// Of any extent, so that products of extents and strides cannot overflow.
+/// Bounds extents and strides, so that their products cannot overflow.
 constexpr int64_t mostElements = int64_t(1) << 40;
 
 void readBuffers(const JsonNode &node, const Interface &interface,
@@ -35,13 +35,13 @@ void readSizes(const JsonNode &node, AttentionShape &shape) {
   for (size_t i = 0; i < list.size(); ++i) {
     *sizes[i] = list.at(i).atLeast(1);
     if (*sizes[i] > INT32_MAX)
-      list.at(i).fail("is more than a library's 32 bits hold");
+      list.at(i).fail("does not fit the library's 32 bits");
   }
   if (shape.heads % shape.keyHeads)
     list.fail("has heads that are no multiple of the key heads");
 }
 
-/// The last element of a window, or -1 where it cannot be one.
+/// Returns the last element of a window, or -1 on overflow.
 int64_t lastElement(const AttentionWindow &window, const AttentionShape &shape,
                     size_t buffer) {
   int64_t last = window.offset + shape.channels - 1;

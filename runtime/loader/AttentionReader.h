@@ -7,7 +7,7 @@
 
 namespace scalify::rt {
 
-/// Throws Error for a shape that does not fit its buffers.
+/// Throws an Error if the shape does not fit its buffers.
 void readAttention(const JsonNode &node, const Interface &interface,
                    Command &command);
 

@@ -6,36 +6,38 @@
 
 namespace scalify::rt {
 
-/// Where a matrix [batch, head, row, channel] lies in its buffer, in elements;
-/// channels lie side by side.
+/// The layout of a matrix [batch, head, row, channel] in its buffer: offset and
+/// strides in elements; channels are contiguous.
 struct AttentionWindow {
   int64_t offset = 0, batch = 0, head = 0, row = 0;
 };
 
-/// A command's buffers are q, k, v, result and statistics; of a gradient q, k,
-/// v, result, its gradient and statistics, then the gradients of q, k and v.
-/// Statistics are F32 [batch, heads, queries]; all others are matrices.
+/// An attention's buffers are q, k, v, result and statistics; a gradient's are
+/// q, k, v, result, the result's gradient and statistics, then the gradients of
+/// q, k and v. Statistics are F32 [batch, heads, queries]; all others are
+/// matrices.
 struct AttentionShape {
   DType type = DType::BF16;
   int64_t batch = 1, heads = 1, keyHeads = 1;
   int64_t queries = 1, keys = 1, channels = 1;
   float scale = 1;
-  bool isCausal = false; // row i sees keys 0 to i
+  bool isCausal = false; // row i attends to keys 0 to i
   bool isGradient = false;
   std::vector<AttentionWindow> windows; // of the matrices, in order
 
   size_t buffers() const { return isGradient ? 9 : 5; }
   size_t reads() const { return isGradient ? 6 : 3; }
   size_t statistics() const { return isGradient ? 5 : 4; }
-  /// The buffer of a matrix.
+  /// Returns the buffer of a matrix.
   size_t bufferOf(size_t matrix) const {
     return matrix + (matrix >= statistics() ? 1 : 0);
   }
-  /// Whether the buffer has the heads and rows of k; else those of q.
+  /// True if the buffer has the heads and rows of k, false if those of q.
   bool isKeySide(size_t buffer) const {
     return buffer == 1 || buffer == 2 || buffer >= 7;
   }
-  /// Of the dots: two, in a gradient five; half of them under a causal mask.
+  /// Counts the dots: two, five in a gradient; half of their work under a
+  /// causal mask.
   uint64_t flops() const {
     auto dot = uint64_t(batch) * uint64_t(heads) * uint64_t(queries) *
                uint64_t(keys) * uint64_t(channels) * 2;

@@ -9,7 +9,7 @@ using namespace scalify::rt;
 namespace {
 using Kind = Collective::Kind;
 
-/// The entry of `values` whose name the node's text is.
+/// Returns the entry of `values` with the node's name.
 template <typename Enum, size_t N>
 Enum readEnum(const JsonNode &node, const Enum (&values)[N]) {
   std::string text = node.text();
@@ -19,7 +19,8 @@ Enum readEnum(const JsonNode &node, const Enum (&values)[N]) {
   node.fail("is '" + text + "', which this runtime does not know");
 }
 
-/// Rows of ranks, of one length; none is in a column of `unique` twice.
+/// Reads groups of ranks, of one length. No rank may be named twice; in a
+/// permute it may be both a source and a destination.
 void readGroups(const JsonNode &rows, const Program &program,
                 Command &command) {
   const bool isPermute = command.collective.kind == Kind::Permute;
@@ -45,7 +46,7 @@ void readGroups(const JsonNode &rows, const Program &program,
         rows.fail("leave out rank " + std::to_string(rank));
 }
 
-/// Elements of the destination for those of the source.
+/// Returns the destination's elements.
 int64_t resultElements(const JsonNode &node, const Command &command) {
   const Collective &what = command.collective;
   const int64_t size =
@@ -104,13 +105,14 @@ void scalify::rt::readCollective(const JsonNode &node,
   what.elements = source.type.elements;
   if (node.has("join") && !canJoin(what.join, what.type))
     node["join"].fail("is '" + node["join"].text() +
-                      "', which no elements of " + name(what.type) +
-                      " are joined by");
+                      "', which does not apply to " + name(what.type) +
+                      " elements");
   command.bytes = source.type.bytes + destination.type.bytes;
   if (destination.type.dtype != what.type ||
       destination.type.elements != resultElements(node, command))
     node["dst"].fail("is of type " + toString(destination.type) +
-                     ", which is not what comes of " + toString(source.type));
+                     ", which is not the result type of " +
+                     toString(source.type));
 }
 
 void scalify::rt::joinGroup(Command &command, int32_t rank,

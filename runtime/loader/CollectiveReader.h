@@ -1,4 +1,4 @@
-// The command that exchanges memory between ranks.
+// Reads the command `collective`, an exchange between ranks.
 #ifndef SCALIFY_RUNTIME_LOADER_COLLECTIVEREADER_H
 #define SCALIFY_RUNTIME_LOADER_COLLECTIVEREADER_H
 
@@ -11,9 +11,9 @@ namespace scalify::rt {
 void readCollective(const JsonNode &node, const Interface &interface,
                     const Program &program, Command &command);
 
-/// Sets what depends on which rank it is. Groups are of the `stageRanks` ranks
-/// of a pipeline's stage, all ranks where there are no stages, and who has the
-/// same place in another stage is at the other end of a message.
+/// Sets the fields that depend on the rank. Groups consist of the `stageRanks`
+/// ranks of a pipeline's stage, or of all ranks without stages. A message's
+/// peer is the rank of the same place in another stage.
 void joinGroup(Command &command, int32_t rank, int32_t stageRanks);
 
 } // namespace scalify::rt

@@ -47,9 +47,9 @@ void scalify::rt::requireWritable(const JsonNode &node, int32_t index,
 
 int64_t scalify::rt::chooseRowsPerTask(int64_t rows, int64_t grain,
                                        int64_t bytes) {
-  // At most 64 tasks: enough to balance many cores, few enough that handing
-  // them out costs nothing. At least 64 KiB of traffic each: below that, one
-  // core is done before another has woken up.
+  // At most 64 tasks: enough to balance many cores, few enough that dispatch is
+  // negligible. At least 64 KiB of traffic each: with less, one core finishes
+  // before another has woken up.
   constexpr int64_t mostTasks = 64;
   constexpr int64_t leastBytes = 64 * 1024;
   if (rows <= grain)
@@ -63,7 +63,7 @@ int64_t scalify::rt::chooseRowsPerTask(int64_t rows, int64_t grain,
 }
 
 namespace {
-constexpr int64_t mostThreads = 1024; // of a block of any NVIDIA GPU
+constexpr int64_t mostThreads = 1024; // per block on any NVIDIA GPU
 constexpr const char *operandNames[] = {"a", "b", "c"};
 
 void readKernel(const JsonNode &node, const Interface &interface,
@@ -105,8 +105,8 @@ bool isFP8(DType type) {
   return type == DType::F8E4M3FN || type == DType::F8E5M2;
 }
 
-/// Which types can be multiplied at all; which of them together, and how they
-/// must lie, is cuBLASLt's own contract, and checked where it is asked.
+/// Checks that each type can be multiplied at all. The combinations of types
+/// and layouts are cuBLASLt's own contract, and checked there.
 void checkTypes(const Command &command, const Interface &interface,
                 const Program &program) {
   for (int i = 0; i < 3; ++i) {
@@ -131,8 +131,8 @@ Scaling readScaling(const JsonNode &node, const char *key) {
   node[key].fail("is '" + text + "', not tensor, rows, vectors or blocks");
 }
 
-/// How many scales an operand has; for blocks, rows of them are filled up to
-/// multiples of 4.
+/// Returns the number of an operand's scales; for blocks, rows of scales are
+/// padded to multiples of 4.
 int64_t countScales(Scaling scaling, int64_t rows, int64_t k) {
   constexpr int64_t block = 128;
   auto parts = [](int64_t extent, int64_t size) {
@@ -168,7 +168,8 @@ int32_t readScale(const JsonNode &node, const char *key, DType operand,
   return static_cast<int32_t>(command.buffers.size()) - 1;
 }
 
-/// The scales of both operands, all of which a product with many reads.
+/// Reads the scales of both operands; a product with many scales reads all of
+/// them.
 void readScales(const JsonNode &node, const Interface &interface,
                 Command &command) {
   GemmTypes &types = command.gemmTypes;
@@ -187,7 +188,7 @@ void readScales(const JsonNode &node, const Interface &interface,
     node["b_scaling"].fail("has no b_scale beside it");
 }
 
-/// One F32 that belongs to a result of FP8.
+/// Reads one F32 of an FP8 result: its scale or amax.
 int32_t readNumber(const JsonNode &node, const Interface &interface,
                    Command &command) {
   int32_t buffer = bufferIndex(node, interface);
@@ -203,11 +204,11 @@ int32_t readNumber(const JsonNode &node, const Interface &interface,
   return static_cast<int32_t>(command.buffers.size()) - 1;
 }
 
-/// How sums become a result of FP8.
+/// Reads scale and amax of an FP8 result.
 void readNarrowResult(const JsonNode &node, const Interface &interface,
                       Command &command) {
   if (isFP8(command.gemmTypes.operands[2]) && command.gemm.beta != 0)
-    node["beta"].fail("adds to a result of FP8, which is written anew");
+    node["beta"].fail("adds to a result of FP8, which is overwritten");
   if (node.has("c_scale"))
     command.gemmTypes.cScale = readNumber(node["c_scale"], interface, command);
   if (!node.has("amax"))
@@ -216,8 +217,8 @@ void readNarrowResult(const JsonNode &node, const Interface &interface,
   requireWritable(node["amax"], command.buffers.back(), interface);
 }
 
-/// A vector of n elements that is added to every row; of which type is
-/// cuBLASLt's own contract.
+/// Reads a vector of n elements that is added to every row. Its type is checked
+/// by cuBLASLt's own contract.
 void readBias(const JsonNode &node, const Interface &interface,
               Command &command) {
   GemmTypes &types = command.gemmTypes;
@@ -252,7 +253,8 @@ bool hasReLU(Epilogue epilogue) {
          epilogue == Epilogue::ReLUGrad;
 }
 
-/// One bit an element, each row in a multiple of 128 of them.
+/// Checks a mask of one bit per element, each row padded to a multiple of 128
+/// bits.
 void checkMask(const JsonNode &node, const TensorType &type,
                const Command &command) {
   constexpr int64_t rowBits = 128;
@@ -264,19 +266,21 @@ void checkMask(const JsonNode &node, const TensorType &type,
               std::to_string(gemm.m) + " rows in " + std::to_string(rowBytes) +
               " bytes each");
   if (!gemm.batch.empty() || command.gemmPlan.swapped)
-    node.fail("is the mask of one product, in rows that are contiguous");
+    node.fail("must be the mask of one product, with contiguous rows");
 }
 
-/// What a GELU reads is in a buffer like the result's, in its strides.
+/// Checks that the operand of a GELU is in a buffer like the result's, with its
+/// strides.
 void checkLike(const JsonNode &node, const TensorType &type,
                const TensorType &result, const Command &command) {
   if (type.dtype != result.dtype || type.elements != result.elements ||
       command.gemmOffsets[2] != 0 || command.gemmPlan.swapped)
     node.fail("is of type " + toString(type) +
-              ", which does not lie as the result of " + toString(result));
+              ", which is not laid out like the result of " + toString(result));
 }
 
-/// What a ReLU or GELU stores for its gradient, and what this reads.
+/// Reads the buffer that a ReLU or GELU stores for its gradient, or that the
+/// gradient reads.
 void readAux(const JsonNode &node, const Interface &interface,
              Command &command) {
   Epilogue epilogue = command.gemmTypes.epilogue;
@@ -338,7 +342,7 @@ void readGpuGemm(const JsonNode &node, const Interface &interface,
   readEpilogue(node, interface, command);
 }
 
-/// The largest element of each operand must lie in its buffer.
+/// Checks that the largest element of each operand is in its buffer.
 void checkGemmExtents(const JsonNode &node, const Interface &interface,
                       const Command &command) {
   for (int operand = 0; operand < 3; ++operand) {
@@ -381,8 +385,8 @@ void readGemm(const JsonNode &node, const Interface &interface,
                 "'; a CPU multiplies f32 only, convert it first");
   if (node.has("epilogue") && !program.isGpu())
     unsupported("gemm '" + command.name +
-                "' has an epilogue, which a CPU has not; compile the program "
-                "for the CPU, where a kernel does that");
+                "' has an epilogue, which a CPU lacks; compile the program "
+                "for the CPU, where a kernel computes it");
   readShape(node, command.gemm);
   const char *offsets[] = {"a_off", "b_off", "c_off"};
   for (int i = 0; i < 3; ++i) {

@@ -7,14 +7,14 @@
 
 namespace scalify::rt {
 
-/// Which of the interface's buffers the node names.
+/// Returns the index of the interface's buffer that the node names.
 int32_t bufferIndex(const JsonNode &node, const Interface &interface);
-/// Fails where that is a constant or the rank's number.
+/// Fails if the buffer is a constant or the rank's number.
 void requireWritable(const JsonNode &node, int32_t index,
                      const Interface &interface);
 
-/// `interface` already holds its buffers, `program` its target and counters;
-/// there are no more events than `numCommands` of the function.
+/// Requires the buffers of `interface`, and the target and counters of
+/// `program`. Event numbers are below `numCommands` of the function.
 Command readCommand(const JsonNode &node, const Interface &interface,
                     const Program &program, size_t numCommands);
 

@@ -1,5 +1,5 @@
-// The levels are those of the x86-64 psABI. An instruction counts only if the
-// operating system saves its registers, hence the look at XCR0.
+// The levels are those of the x86-64 psABI. An instruction set counts only if
+// the operating system saves its registers, which XCR0 shows.
 #include "loader/CpuFeatures.h"
 #include "support/Error.h"
 
@@ -58,8 +58,8 @@ int scalify::rt::levelOf(const std::string &mcpu) {
     const char *name;
     int level;
   };
-  // The compiler's default and the names it is likely to be given. A name that
-  // is not here is refused, since nothing could be checked for it.
+  // The compiler's default and other common names. Names that are not listed
+  // are refused, since nothing can be checked for them.
   static constexpr Known known[] = {
       {"x86-64", 1},         {"x86-64-v2", 2},      {"x86-64-v3", 3},
       {"x86-64-v4", 4},      {"haswell", 3},        {"broadwell", 3},

@@ -1,4 +1,4 @@
-// Does this machine have what the kernels were compiled for?
+// Checks that this machine supports the CPU that kernels were compiled for.
 #ifndef SCALIFY_RUNTIME_LOADER_CPUFEATURES_H
 #define SCALIFY_RUNTIME_LOADER_CPUFEATURES_H
 
@@ -6,14 +6,15 @@
 
 namespace scalify::rt {
 
-/// The highest x86-64 level of this CPU and operating system, 1 to 4; 0 on
-/// another architecture.
+/// Returns the highest x86-64 level of this CPU and operating system, 1 to 4; 0
+/// on another architecture.
 int hostLevel();
 
-/// The x86-64 level that code for `mcpu` needs, or -1 for an unknown name.
+/// Returns the x86-64 level that code for `mcpu` needs, or -1 for an unknown
+/// name.
 int levelOf(const std::string &mcpu);
 
-/// Throws Error if code compiled for `mcpu` cannot run here.
+/// Throws an Error if code compiled for `mcpu` cannot run here.
 void requireCpu(const std::string &mcpu);
 
 } // namespace scalify::rt

@@ -13,7 +13,7 @@
 using namespace scalify::rt;
 
 namespace {
-// Rarely enough to cost nothing, often enough that an interrupt feels prompt.
+// Rare enough to cost nothing, frequent enough for a prompt interrupt.
 constexpr std::chrono::milliseconds pollInterval{50};
 
 bool overlap(const void *a, int64_t aSize, const void *b, int64_t bSize) {
@@ -22,7 +22,7 @@ bool overlap(const void *a, int64_t aSize, const void *b, int64_t bSize) {
          y < x + static_cast<uintptr_t>(aSize);
 }
 
-/// A byte that makes a NaN of every format, or a small number of most.
+/// Returns a byte that makes a NaN in every format, or a small number in most.
 std::optional<uint8_t> chooseFiller() {
   constexpr uint8_t nan = 0xff, number = 0xa5;
   const char *chosen = std::getenv("SCALIFY_FILL");
@@ -89,15 +89,15 @@ void Executable::connectRanks() {
       requireOneStep(plan, image, *comm);
     dev->connect(plan, dev->isReal() ? comm : nullptr, rank);
   } catch (const std::exception &error) {
-    // Others connect to this rank, or wait until it has.
+    // The other ranks connect to this rank, or wait until it has loaded.
     if (comm)
       comm->abort(error.what());
     throw;
   }
 }
 
-/// Tells commands which group this rank is in. A device that only records runs
-/// as the first of as many ranks as the artefact is for.
+/// Sets each command's group of this rank. A device that only records runs as
+/// the first of the artefact's ranks.
 void Executable::joinRanks() {
   if (plan.ranks == 1)
     comm = nullptr;
@@ -133,7 +133,7 @@ void Executable::check(const Interface &interface, void *const *args,
     if (reinterpret_cast<uintptr_t>(args[i]) % byteWidth(arg.type.dtype))
       badArgument("argument '" + arg.name + "' is not aligned to its " +
                   name(arg.type.dtype) + " elements");
-    // A donated argument is written to while the others are still read.
+    // A donated argument is written while others may still be read.
     for (int32_t j = 0; arg.aliasResult >= 0 && j < numArgs; ++j)
       if (j != i && overlap(args[i], arg.type.bytes, args[j],
                             interface.args[j].type.bytes))
@@ -273,7 +273,7 @@ void Executable::callHost(const Command &command, void *const *at) {
                 "'" + command.name + "' at " + command.loc + " failed");
 }
 
-/// Before anything has run.
+/// Checked before any command runs.
 void Executable::requireHost(const Function &function) const {
   const Command *command = function.firstHostCall();
   if (command && !hostCall && dev->isReal())
@@ -305,13 +305,14 @@ void Executable::run(const std::string &functionName, void *const *args,
                 "'measure' on them first");
   requireHost(*function);
   begin(*function, args, results);
-  // @rescale reads what the step has counted.
+  // @rescale reads the counts of the step, so they stay.
   if (function->counts()) {
     for (size_t i = 0; i < scalesBefore.size(); ++i)
       scalesBefore[i] = scaleOf(i);
     std::fill(counts.begin(), counts.end(), 0);
   }
-  // A rank may measure its arguments, or not, and others do not know of it.
+  // Only runs with exchanges count as steps: whether a rank measures its
+  // arguments is unknown to the others.
   if (function->exchanges()) {
     if (comm)
       comm->beginStep(call.step);
@@ -328,7 +329,7 @@ void Executable::run(const std::string &functionName, void *const *args,
     hasMeasured |= measures;
   } catch (const std::exception &error) {
     dev->abandon();
-    // Others wait for this rank in collectives that it will not reach.
+    // The other ranks wait for this rank in collectives that it will not reach.
     if (comm)
       comm->abort(error.what());
     throw;
@@ -377,7 +378,7 @@ void Executable::walkWithSide(const Function &function) {
   }
 }
 
-/// The commands of the collectives' stream: these and events.
+/// Runs the commands of side streams: collectives and events.
 void Executable::walkSide() {
   const Function &function = *call.function;
   ProfileRow *row = rowsOf(function);
@@ -400,7 +401,7 @@ void Executable::walkSide() {
   }
 }
 
-/// Waits for an event of the side.
+/// Waits for an event of the side thread.
 void Executable::sit(const Command &wait) {
   while (!side->waitFor(wait.event, pollInterval))
     pollIfDue(Clock::now());

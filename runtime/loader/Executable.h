@@ -1,4 +1,4 @@
-// A loaded artefact and everything a step needs, allocated once.
+// A loaded artefact with all memory that a step needs, allocated once.
 #ifndef SCALIFY_RUNTIME_LOADER_EXECUTABLE_H
 #define SCALIFY_RUNTIME_LOADER_EXECUTABLE_H
 
@@ -26,12 +26,13 @@ public:
     Time time;
   };
 
-  /// The device is chosen by what the artefact is for. An artefact for several
-  /// ranks needs a communicator of as many, which outlives the executable.
+  /// `makeDevice` chooses the device by the artefact's target. An artefact for
+  /// several ranks needs a communicator of as many ranks, which outlives the
+  /// executable.
   Executable(Image image, const DeviceMaker &makeDevice,
              Communicator *comm = nullptr);
 
-  /// Throws Error; nothing is allocated. See scalify_rt_run.
+  /// Allocates nothing. Throws an Error on failure. See scalify_rt_run.
   void run(const std::string &function, void *const *args, int32_t numArgs,
            void *const *results, int32_t numResults);
 
@@ -40,7 +41,7 @@ public:
   void setThreads(int threads);
   void setProfiling(bool on);
 
-  // Memory for arguments, where they need not be moved.
+  // Memory from which steps use arguments without a copy.
   void *allocate(size_t bytes);
   void release(void *memory);
   void copyIn(void *dst, const void *src, size_t bytes);
@@ -50,14 +51,15 @@ public:
 
   const std::string &manifest() const { return image.manifest(); }
   const Program &program() const { return plan; }
-  /// `counterWords` for each of the program's counters.
+  /// `counterWords` words for each of the program's counters.
   const std::vector<uint64_t> &health() const { return counts; }
   void setHealth(const uint64_t *words) {
     std::copy_n(words, counts.size(), counts.begin());
   }
-  /// By which a counter's cast was scaled in the last run; 0 where unknown.
+  /// Returns the scale of a counter's cast in the last run; 0 if unknown.
   float scaleOf(size_t counter) const;
-  /// How many binades up that is from the run before; 0 where unknown.
+  /// Returns by how many binades that scale rose since the run before; 0 if
+  /// unknown.
   float scaleMoved(size_t counter) const;
   const std::vector<ProfileRow> &profile() const { return rows; }
   const Device &device() const { return *dev; }
@@ -88,27 +90,27 @@ private:
   Program plan;
   std::unique_ptr<Device> dev;
   Communicator *comm;
-  uint32_t rank = 0, place = 0; // the latter among the ranks of a stage
-  /// Runs in which ranks meet.
+  uint32_t rank = 0, place = 0; // place: rank in its stage
+  /// Number of runs with exchanges between ranks.
   uint64_t numSteps = 0;
   bool hasMeasured = false;
   std::mutex inUse;
-  StepCall call;                      // the running one
+  StepCall call;                      // the running call
   std::vector<void *> bound;          // address of each buffer
   std::vector<void *> kernelArgs;     // scratch of the running command
   std::vector<uint64_t> counts;       // of the last run
   std::vector<float> scalesBefore;    // of each counter, in the run before
   std::vector<uint64_t> kernelCounts; // scratch of the running kernel
   std::vector<ProfileRow> rows;
-  std::vector<size_t> firstRow; // of each function
+  std::vector<size_t> firstRow; // by function
   bool profiling = false;
   scalify_rt_poll poll = nullptr;
   void *pollContext = nullptr;
   scalify_rt_host_call hostCall = nullptr;
   void *hostContext = nullptr;
   Clock::time_point lastPoll;
-  /// Runs what a CPU's program has on other streams than the first, where it
-  /// has something there.
+  /// Runs the commands of a CPU's program on other streams than the first; null
+  /// if there are none.
   std::unique_ptr<SideThread> side;
 };
 

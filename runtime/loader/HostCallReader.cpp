@@ -16,7 +16,7 @@ int32_t readBuffers(const JsonNode &list, bool areWritten,
   return static_cast<int32_t>(list.size());
 }
 
-/// One element beside what is read and written.
+/// Reads an optional buffer of one element, besides those read and written.
 int32_t readOne(const JsonNode &node, const char *key, DType dtype,
                 const Interface &interface, Command &command) {
   if (!node.has(key))

@@ -1,4 +1,5 @@
-// Reads a call into the process that runs the step.
+// Reads the command `host_call`, a callback into the process that runs the
+// step.
 #ifndef SCALIFY_RUNTIME_LOADER_HOSTCALLREADER_H
 #define SCALIFY_RUNTIME_LOADER_HOSTCALLREADER_H
 

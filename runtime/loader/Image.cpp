@@ -12,7 +12,7 @@
 using namespace scalify::rt;
 
 namespace {
-/// Reads a little-endian word whatever the host's order and alignment.
+/// Reads a little-endian word, whatever the host's byte order and alignment.
 uint64_t readWord(const uint8_t *at) {
   uint64_t word = 0;
   for (int i = 7; i >= 0; --i)
@@ -114,8 +114,8 @@ void Image::open() {
                 "it again or copy it again");
   manifestText.assign(reinterpret_cast<const char *>(bytes) + headerSize,
                       manifestLength);
-  // The checksum does not cover the header: a wrong length shows here or as
-  // bad JSON.
+  // The checksum does not cover the header: a wrong length is detected here or
+  // as malformed JSON.
   if (manifestText.find('\0') != std::string::npos)
     badArtefact("artefact header claims a manifest of " +
                 std::to_string(manifestLength) +

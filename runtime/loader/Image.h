@@ -1,4 +1,4 @@
-// The bytes of an artefact in memory: header checked, sections page aligned.
+// An artefact's bytes in memory: header checked, sections page aligned.
 #ifndef SCALIFY_RUNTIME_LOADER_IMAGE_H
 #define SCALIFY_RUNTIME_LOADER_IMAGE_H
 
@@ -8,9 +8,9 @@
 
 namespace scalify::rt {
 
-/// Owns a private, page-aligned copy of an artefact. A copy and not a mapping
-/// of the file, because a compiler may write the same path anew while a step
-/// runs, and a mapping would then change or fault under it.
+/// Owns a private, page-aligned copy of an artefact. Not a mapping of the file,
+/// since a compiler may rewrite the path while a step runs: then a mapping
+/// would change or fault.
 class Image {
 public:
   static Image fromFile(const std::string &path);
@@ -26,7 +26,7 @@ public:
 
 private:
   explicit Image(size_t size);
-  /// Checks magic, lengths and checksum, and takes the manifest's text.
+  /// Checks magic, lengths and checksum, and reads the manifest's text.
   void open();
 
   uint8_t *bytes = nullptr;
@@ -34,7 +34,7 @@ private:
   std::string manifestText;
 };
 
-/// FNV-1a, 64 bit; goes on from the hash of what comes before.
+/// FNV-1a, 64 bit; continues the hash of preceding bytes.
 constexpr uint64_t fnvBasis = 0xcbf29ce484222325u;
 uint64_t fnv1a(const void *data, size_t size, uint64_t hash = fnvBasis);
 

@@ -1,4 +1,4 @@
-// Typed access to parsed JSON with errors that say where in the manifest.
+// Typed access to parsed JSON, with errors that name the path in the manifest.
 #ifndef SCALIFY_RUNTIME_LOADER_JSONNODE_H
 #define SCALIFY_RUNTIME_LOADER_JSONNODE_H
 
@@ -57,7 +57,7 @@ public:
            std::to_string(number));
     return number;
   }
-  /// An index into a table of `count` entries named `what`.
+  /// Returns an index into a table of `count` entries named `what`.
   int32_t index(size_t count, const char *what) const {
     int64_t number = integer();
     if (number < 0 || static_cast<uint64_t>(number) >= count)

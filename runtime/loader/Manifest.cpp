@@ -135,7 +135,7 @@ void readResults(const JsonNode &list, Interface &interface) {
   }
 }
 
-/// The bytes of memory that a buffer's kind and index give it.
+/// Returns the bytes of the memory that the buffer's kind and index refer to.
 int64_t extentOf(const Buffer &buffer, const Interface &interface,
                  const Program &program) {
   switch (buffer.kind) {
@@ -165,7 +165,8 @@ Buffer readBuffer(const JsonNode &node, const Interface &interface,
     buffer.index = node["index"].index(interface.results.size(), "results");
   } else if (kind == "temp" || kind == "const") {
     buffer.kind = kind == "temp" ? Buffer::Kind::Temp : Buffer::Kind::Const;
-    // One element, as a scale among many, lies where it lies.
+    // A single element, such as one scale of many, needs only its own
+    // alignment.
     TensorType type = node.tensor();
     int64_t alignment =
         type.elements == 1 ? std::max<int64_t>(type.bytes, 1) : bufferAlignment;
@@ -188,7 +189,7 @@ Buffer readBuffer(const JsonNode &node, const Interface &interface,
   return buffer;
 }
 
-/// The parts that the root and a function of its own have alike.
+/// Reads the parts that the root and a function's own interface share.
 void readInterface(const JsonNode &node, const Program &program,
                    Interface &interface) {
   interface.arenaBytes = node["arena_bytes"].atLeast(0);
@@ -216,8 +217,8 @@ bool isEvent(const Command &command) {
   return command.op == Command::Op::Record || command.op == Command::Op::Wait;
 }
 
-/// A CPU runs streams with collectives beside the first one, and all others in
-/// the order of the program.
+/// Marks commands of streams with collectives, which a CPU runs on the side
+/// thread. It runs all others in the order of the program.
 void findBeside(Function &function) {
   std::array<bool, mostStreams> isBeside = {};
   for (const Command &command : function.commands)
@@ -237,7 +238,7 @@ void readFunctions(const JsonNode &table, Program &program) {
   if (!table.json().is_object())
     table.fail("must be an object");
   size_t numCommands = 0;
-  int32_t numHostCalls = 0; // by the functions' names, which are sorted
+  int32_t numHostCalls = 0; // functions in the order of their names
   for (const auto &[name, value] : table.json().items()) {
     JsonNode node = table[name.c_str()];
     Function function;
@@ -270,7 +271,7 @@ void readFunctions(const JsonNode &table, Program &program) {
   }
 }
 
-/// How many ranks a mesh has: the product of its axes' sizes.
+/// Returns the number of a mesh's ranks: the product of its axes' sizes.
 int32_t readRanks(const JsonNode &mesh) {
   constexpr int64_t mostRanks = 1 << 20;
   int64_t ranks = 1;

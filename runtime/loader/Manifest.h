@@ -1,4 +1,4 @@
-// Reads a manifest's JSON into a Program and checks every claim in it.
+// Reads a manifest's JSON into a Program and checks all of it.
 #ifndef SCALIFY_RUNTIME_LOADER_MANIFEST_H
 #define SCALIFY_RUNTIME_LOADER_MANIFEST_H
 
@@ -10,11 +10,11 @@ namespace scalify::rt {
 
 constexpr int32_t manifestVersion = 3;
 
-/// Parses `json`. `fileSize` bounds the sections. Throws Error.
+/// Parses `json`. `fileSize` bounds the sections. Throws an Error on failure.
 Program parseManifest(const std::string &json, int64_t fileSize);
 
-/// Rows that one task of a kernel computes: a multiple of `grain` that depends
-/// on the kernel alone, so that the cut is the same for any thread count.
+/// Returns the rows per task of a kernel: a multiple of `grain` that depends on
+/// the kernel alone, so that tasks are the same for any thread count.
 int64_t chooseRowsPerTask(int64_t rows, int64_t grain, int64_t bytes);
 
 } // namespace scalify::rt

@@ -18,15 +18,16 @@ public:
   SharedObject(SharedObject &&other) noexcept;
   SharedObject &operator=(SharedObject &&other) noexcept;
 
-  /// The kernel of that name; throws Error if there is none.
+  /// Returns the kernel of that name. Throws an Error if there is none.
   KernelFn kernel(const std::string &symbol) const;
 
 private:
   void load();
 
   void *handle = nullptr;
-  /// Stays open while the object is loaded: the dynamic linker knows objects
-  /// by path, and a reused descriptor number would give it this object again.
+  /// Stays open while the object is loaded: the dynamic linker identifies
+  /// objects by path, and a reused descriptor number would return this object
+  /// again.
   int fd = -1;
 };
 

@@ -1,4 +1,4 @@
-// A thread that runs part of a step beside the thread that called for it.
+// A thread that runs part of a step concurrently with its caller.
 #ifndef SCALIFY_RUNTIME_LOADER_SIDETHREAD_H
 #define SCALIFY_RUNTIME_LOADER_SIDETHREAD_H
 
@@ -12,8 +12,8 @@
 
 namespace scalify::rt {
 
-/// Both threads record events and wait for those of the other one. An error of
-/// either ends the waits of the other. Nothing is allocated by a step.
+/// Both threads record events and wait for each other's. An error of either
+/// ends the other's waits. A step allocates nothing.
 class SideThread {
 public:
   using Body = void (*)(void *context);
@@ -23,25 +23,25 @@ public:
   SideThread(const SideThread &) = delete;
   SideThread &operator=(const SideThread &) = delete;
 
-  // The calling thread's.
+  // For the calling thread.
 
-  /// Forgets events and runs the body.
+  /// Clears the events and runs the body.
   void start();
-  /// Waits up to a time; true when the event is recorded. Throws what the body
-  /// threw.
+  /// Waits up to `time`; returns true once the event is recorded. Rethrows the
+  /// body's exception.
   bool waitFor(int32_t event, std::chrono::milliseconds time);
-  /// The same for the end of the body.
+  /// Same for the end of the body.
   bool waitForEnd(std::chrono::milliseconds time);
-  /// Throws what the body threw, if it has.
+  /// Rethrows the body's exception, if any.
   void check();
-  /// Lets the body end at its next event, and waits for that.
+  /// Ends the body at its next event, and waits for it.
   void stop() noexcept;
 
-  // Either's.
+  // For either thread.
   void record(int32_t event);
 
-  /// The body's: returns when the event is recorded, and throws when there is
-  /// nothing more to do.
+  /// For the body: returns when the event is recorded; throws if the body must
+  /// end.
   void wait(int32_t event);
 
 private:

@@ -1,4 +1,4 @@
-// The runtime's one exception. It never crosses the C interface: every entry
+// The runtime's only exception. It never crosses the C interface: every entry
 // point turns it into a status code and keeps the text for the caller.
 #ifndef SCALIFY_RUNTIME_SUPPORT_ERROR_H
 #define SCALIFY_RUNTIME_SUPPORT_ERROR_H

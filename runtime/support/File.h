@@ -1,4 +1,4 @@
-// A file, socket or shared memory by its number.
+// Owner of a file descriptor: a file, a socket or shared memory.
 #ifndef SCALIFY_RUNTIME_SUPPORT_FILE_H
 #define SCALIFY_RUNTIME_SUPPORT_FILE_H
 
@@ -7,7 +7,7 @@
 
 namespace scalify::rt {
 
-/// Closes what it owns.
+/// Closes the descriptor that it owns.
 class File {
 public:
   explicit File(int number = -1) : number(number) {}

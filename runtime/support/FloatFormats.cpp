@@ -19,8 +19,8 @@ float fromBits(uint32_t bits) {
 }
 
 /// A format with fewer exponent and mantissa bits than f32. `Largest` is the
-/// code of the largest finite value; codes above it are infinity, if `Over` is
-/// another code than `Largest`, and NaN.
+/// code of the largest finite value. Higher codes are NaN, except for `Over`,
+/// which is infinity unless it equals `Largest`.
 template <typename Code, int Exponent, int Mantissa, Code Largest, Code Over,
           Code QuietNan>
 struct Narrow {
@@ -36,8 +36,8 @@ struct Narrow {
       return signBit | QuietNan;
     uint32_t code;
     if (magnitude < uint32_t(127 + 1 - bias) << 23) {
-      // Below the smallest normal: a number whose last bit is worth one
-      // subnormal step makes the addition round for us.
+      // Below the smallest normal: adding a number whose last bit is worth one
+      // subnormal step rounds to the step.
       constexpr uint32_t magic = uint32_t(127 + 1 - bias - Mantissa + 23) << 23;
       code = bitsOf(fromBits(magnitude) + fromBits(magic)) - magic;
     } else {
@@ -58,15 +58,15 @@ struct Narrow {
     if (magnitude >> Mantissa)
       return fromBits(signBit |
                       ((magnitude << shift) + (uint32_t(127 - bias) << 23)));
-    // A subnormal is its code times one step, exactly.
+    // A subnormal is exactly its code times one step.
     float step = fromBits(uint32_t(127 + 1 - bias - Mantissa) << 23);
     return fromBits(signBit | bitsOf(float(magnitude) * step));
   }
 };
 
 using E4M3FN = Narrow<uint8_t, 4, 3, 0x7e, 0x7e, 0x7f>;
-// E5M2 has infinities, which decode() knows by their code 0x7c; encode()
-// saturates instead.
+// E5M2 has an infinity, code 0x7c, which decode() accepts. encode() saturates
+// instead.
 using E5M2 = Narrow<uint8_t, 5, 2, 0x7b, 0x7b, 0x7e>;
 using E5M2Decoder = Narrow<uint8_t, 5, 2, 0x7b, 0x7c, 0x7e>;
 using Half = Narrow<uint16_t, 5, 10, 0x7bff, 0x7c00, 0x7e00>;

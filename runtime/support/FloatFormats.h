@@ -1,9 +1,9 @@
 // Conversions between f32 and the narrow formats, on the host.
 //
-// Rounding is to nearest, ties to even. FP8 saturates: what overflows, the
-// infinities included, becomes the largest finite value of its sign. F16 and
-// BF16 overflow to infinity as IEEE 754 has it. NaN stays NaN and keeps its
-// sign. Subnormals of every format are exact.
+// Rounding is to nearest, ties to even. FP8 saturates: overflow, infinities
+// included, becomes the largest finite value of the same sign. F16 and BF16
+// overflow to infinity as in IEEE 754. NaN stays NaN and keeps its sign.
+// Subnormals of every format are exact.
 #ifndef SCALIFY_RUNTIME_SUPPORT_FLOATFORMATS_H
 #define SCALIFY_RUNTIME_SUPPORT_FLOATFORMATS_H
 
@@ -21,7 +21,8 @@ float f8E5M2ToF32(uint8_t code);
 float f16ToF32(uint16_t code);
 float bf16ToF32(uint16_t code);
 
-/// True for the float types of at most 32 bits, which the next two take.
+/// True for the float types of at most 32 bits, which the conversions below
+/// accept.
 bool isNarrowFloat(DType type);
 
 /// Converts `count` elements of `src` to `type` at `dst`.

@@ -16,8 +16,8 @@ PageMemory::PageMemory(int64_t size, const char *what)
     throw Error(SCALIFY_RT_INTERNAL, std::string("cannot allocate ") + what +
                                          " of " + std::to_string(size) +
                                          " bytes");
-  // Temporaries are streamed through: huge pages spare TLB misses. Refusal of
-  // the advice does no harm.
+  // Temporaries are streamed: huge pages save TLB misses. If the kernel ignores
+  // the advice, nothing breaks.
   (void)madvise(map, length, MADV_HUGEPAGE);
   bytes = static_cast<uint8_t *>(map);
 }

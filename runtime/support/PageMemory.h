@@ -10,7 +10,7 @@ namespace scalify::rt {
 class PageMemory {
 public:
   PageMemory() = default;
-  /// Throws Error that names `what` where the system has not got as much.
+  /// Throws an Error that names `what` if the system is out of memory.
   PageMemory(int64_t size, const char *what);
   ~PageMemory();
   PageMemory(PageMemory &&other) noexcept;

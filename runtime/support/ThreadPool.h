@@ -1,8 +1,8 @@
 // A small pool that runs `count` tasks and returns when they are all done.
 //
-// Steps are hundreds of short commands in a row, so workers spin briefly
-// before they sleep: waking a sleeping thread costs more than many kernels.
-// What a task does depends on its index only, never on who runs it.
+// A step is hundreds of short commands in a row, so workers spin briefly before
+// they sleep: waking a sleeping thread costs more than many kernels. A task's
+// work depends on its index only, never on the thread that runs it.
 #ifndef SCALIFY_RUNTIME_SUPPORT_THREADPOOL_H
 #define SCALIFY_RUNTIME_SUPPORT_THREADPOOL_H
 
@@ -15,7 +15,8 @@
 
 namespace scalify::rt {
 
-/// Cores this process may run on (the affinity mask, not the machine).
+/// Returns the number of cores this process may run on (the affinity mask, not
+/// the machine).
 int availableCores();
 
 class ThreadPool {
@@ -30,11 +31,11 @@ public:
 
   using Task = void (*)(void *context, int64_t index);
 
-  /// Calls `task(context, i)` once for each i in [0, count). The caller's
-  /// thread works too. Not reentrant; tasks must not throw.
+  /// Calls `task(context, i)` once for each i in [0, count), on the caller's
+  /// thread too. Not reentrant; tasks must not throw.
   void run(int64_t count, Task task, void *context);
 
-  /// run() for a callable; nothing is allocated.
+  /// run() for a callable; allocates nothing.
   template <typename Fn> void forEach(int64_t count, Fn &&fn) {
     run(count, [](void *c, int64_t i) { (*static_cast<Fn *>(c))(i); }, &fn);
   }
@@ -46,16 +47,16 @@ private:
   /// Spins, then sleeps, until there is a job not yet seen; false on shutdown.
   bool waitForJob(uint64_t seen);
 
-  // The job. Written by run() only while `epoch` is even and nobody is inside.
+  // The job. run() writes it only while `epoch` is even and `inside` is zero.
   Task task = nullptr;
   void *context = nullptr;
   int64_t count = 0;
   std::atomic<int64_t> next{0};
   std::atomic<int64_t> done{0};
 
-  /// Odd while a job is open to workers. A worker first raises `inside` and
-  /// then looks at `epoch`; run() first closes the epoch and then waits for
-  /// `inside` to fall to zero. So no worker mixes two jobs.
+  /// Odd while a job is open to workers. A worker first increments `inside` and
+  /// then reads `epoch`. run() first closes the epoch and then waits until
+  /// `inside` is zero. So no worker mixes two jobs.
   std::atomic<uint64_t> epoch{0};
   std::atomic<int> inside{0};
 

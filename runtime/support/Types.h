@@ -30,14 +30,15 @@ enum class DType : uint8_t {
 /// Bytes of one element; an i1 takes one byte.
 int64_t byteWidth(DType type);
 
-/// The manifest's spelling, which is MLIR's: "f32", "ui8", "f8E4M3FN".
+/// Returns the type's name in the manifest, which is MLIR's: "f32", "ui8",
+/// "f8E4M3FN".
 const char *name(DType type);
 
-/// The type of that name, or nothing.
+/// Returns the type of that name, or nullopt.
 std::optional<DType> parseDType(const std::string &name);
 
-/// A dense row-major tensor's type. `bytes` is checked against overflow when
-/// the type is made, so later arithmetic on it is safe.
+/// The type of a dense row-major tensor. makeTensorType() checks `bytes`
+/// against overflow, so later arithmetic on it is safe.
 struct TensorType {
   DType dtype = DType::F32;
   std::vector<int64_t> shape;
@@ -49,7 +50,7 @@ struct TensorType {
   }
 };
 
-/// Nothing if an extent is negative or the size does not fit in 62 bits.
+/// Returns nullopt if an extent is negative or the size exceeds 2^62 bytes.
 std::optional<TensorType> makeTensorType(DType dtype,
                                          std::vector<int64_t> shape);
 

@@ -1,5 +1,6 @@
-// Kernels of a GPU, run by a simulated grid of host threads, against those of
-// the CPU: the same bits where no sum meets, sums within their rounding.
+// Kernels of a GPU, run by a simulated grid of host threads, compared with the
+// CPU's: the same bits unless several threads contribute to a sum, sums within
+// their rounding.
 #include "SimulatedGrid.h"
 
 #include "llvm/Support/FormatVariadic.h"
@@ -10,7 +11,7 @@ using namespace llvm;
 using namespace scalify;
 
 TEST(Grid, OfElements) {
-  // Of a size that no vector divides, and of two formats.
+  // A size that no vector divides, and two formats.
   checkProgram(R"(
 func.func @main(%x: tensor<37x131xf32>, %y: tensor<37x131xbf16>) -> (tensor<37x131xf32>, tensor<37x131xbf16>) {
   %a = stablehlo.logistic %x : tensor<37x131xf32>
@@ -42,8 +43,8 @@ func.func @main(%x: tensor<9x83xf32>) -> (tensor<9x83xf32>, tensor<9xf32>, tenso
 }
 
 TEST(Grid, OfWhatRanksGave) {
-  // To the bit: a piece of many elements, of one, of none that a vector
-  // divides; rounded once behind the sum.
+  // Bit for bit: a piece of many elements, of one, and of a number that no
+  // vector divides; rounded once after the sum.
   checkProgram(R"(
 func.func @main(%x: tensor<8x256xf32>, %y: tensor<8x1xf32>, %z: tensor<33x7xbf16>) -> (tensor<256xf32>, tensor<1xf32>, tensor<7xbf16>) {
   %start = stablehlo.constant dense<-0.0> : tensor<f32>
@@ -57,8 +58,8 @@ func.func @main(%x: tensor<8x256xf32>, %y: tensor<8x1xf32>, %z: tensor<33x7xbf16
 }
 
 TEST(Grid, OfCastsThatCount) {
-  // The first scale saturates, the second makes zeros; the third cast is one
-  // of a row, which all threads of a block compute and one counts.
+  // The first scale saturates, the second flushes. The third cast has one
+  // element per row, which all threads of a block compute and one counts.
   checkProgram(R"(
 plan.program @step {
   %x = plan.argument 0 : memref<6x96xf32>
@@ -83,9 +84,9 @@ plan.program @step {
 }
 
 TEST(Grid, OfCastsWithTheirStatistics) {
-  // Rows of several loops, cut where a concatenation changes, of whole vectors
-  // and of more; what is reduced is taken along with what is stored, and a cast
-  // counts once. In the second kernel an output needs a reduction.
+  // Rows of several loops, split where a concatenation changes, of whole
+  // vectors and of other sizes. Reductions are fused with the stores, and a
+  // cast counts once. In the second kernel an output needs a reduction.
   for (int64_t half : {16, 12})
     checkProgram(formatv(R"(
 plan.program @step {{
@@ -131,8 +132,8 @@ plan.program @step {{
 }
 
 TEST(Grid, OfPaddedCasts) {
-  // What is beside the values is no value: nothing is counted there, and
-  // nothing twice. Rows of whole vectors, and of parts; as they are and turned.
+  // Padding is no value: nothing is counted there, and no element twice. Rows
+  // of whole and of partial vectors; in order and transposed.
   for (StringRef width : {"100", "96", "83"}) {
     std::string text = formatv(R"(
 plan.program @step {{
@@ -163,8 +164,8 @@ plan.program @step {{
 }
 
 TEST(Grid, OfCastsOfEveryKindOfValue) {
-  // Every BF16 word, so ties, subnormals, infinities and NaN; then words of
-  // F32 in between.
+  // Every BF16 word, hence ties, subnormals, infinities and NaN; then words of
+  // F32 between these.
   for (StringRef word : {"shift_left", "multiply"}) {
     std::string text = R"(
 plan.program @step {
@@ -220,8 +221,8 @@ func.func @main(%x: tensor<8x48xf32>, %i: tensor<5x1xi32>, %u: tensor<5x48xf32>)
 }
 
 TEST(Grid, OfUpdatesOfTheSamePlaces) {
-  // 40 updates of 6 rows and of 9 elements: each place has several, and their
-  // order shows in the bits, since x/2 + u does not commute.
+  // 40 updates of 6 rows and of 9 elements: each place has several updates, and
+  // their order shows in the bits, since x/2 + u does not commute.
   checkProgram(R"(
 func.func @main(%x: tensor<6x83xf32>, %y: tensor<3x3xf32>, %n: tensor<40x83xf32>, %v: tensor<40xf32>) -> (tensor<6x83xf32>, tensor<3x3xf32>) {
   %five = stablehlo.constant dense<5> : tensor<40x1xi32>
@@ -253,7 +254,8 @@ func.func @main(%x: tensor<6x83xf32>, %y: tensor<3x3xf32>, %n: tensor<40x83xf32>
 }
 
 TEST(Grid, OfTransposesByTiles) {
-  // Ragged and whole, of one matrix and of several, of every width.
+  // Partial and whole tiles, of one and of several matrices, of every element
+  // width.
   for (StringRef type : {"f32", "bf16", "f8E4M3FN", "i1"}) {
     for (StringRef shapes :
          {"70x100|1, 0|100x70", "64x128|1, 0|128x64", "37x129|1, 0|129x37",
@@ -273,7 +275,7 @@ TEST(Grid, OfTransposesByTiles) {
 }
 
 TEST(Grid, OfCastsWithTheirTransposes) {
-  // The codes lie in both orders, and are counted once.
+  // The codes are stored in both orders, and counted once.
   checkProgram(R"(
 plan.program @step {
   %x = plan.argument 0 : memref<2x75x144xf32>
@@ -293,7 +295,7 @@ plan.program @step {
 }
 
 TEST(Grid, OfWhatMeetsATranspose) {
-  // Behind the transpose more is read in the other order, and cast.
+  // After the transpose another input is read in the other order, and cast.
   checkProgram(R"(
 plan.program @step {
   %x = plan.argument 0 : memref<2x75x144xf32>

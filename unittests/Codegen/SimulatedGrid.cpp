@@ -34,7 +34,7 @@ using namespace scalify;
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// One block at a time, each of its threads a thread of the host.
+/// One block at a time; each of its threads is a thread of the host.
 struct SharedBlock {
   explicit SharedBlock(int64_t threads) : floats(threads), words(threads) {
     pthread_barrier_init(&barrier, nullptr, static_cast<unsigned>(threads));
@@ -104,7 +104,7 @@ static int64_t reduceWord(int64_t value, int32_t kind) {
   return reduceOver(here.shared->words, value, kind);
 }
 
-// FP8 as PTX has it, by LLVM's arithmetic: to the nearest finite value, and a
+// FP8 rounding as in PTX, by LLVM's arithmetic: to the nearest finite value; a
 // NaN becomes 0x7F whatever its sign.
 static uint32_t encodeAsPTX(float value, bool isE4M3) {
   if (std::isnan(value))
@@ -137,7 +137,7 @@ static int32_t decodePair(int16_t codes, int32_t isE4M3) {
 }
 
 //===----------------------------------------------------------------------===//
-// Kernels for it
+// Kernels for the simulated grid
 //===----------------------------------------------------------------------===//
 
 static Value callHost(OpBuilder &b, Location loc, void *function, Type result,
@@ -227,7 +227,7 @@ template <typename Op> static void replaceRounding(Op op) {
   op.erase();
 }
 
-// There is one block at a time, so that its memory can be a global.
+// Only one block runs at a time, so its shared memory can be a global.
 static void replaceMemory(memref::AllocaOp op) {
   if (!op.getType().getMemorySpace())
     return;
@@ -254,7 +254,7 @@ static void simulateGrid(ModuleOp functions) {
     else if (auto rounding = dyn_cast<NVVM::ConvertF32x2ToBF16x2Op>(op))
       replaceRounding(rounding);
   });
-  // The host has no BF16.
+  // The host has no BF16 arithmetic.
   RewritePatternSet patterns(functions.getContext());
   arith::populateExpandBFloat16Patterns(patterns);
   EXPECT_TRUE(succeeded(applyPatternsGreedily(functions, std::move(patterns))));
@@ -282,13 +282,13 @@ static void simulateGrid(ModuleOp functions) {
 }
 
 //===----------------------------------------------------------------------===//
-// Both, on the same memory
+// Both machines on the same memory
 //===----------------------------------------------------------------------===//
 
 namespace {
 using KernelFn = void (*)(void *const *, int64_t, int64_t, uint64_t *);
 
-/// The kernels of a program for one machine, as functions of this process.
+/// The kernels of a program for one machine, callable in this process.
 struct Machine {
   OwningOpRef<ModuleOp> module, functions;
   std::unique_ptr<ExecutionEngine> engine;
@@ -322,7 +322,7 @@ struct Machine {
   }
 };
 
-/// Memory of a kernel's buffers, and what its casts count.
+/// Memory of a kernel's buffers, and the counts of its casts.
 struct Memory {
   std::vector<std::vector<char>> buffers;
   std::vector<uint64_t> counters = std::vector<uint64_t>(64);
@@ -348,7 +348,7 @@ static std::vector<char> makeBuffer(Value buffer, std::mt19937 &random) {
   std::normal_distribution<float> normal;
   for (int64_t i = 0; i < type.getNumElements(); ++i) {
     float value = normal(random);
-    // Indices of what has eight rows, and codes that are no NaN.
+    // Indices below eight, and codes other than NaN.
     uint32_t word = random() % (element.isInteger(1) ? 2 : 8);
     if (auto format = dyn_cast<FloatType>(element)) {
       bool lost;
@@ -383,7 +383,7 @@ static Memory makeMemory(plan::KernelOp kernel, unsigned seed) {
   return memory;
 }
 
-/// What is written in place of an input lies there.
+/// Returns the buffers' addresses; an output in place has its input's.
 static std::vector<void *> bind(plan::KernelOp kernel, Memory &memory) {
   std::vector<void *> all = memory.pointers();
   if (auto pairs = kernel.getInplace())
@@ -407,7 +407,7 @@ static void runOnGrid(KernelFn function, std::vector<void *> buffers,
   }
 }
 
-/// Whether all that it sums it sums in order, on every machine.
+/// True if the kernel sums in order only, on every machine.
 static bool sumsInOrder(plan::KernelOp kernel) {
   auto sums = kernel.getBody().getOps<stablehlo::ReduceOp>();
   return llvm::all_of(sums, [](Operation *sum) {
@@ -431,14 +431,15 @@ static void compare(plan::KernelOp kernel, const std::vector<void *> &expected,
     double worst = 0, largest = 0;
     for (int64_t k = 0; k < count; ++k) {
       double x = readElement(a, element, k), y = readElement(b, element, k);
-      // The code of a NaN may have another sign and payload.
+      // The code of a NaN may differ in sign and payload.
       if (x == y || (std::isnan(x) && std::isnan(y)))
         continue;
       bool isFinite = std::isfinite(x) && std::isfinite(y);
       largest = std::max(largest, isFinite ? std::fabs(x) : 0);
       worst = std::max(worst, isFinite ? std::fabs(x - y) : INFINITY);
     }
-    // Sums of F32 in another order, and a place of a narrow format beside it.
+    // Tolerance of F32 sums in another order, and one unit in the last place of
+    // a narrow format.
     double places =
         isa<FloatType>(element) && !(isOfSums && sumsInOrder(kernel))
             ? std::max(
@@ -477,7 +478,7 @@ void scalify::checkProgram(StringRef text, bool isPlan, uint64_t timesCounted) {
     auto buffers = bind(kernel, expected);
     cpu.find(kernel)(buffers.data(), 0, *kernel.getRows(),
                      expected.counters.data());
-    // The last of a cast's six words has its scale, which one of them adds.
+    // The last of a cast's six words has its scale, which only one kernel adds.
     for (auto [word, count] : llvm::enumerate(expected.counters))
       if (word % 6 != 5)
         count /= timesCounted;
@@ -485,7 +486,7 @@ void scalify::checkProgram(StringRef text, bool isPlan, uint64_t timesCounted) {
          {std::pair<int64_t, int64_t>{1, 1}, {4, 1}, {5, 3}}) {
       Memory found = makeMemory(kernel, i);
       auto others = bind(kernel, found);
-      // What has one row, as a scatter, has one block.
+      // A kernel with one row, such as a scatter, has one block.
       int64_t used = std::min(blocks, int64_t(*gpu.kernels[i].getRows()));
       runOnGrid(gpu.find(gpu.kernels[i]), others, found.counters.data(),
                 threads, used);

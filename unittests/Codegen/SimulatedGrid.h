@@ -7,10 +7,10 @@
 
 namespace scalify {
 
-/// Runs the kernels of a program on the CPU and on grids of several sizes:
-/// expects the same elements, sums within their rounding, and the same counts.
-/// `timesCounted`: how often the CPU's kernels meet an element of a cast, which
-/// they count each time.
+/// Runs the kernels of a program on the CPU and on grids of several sizes.
+/// Expects the same elements, sums within their rounding, and the same counts.
+/// `timesCounted`: the number of times that the CPU's kernels compute, and so
+/// count, an element of a cast.
 void checkProgram(llvm::StringRef text, bool isPlan = false,
                   uint64_t timesCounted = 1);
 

@@ -1,4 +1,4 @@
-// The cut against the best of all ways to part a small network.
+// Compares the minimum cut with the best of all cuts of a small network.
 #include "MinCut.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ struct Edge {
 };
 } // namespace
 
-/// The capacity of edges that lead into `side`, a set of nodes as bits.
+/// Returns the capacity of the edges into `side`, a bit set of nodes.
 static int64_t costOf(llvm::ArrayRef<Edge> edges, unsigned side) {
   int64_t cost = 0;
   for (const Edge &edge : edges)
@@ -31,7 +31,7 @@ TEST(MinCut, IsTheBestOfAllAndNearestToTheSink) {
     llvm::SmallVector<Edge> edges;
     MinCut network(kNodes);
     for (unsigned i = 0, end = random() % 24; i < end; ++i) {
-      // Small capacities make many cuts equal.
+      // Small capacities give many cuts of equal cost.
       Edge edge{static_cast<unsigned>(random() % kNodes),
                 static_cast<unsigned>(random() % kNodes),
                 static_cast<int64_t>(random() % 4)};
@@ -46,7 +46,7 @@ TEST(MinCut, IsTheBestOfAllAndNearestToTheSink) {
       if (!(side >> kSink & 1) || (side >> kSource & 1))
         continue;
       int64_t cost = costOf(edges, side);
-      // Sink sides of cheapest cuts are closed under intersection.
+      // The sink sides of minimum cuts are closed under intersection.
       nearest = cost < best ? side : cost == best ? nearest & side : nearest;
       best = std::min(best, cost);
     }

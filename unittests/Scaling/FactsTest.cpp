@@ -36,7 +36,7 @@ public:
     return facts;
   }
 
-  /// The same moments where less is known of elements.
+  /// Returns the same moments with weaker facts of the elements.
   ScaleFacts widen(ScaleFacts facts) {
     facts.joinElements(next());
     return facts;
@@ -81,7 +81,7 @@ std::string describe(const ScaleFacts &facts) {
   return out.str();
 }
 
-/// Alike in what holds for each element.
+/// True if both hold the same for each element.
 bool isAlike(const ScaleFacts &a, const ScaleFacts &b) {
   return a.covers(b) && b.covers(a);
 }
@@ -110,7 +110,7 @@ TEST(Facts, CoversIsAnOrder) {
   }
 }
 
-// One op of each rule that says something of elements.
+// One op of each rule that infers facts of elements.
 static constexpr llvm::StringLiteral kOps = R"(
 func.func @main(%x: tensor<8x4xf32>, %y: tensor<8x4xf32>, %p: tensor<8x4xi1>,
                 %s: tensor<f32>, %w: tensor<4x8xf32>) {
@@ -170,7 +170,7 @@ TEST(Facts, RulesAreMonotone) {
       for (Value operand : op->getOperands()) {
         ScaleFacts first = facts.next();
         less[operand] = first;
-        // Rules read a zero or an infinity as a mask or as a limit: it is no
+        // Rules read a zero or an infinity as a mask or as a limit, not as a
         // small case of data.
         more[operand] = first.anyScale ? first : facts.widen(first);
       }

@@ -1,4 +1,4 @@
-// The analysis of noise against what random errors do to random values.
+// Compares the noise analysis with random errors in random values.
 #include "scalify/Scaling/NoiseAnalysis.h"
 
 #include "scalify/Dialect/StableHLO/StableHLO.h"
@@ -15,8 +15,8 @@
 using namespace mlir;
 using namespace scalify;
 
-/// Mean squares of errors of rounding over those of values that are spread
-/// evenly over the logarithms of some binades.
+/// Returns the mean square of rounding errors over that of values that are
+/// spread evenly over the logarithms of some binades.
 static double measureRounding(FloatType format) {
   // NOLINTNEXTLINE(bugprone-random-generator-seed): the same in each run.
   std::mt19937 random(1);
@@ -46,7 +46,7 @@ TEST(Noise, OfRoundingIsThatOfTheFormat) {
 }
 
 namespace {
-/// What the functions of the text below make of y, of unit size, and g.
+/// The functions of the text below, for y of unit size, and g.
 struct Element {
   double gate, half, kept, wave;
   Element(double y, double g)
@@ -112,18 +112,19 @@ TEST(Noise, OfFunctionsIsThatOfRandomErrors) {
     kept += std::pow(b.kept - a.kept, 2) / kSamples;
     wave += std::pow(b.wave - a.wave, 2) / kSamples;
   }
-  // The facts of scales have their own share in these: of a gate, 1.2.
+  // The facts contribute errors of their own: 1.2 for the gate.
   EXPECT_NEAR(found[0] / gate, 1, 0.25);
   EXPECT_NEAR(found[1] / half, 1, 0.1);
-  // One of 100 flips, which is ten times what the error itself is.
+  // One comparison of 100 flips, which is ten times the error itself.
   EXPECT_GT(kept, 5 * kSource);
   EXPECT_NEAR(found[2] / kept, 1, 0.1);
   EXPECT_NEAR(found[3] / wave, 1, 0.1);
   EXPECT_NEAR(found[4] / (64 * kSource), 1, 1e-6);
-  // A rotation of frequencies keeps lengths, but for the two real ones of 33.
+  // A rotation of frequencies keeps lengths, except for the two real ones of
+  // 33.
   EXPECT_NEAR(found[5] / kSource, 1, 0.05);
 
-  // The transpose of the walk finds the same, and whose it is.
+  // The transposed walk finds the same error, and its source.
   NoiseAnalysis::Sources parts =
       noise.attribute(sources, {results[0], results[2]}, {2.0, 1.0});
   EXPECT_NEAR(parts[dot], 2 * found[0] + found[2], 1e-9);

@@ -1,5 +1,5 @@
-// Where sections lie is part of the text that decides where they lie: whatever
-// its length, each is found where the text says.
+// The manifest contains the offsets of sections, which depend on its length:
+// whatever its length, each section is at its offset.
 #include "scalify/Target/Artefact/Manifest.h"
 
 #include "mlir/IR/Diagnostics.h"
@@ -15,7 +15,7 @@ using namespace scalify;
 TEST(Assemble, SectionsLieWhereTheTextSays) {
   mlir::MLIRContext context;
   auto loc = mlir::UnknownLoc::get(&context);
-  // All lengths within a page, so that each case of rounding is met.
+  // All lengths within a page, to cover each case of rounding.
   for (size_t length = 0; length < 4096; ++length) {
     PlanText text;
     text.manifest["recipe"] = "none";

@@ -1,5 +1,5 @@
-// After the first step a step allocates nothing: every way to get memory from
-// the C library is counted in this process.
+// After the first step a step allocates nothing: the test counts every
+// allocation of the C library in this process.
 #include "CommRanks.h"
 #include "TestArtefact.h"
 
@@ -90,8 +90,8 @@ TEST(Allocation, StepsAllocateNothing) {
     auto run = [&] {
       return scalify_rt_run(exe.get(), "step", args, 2, results, 2);
     };
-    // A worker of OpenBLAS's takes its packing buffer at its first call, and
-    // which steps a worker joins is the system's choice: so several.
+    // A worker of OpenBLAS allocates its packing buffer in its first call, and
+    // the system decides which workers join a step: hence several steps.
     for (int i = 0; i < 20; ++i)
       ASSERT_EQ(run(), SCALIFY_RT_OK);
     scalify_rt_set_profiling(exe.get(), 1);
@@ -103,7 +103,7 @@ TEST(Allocation, StepsAllocateNothing) {
 }
 
 namespace {
-/// A rank that keeps what it has.
+/// A single rank, whose collectives return its own data.
 class AloneCommunicator : public scalify::rt::Communicator {
 public:
   int32_t rank() const override { return 0; }
@@ -111,7 +111,7 @@ public:
   void beginStep(uint64_t) override {}
   void run(const scalify::rt::Collective &collective, const void *source,
            void *destination) override {
-    // At load all ranks say what step they have: the others have this one's.
+    // At load all ranks compare their steps: the others have this rank's.
     if (collective.kind == scalify::rt::Collective::Kind::AllGather)
       return scalify::test::repeat(collective, source, destination);
     std::memcpy(destination, source, 4 * size_t(collective.elements));

@@ -1,4 +1,4 @@
-// Damaged artefacts: every one must give an error that says what is wrong.
+// Damaged artefacts: each gives an error that names the defect.
 #include "TestArtefact.h"
 #include "loader/CpuFeatures.h"
 #include "loader/Manifest.h"
@@ -15,7 +15,7 @@ std::string errorOf(const std::string &artefact) {
   return exe ? "" : scalify_rt_last_error();
 }
 
-/// A small artefact without kernels, so that all its lengths can be tried.
+/// A small artefact without kernels, so that all lengths can be tested.
 std::string smallArtefact() {
   Json m = tinyManifest(16);
   m["functions"]["step"] = {
@@ -44,9 +44,9 @@ TEST(Artefact, AnyFlippedByteIsNoticed) {
     }
 }
 
-// With the checksum made right again the manifest's own checks must hold: any
-// byte may be anything, loading must end in an error or in an executable that
-// runs without leaving its buffers (the sanitizers' build watches that).
+// With a corrected checksum the manifest's own checks must hold: with any byte
+// changed, loading must give an error or an executable that runs without
+// leaving its buffers (the build with sanitizers checks this).
 TEST(Artefact, FlippedManifestWithRightChecksum) {
   std::string whole = tinyArtefact(64);
   uint64_t manifestSize = uint8_t(whole[8]) | uint8_t(whole[9]) << 8;

@@ -18,8 +18,8 @@ uint64_t mix(uint64_t x) {
   return x ^ (x >> 33);
 }
 
-/// Element `i` of a rank's source. Floats spread over a few binary orders of
-/// magnitude and both signs, so that sums in another order have other bits.
+/// Writes element `i` of a rank's source. Floats have several binary orders of
+/// magnitude and both signs, so that the order of a sum shows in its bits.
 void putElement(DType type, int32_t rank, int64_t i, void *out) {
   uint64_t random = mix(uint64_t(rank) * 1000003 + uint64_t(i) + 17);
   float scale = 1.0f / float(4 << (random >> 40 & 7));
@@ -78,7 +78,7 @@ void foldAs(Join join, const std::vector<Bytes> &parts, size_t offset,
   std::memcpy(out, &all, sizeof(T));
 }
 
-/// Element `i` of all parts, one after the other.
+/// Reduces element `i` of all parts, in their order.
 void fold(Join join, DType type, const std::vector<Bytes> &parts, int64_t i,
           uint8_t *out) {
   auto offset = size_t(i * byteWidth(type));
@@ -105,7 +105,7 @@ void fold(Join join, DType type, const std::vector<Bytes> &parts, int64_t i,
   convertFromF32(type, &all, out, 1);
 }
 
-/// Elements [begin, end), joined.
+/// Returns elements [begin, end), reduced.
 Bytes foldAll(const Collective &c, const std::vector<Bytes> &parts,
               int64_t begin, int64_t end) {
   int64_t width = byteWidth(c.type);
@@ -115,7 +115,7 @@ Bytes foldAll(const Collective &c, const std::vector<Bytes> &parts,
   return bytes;
 }
 
-/// What `rank` must get.
+/// Returns the expected result on `rank`.
 Bytes expectedOf(const Collective &c, int32_t rank) {
   int64_t width = byteWidth(c.type);
   auto count = int64_t(c.members.size());
@@ -151,7 +151,7 @@ Bytes expectedOf(const Collective &c, int32_t rank) {
   return result;
 }
 
-/// Runs it and compares; in place too, where that may be.
+/// Runs the collective and compares; also in place if sizes allow.
 std::string check(Communicator &comm, Collective c) {
   c.name = "tested";
   Bytes source = sourceOf(c.type, comm.rank(), c.elements);
@@ -188,7 +188,7 @@ Collective collective(Kind kind, Join join, DType type, int64_t elements,
   return c;
 }
 
-/// This rank's group among those that divide all ranks.
+/// Groups that partition the ranks.
 using Groups = std::vector<std::vector<int32_t>>;
 std::vector<int32_t> groupOf(const Groups &groups, int32_t rank) {
   for (const std::vector<int32_t> &group : groups)
@@ -212,7 +212,7 @@ std::string checkKinds(Communicator &comm, const Groups &groups, DType type,
     if (text.empty())
       text = check(comm, collective(kind, join, type, elements, group));
   };
-  // Pieces of an all_reduce need not be of one length.
+  // The pieces of an all_reduce may differ in length.
   run(Kind::AllReduce, perMember * count + (perMember ? 1 : 0));
   run(Kind::AllReduce, count / 2);
   run(Kind::ReduceScatter, perMember * count);
@@ -222,8 +222,8 @@ std::string checkKinds(Communicator &comm, const Groups &groups, DType type,
   return text;
 }
 
-/// From each rank to the next one, the even ones first: who sends keeps what
-/// it has.
+/// Sends from each rank to the next, the even ranks first: a sender's memory is
+/// unchanged.
 std::string checkMessages(Communicator &comm, DType type, int64_t elements) {
   Collective c = collective(Kind::Message, Join::Sum, type, elements, {});
   c.name = "tested";
@@ -242,7 +242,7 @@ std::string checkMessages(Communicator &comm, DType type, int64_t elements) {
   return "";
 }
 
-/// A ring, a shift that leaves the ends alone, and a rank to itself.
+/// A ring, a shift without wrap-around, and a rank to itself.
 std::string checkPermutes(Communicator &comm, DType type, int64_t elements) {
   int32_t rank = comm.rank(), size = comm.size();
   std::vector<std::pair<int32_t, int32_t>> pairs = {
@@ -261,7 +261,7 @@ std::string checkPermutes(Communicator &comm, DType type, int64_t elements) {
   return text;
 }
 
-/// Every type by sums, every join by a few types, at small sizes.
+/// Every type with sums, every reduction with a few types, at small sizes.
 std::string checkTypes(Communicator &comm) {
   Groups all = whole(comm.size());
   std::string text;
@@ -271,7 +271,7 @@ std::string checkTypes(Communicator &comm) {
                       Join::Or}) {
       bool isInteger = type == DType::I32 || type == DType::I1;
       bool isLogical = join == Join::And || join == Join::Or;
-      // What sums and extremes of truth values are, has a test of its own.
+      // Sums and extremes of booleans have a test of their own.
       if (isLogical ? !isInteger : type == DType::I1)
         continue;
       if (text.empty())
@@ -287,7 +287,7 @@ std::string scalify::test::checkGroups(Communicator &comm) {
   std::vector<int32_t> descending(whole(size)[0]);
   std::reverse(descending.begin(), descending.end());
   shapes.push_back({descending});
-  // Strided; where the size is odd, of unequal sizes.
+  // Strided; of unequal sizes if the number of ranks is odd.
   Groups strided(2);
   for (int32_t rank = 0; rank < size; ++rank)
     strided[size_t(rank % 2)].push_back(rank);

@@ -1,5 +1,5 @@
-// Collectives against a plain computation: every rank knows what all ranks
-// start from, and computes by itself what it must get, element by element.
+// Compares collectives with a plain computation: every rank knows the inputs of
+// all ranks, and computes its expected result element by element.
 #ifndef SCALIFY_UNITTESTS_RUNTIME_COMMCHECKS_H
 #define SCALIFY_UNITTESTS_RUNTIME_COMMCHECKS_H
 
@@ -7,15 +7,15 @@
 
 namespace scalify::test {
 
-/// All return what is wrong, or "". Every kind among groups of several shapes,
-/// in place and not, and the bytes that are sent.
+/// All functions return an error text, or "". Covers every kind of collective
+/// among groups of several shapes, in place and not, and the bytes sent.
 std::string checkGroups(rt::Communicator &comm);
 
-/// The same, and every type and join.
+/// Covers the same, and every type and reduction.
 std::string checkSmall(rt::Communicator &comm);
 
-/// Longer than the rings of `local`, and than the memory for what waits to be
-/// joined.
+/// Covers arrays longer than the rings of `local`, and than the scratch memory
+/// of received elements.
 std::string checkLong(rt::Communicator &comm);
 
 } // namespace scalify::test

@@ -1,5 +1,5 @@
-// Four processes over each transport, of which the last fails: all others name
-// it, with the collective and the step, and none ends with status 0.
+// Four processes over each transport. The last one fails: all others name it,
+// with the collective and the step, and none exits with status 0.
 #include <cstdio>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@ using testing::ContainsRegex;
 using testing::HasSubstr;
 
 namespace {
-/// The output of a shell's command.
+/// Returns the output of a shell command.
 std::string run(const std::string &command) {
   // NOLINTNEXTLINE(bugprone-command-processor): the command is ours.
   std::FILE *pipe = ::popen(command.c_str(), "r");
@@ -22,22 +22,22 @@ std::string run(const std::string &command) {
   return output;
 }
 
-/// What four ranks say, and "rank R exits STATUS" of each.
+/// Returns the output of four ranks, with "rank R exits STATUS" for each.
 std::string launch(const std::string &transport, const std::string &what) {
   std::string rank = SCALIFY_COMM_RANK " " + transport + " " + what;
-  // So long that none is late by it.
+  // Long enough that no rank is late.
   std::string common = "export SCALIFY_COMM_TIMEOUT=30; ";
   if (transport == "mpi") {
 #ifdef SCALIFY_MPIRUN
-    // A second after the first has failed mpirun sends the others a signal,
-    // and the shell shall still say how they end.
+    // A second after the first rank has failed, mpirun sends the others a
+    // signal; the shell must survive it to print their status.
     return run(common +
                "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
                "OMPI_MCA_rmaps_base_oversubscribe=1 timeout 60 " SCALIFY_MPIRUN
                " -n 4 sh -c 'trap \"\" TERM; " +
                rank +
                "; s=$?; echo rank ${OMPI_COMM_WORLD_RANK:-$PMI_RANK} exits $s; "
-               // What is written last is lost where mpirun sees nobody left.
+               // Output written last is lost if mpirun sees no process left.
                "sleep 0.5; exit $s' 2>&1");
 #endif
   }
@@ -57,7 +57,7 @@ protected:
 #endif
   }
 
-  /// Checks that each of the others says `text` of the last rank.
+  /// Checks that each other rank reports `text` of the last rank.
   static void check(const std::string &what, const std::string &text,
                     int status) {
     std::string output = launch(GetParam(), what);
@@ -77,7 +77,7 @@ TEST_P(CommExit, OfATornChunk) {
   check("torn", "a chunk of rank 3 is damaged", 1);
 }
 TEST_P(CommExit, OfAChunkOfAnotherShape) {
-  // Who looks first says it: one that hears from rank 3, or rank 3 itself.
+  // Reported by the rank that looks first: a receiver of rank 3, or rank 3.
   check("shape", "rank 3.* 1200 f32", 1);
 }
 

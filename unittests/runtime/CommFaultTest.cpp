@@ -1,5 +1,5 @@
-// Ranks that die, are late, give up, or send what they should not: every other
-// rank says which, with the collective and the step, and none hangs.
+// Ranks that die, are late, abort, or send unexpected messages: every other
+// rank names the culprit, with the collective and the step, and none hangs.
 #include "CommRanks.h"
 #include "Damaging.h"
 #include "comm/TransportCommunicator.h"
@@ -44,7 +44,7 @@ std::vector<int32_t> everyone(const Communicator &comm) {
   return all;
 }
 
-/// Runs it on memory of its own.
+/// Runs the collective on memory of its own.
 void run(Communicator &comm, const Collective &c) {
   size_t count = c.members.empty() ? 1 : c.members.size();
   std::vector<float> source(size_t(c.elements), 1.0f);
@@ -81,7 +81,8 @@ TEST(CommFault, KilledRanksAreNamedByAllOthers) {
     Processes ranks(size, [&](Communicator &comm) -> std::string {
       allReduce(comm, "first");
       ++joined.get();
-      // Longer than the rings every third time: it dies within messages.
+      // Every third message is longer than the rings: the rank dies within
+      // messages.
       for (uint64_t step = 0;; ++step) {
         comm.beginStep(step);
         allReduce(comm, "grads", step % 3 ? 100 : 200'000);
@@ -94,7 +95,7 @@ TEST(CommFault, KilledRanksAreNamedByAllOthers) {
     ::kill(ranks.process(victim), SIGKILL);
     Clock::time_point killed = Clock::now();
     std::vector<std::string> texts = ranks.wait();
-    // At once, where ranks get to run; ten times that on a busy machine.
+    // At once, within 0.1 s, if ranks get to run; longer on a busy machine.
     EXPECT_LT(Clock::now() - killed, std::chrono::seconds(2));
     for (int32_t rank = 0; rank < size; ++rank)
       if (rank == victim)
@@ -143,7 +144,7 @@ TEST(CommFault, RanksHearWhyAnotherGaveUp) {
         return "";
       });
   EXPECT_LT(Clock::now() - start, std::chrono::seconds(5));
-  // Rank 2 may still be at the first when rank 1 gives up.
+  // Rank 2 may still be in the first collective when rank 1 aborts.
   for (size_t rank : {0, 2})
     EXPECT_THAT(texts[rank], AllOf(HasSubstr("step 0, all_reduce '"),
                                    HasSubstr("': rank 1 stopped: a weight is "
@@ -176,7 +177,7 @@ TEST(CommFault, WhatIsSentBeforeClosingArrives) {
   EXPECT_EQ(texts[1], "");
 }
 
-/// What `other` and the rest of two ranks say to one another's collectives.
+/// Returns the error texts of two ranks that run different collectives.
 std::vector<std::string> runDifferent(const Collective &zero,
                                       const Collective &one) {
   return runThreads(2, [&](Communicator &comm) -> std::string {
@@ -188,7 +189,7 @@ std::vector<std::string> runDifferent(const Collective &zero,
 TEST(CommFault, RanksThatDisagreeSayHow) {
   Collective sum = among({0, 1}, Kind::AllReduce, 64, "y");
   Collective gather = among({0, 1}, Kind::AllGather, 32, "x");
-  // Whichever looks first says it; the other passes it on.
+  // The rank that looks first reports it; the other passes it on.
   EXPECT_THAT(
       runDifferent(sum, gather)[0],
       AnyOf(HasSubstr("rank 1 sent 128 bytes of all_gather 'x' (32 f32, step "
@@ -233,7 +234,7 @@ TEST(CommFault, DamagedChunksAreNamed) {
         allReduce(*comm, "fine");
         comm->beginStep(1);
         allReduce(*comm, "torn");
-        // Ranks that were not sent the damaged chunk may get as far as this.
+        // Ranks that did not receive the damaged chunk may get this far.
         allReduce(*comm, "after");
       } catch (const std::exception &error) {
         texts[size_t(rank)] = error.what();
@@ -276,7 +277,7 @@ TEST(CommFault, CollectivesThatCannotBeAreRefused) {
     EXPECT_THAT(found, HasSubstr("rank 0 cannot be in a group of 2 ranks"));
 }
 
-/// What a rank of two that start so differently says.
+/// Returns the error texts of two ranks that are started in these ways.
 std::vector<std::string> joinAs(int32_t size0, int32_t rank1, int32_t size1,
                                 double seconds) {
   std::string job = freshJob();

@@ -1,4 +1,4 @@
-// The C interface, what the environment says of a launch, and the record.
+// The C interface, launch parameters from the environment, and the record.
 #include "CommRanks.h"
 #include "LaunchEnvironment.h"
 #include "comm/Launch.h"
@@ -109,10 +109,10 @@ TEST(CommLaunch, RanksMeetWhereTheLaunchSays) {
   };
   Values torch = {{"MASTER_ADDR", "h"}, {"MASTER_PORT", "29500"}};
   EXPECT_EQ(meetingOf(torch), "h:29500 torch:h:29500:");
-  // The agent has that port itself.
+  // The agent itself uses that port.
   torch["TORCHELASTIC_USE_AGENT_STORE"] = "True";
   EXPECT_EQ(meetingOf(torch), "h:29501 torch:h:29500:");
-  // An agent that replaces another one counts restarts from zero again.
+  // A replaced agent counts restarts from zero again.
   torch["TORCHELASTIC_RESTART_COUNT"] = "2";
   EXPECT_EQ(meetingOf(torch), "h:29501 torch:h:29500:");
   torch["SCALIFY_RENDEZVOUS"] = "file:/shared/here";
@@ -125,10 +125,10 @@ TEST(CommLaunch, RanksMeetWhereTheLaunchSays) {
     slurm["SLURM_STEP_NODELIST"] = nodes;
     EXPECT_EQ(meetingOf(slurm), std::string(first) + ":20114 slurm:7.2");
   }
-  // Where a connection's own end may be, from 32768 on, nobody meets.
+  // The port is below 32768, where the ephemeral ports start.
   slurm["SLURM_JOB_ID"] = "900";
   EXPECT_EQ(meetingOf(slurm), "n3:21634 slurm:900.2");
-  EXPECT_THAT(meetingOf({}), HasSubstr("set SCALIFY_RENDEZVOUS, alike on all"));
+  EXPECT_THAT(meetingOf({}), HasSubstr("set SCALIFY_RENDEZVOUS, the same on"));
 }
 
 TEST(CommLaunch, TheEnvironmentSaysWhichOfItsMachineThisIs) {
@@ -181,7 +181,7 @@ TEST(CommLaunch, TheCInterfaceGathers) {
                 SCALIFY_RT_OK);
       EXPECT_EQ(all, "rank0rank1rank2");
       EXPECT_EQ(scalify_rt_comm_bytes_sent(comm), 10u);
-      // Who gives up before others are done ends what they are at.
+      // A rank that aborts before others are done ends their current calls.
       for (++done; done < 3;)
         std::this_thread::yield();
       if (rank == 1) {

@@ -1,4 +1,4 @@
-// A slow link: the same data, no sooner than it has them across.
+// A slow link: the same data, no sooner than the link allows.
 #include "CommChecks.h"
 #include "CommRanks.h"
 #include "comm/SlowLink.h"
@@ -16,7 +16,7 @@ using namespace scalify::test;
 using testing::HasSubstr;
 
 namespace {
-/// What two ranks behind such a link say.
+/// Returns the texts of two ranks on such a link.
 std::vector<std::string> runSlow(const std::string &link, const Body &body) {
   std::string job = freshJob();
   std::vector<std::string> texts(2);
@@ -64,7 +64,7 @@ TEST(CommLink, DataAreThoseOfAFastLink) {
 }
 
 TEST(CommLink, CollectivesTakeAsLongAsTheLink) {
-  // 0.01 s and 1,000 bytes at 50,000 a second, 4 times as long each third.
+  // 0.01 s and 1,000 bytes at 50,000 per second, every third 4 times as long.
   auto plain = runSlow(
       "bandwidth=5e4,latency=0.01,straggler=3:4", [](Communicator &comm) {
         EXPECT_GE(secondsOf([&] { gather(comm, 1000); }), 0.03);
@@ -74,7 +74,7 @@ TEST(CommLink, CollectivesTakeAsLongAsTheLink) {
         return "";
       });
   // On average 1 + jitter / 2 times as long, 0.12 s; all seeds but one in
-  // millions give half of that.
+  // millions give at least half of that.
   auto unsteady =
       runSlow("latency=0.001,jitter=10,seed=3", [](Communicator &comm) {
         EXPECT_GE(secondsOf([&] {
@@ -89,7 +89,7 @@ TEST(CommLink, CollectivesTakeAsLongAsTheLink) {
 }
 
 TEST(CommLink, ThePollEndsTheSleep) {
-  // Not at once, so that it is not the exchange that ends.
+  // Not at once, so that the poll ends the sleep and not the exchange.
   auto start = std::chrono::steady_clock::now();
   auto isOver = [](void *start) {
     return int(
@@ -143,11 +143,12 @@ TEST(CommLink, WhatCannotBeReadIsNamed) {
   EXPECT_EQ(textOf(""), "");
   EXPECT_THAT(textOf("bandwith=1"), HasSubstr("'bandwith' is none of"));
   EXPECT_THAT(textOf("bandwidth=0"), HasSubstr("a bandwidth of 0"));
-  EXPECT_THAT(textOf("latency=-1"), HasSubstr("'-1' of latency is no number"));
+  EXPECT_THAT(textOf("latency=-1"),
+              HasSubstr("'-1' of latency is not a number"));
   EXPECT_THAT(textOf("latency=1,"), HasSubstr("'' is none of"));
   EXPECT_THAT(textOf("jitter=nan"), HasSubstr("'nan' of jitter"));
-  EXPECT_THAT(textOf("seed=1.5"), HasSubstr("no whole number"));
+  EXPECT_THAT(textOf("seed=1.5"), HasSubstr("not a whole number"));
   EXPECT_THAT(textOf("straggler=8"), HasSubstr("not every:factor"));
-  EXPECT_THAT(textOf("straggler=0:8"), HasSubstr("two numbers from 1 on"));
+  EXPECT_THAT(textOf("straggler=0:8"), HasSubstr("two numbers of at least 1"));
 }
 } // namespace

@@ -1,5 +1,5 @@
 // Ranks that mpirun starts: over MPI, and over `local`, which finds them by
-// what mpirun says in the environment.
+// mpirun's environment variables.
 #include <cstdio>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ Outcome run(const std::string &command) {
 
 Outcome launch(int ranks, const std::string &arguments,
                const std::string &environment = "") {
-  // For tests: root, and more ranks than cores.
+  // Allows root, and more ranks than cores.
   return run("OMPI_ALLOW_RUN_AS_ROOT=1 "
              "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
              "OMPI_MCA_rmaps_base_oversubscribe=1 " +
@@ -67,8 +67,8 @@ TEST(CommMpi, LateRanksAreNamed) {
 }
 
 TEST(CommMpi, LateRanksAreNamedByThoseWhoWaitForOthers) {
-  // Rank 1 begins to wait for rank 2 when rank 0 has waited for most of its
-  // time.
+  // Rank 1 starts to wait for rank 2 after rank 0 has waited for most of its
+  // timeout.
   Outcome outcome = launch(3, "mpi chain", "SCALIFY_COMM_TIMEOUT=1.5");
   EXPECT_NE(outcome.status, 0);
   EXPECT_THAT(outcome.output, ContainsRegex("rank 0: step 3, permute 'chain': "
@@ -77,7 +77,8 @@ TEST(CommMpi, LateRanksAreNamedByThoseWhoWaitForOthers) {
 }
 
 TEST(CommMpi, RanksThatDoNotJoinAreNamed) {
-  // The second time: who waits for processes that do not start is MPI_Init.
+  // On the second communicator: MPI_Init itself waits for processes that do not
+  // start.
   Outcome outcome = launch(3, "mpi absent", "SCALIFY_COMM_TIMEOUT=0.5");
   EXPECT_NE(outcome.status, 0);
   EXPECT_NE(outcome.status, 124) << "it hangs: " << outcome.output;
@@ -90,7 +91,7 @@ TEST(CommMpi, RanksThatDoNotJoinAreNamed) {
 }
 
 TEST(CommMpi, AnInterruptedRankJoinsAgain) {
-  // What it first waited with is no longer there to receive what rank 0 says.
+  // The memory of its first receives is gone when rank 0 answers.
   Outcome outcome = launch(2, "mpi interrupt", "SCALIFY_COMM_TIMEOUT=2");
   for (const char *rank : {"rank 0", "rank 1"})
     EXPECT_THAT(outcome.output, HasSubstr(std::string(rank) + ": fine"));
@@ -106,7 +107,7 @@ TEST(CommMpi, RanksHearWhyAnotherGaveUp) {
                                           "rank 2 stopped: a weight is NaN"));
 }
 
-/// The rank is named before mpirun, which waits for a second, ends the job.
+/// The rank is named before mpirun ends the job, after a second.
 void expectNamed(const Outcome &outcome, int killed, int ranks) {
   EXPECT_EQ(outcome.status, 128 + 9) << outcome.output;
   EXPECT_THAT(outcome.output, testing::Not(HasSubstr("fine")));
@@ -127,7 +128,7 @@ TEST(CommMpi, TheFirstRankIsNamedWhereItIsKilled) {
   expectNamed(launch(3, "mpi kill0"), 0, 3);
 }
 
-// As between machines: Open MPI's own connections break, too.
+// As between machines, where Open MPI's own connections break too.
 TEST(CommMpi, AKilledRankIsNamedOverConnections) {
   for (int turn = 0; turn < 3; ++turn) {
     expectNamed(launch(4, "mpi kill", "OMPI_MCA_btl=tcp,self"), 3, 4);

@@ -1,6 +1,6 @@
-// One rank, as a launcher starts it: CommRank TRANSPORT
+// A rank as a launcher starts it: CommRank TRANSPORT
 // check|kill|kill0|late|chain|abort|absent|interrupt|pass|torn|shape
-// Prints "rank R: TEXT", where a rank that found nothing wrong says "fine".
+// Prints "rank R: TEXT"; a rank without errors prints "fine".
 #include "CommChecks.h"
 #include "Damaging.h"
 #include "comm/Launch.h"
@@ -30,7 +30,7 @@ void allReduce(Communicator &comm, const char *name, int64_t elements = 1000) {
   comm.run(c, memory.data(), memory.data());
 }
 
-/// The last rank, or the first, does what it should not.
+/// The last rank, or the first, misbehaves.
 std::string fail(Communicator &comm, const std::string &how) {
   bool isCulprit = comm.rank() == (how == "kill0" ? 0 : comm.size() - 1);
   allReduce(comm, "first");
@@ -38,8 +38,8 @@ std::string fail(Communicator &comm, const std::string &how) {
   std::fflush(stdout);
   comm.beginStep(3);
   if (isCulprit && (how == "kill" || how == "kill0")) {
-    // A rank whose last chunk of the first is under way would, rightly, name
-    // the first.
+    // While its last chunk of the first collective is in flight, other ranks
+    // would, rightly, name the first collective.
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
     ::raise(SIGKILL);
   }
@@ -51,7 +51,7 @@ std::string fail(Communicator &comm, const std::string &how) {
   return "";
 }
 
-/// A transport that nothing is around.
+/// Opens a transport without a communicator around it.
 scalify_transport openTransport(const std::string &name, double seconds) {
   scalify_transport_options options = {};
   options.version = SCALIFY_TRANSPORT_VERSION;
@@ -77,7 +77,7 @@ scalify_transport openTransport(const std::string &name, double seconds) {
   throw std::runtime_error("transport '" + name + "' cannot be opened");
 }
 
-/// The last rank sends a chunk that is damaged on its way.
+/// The last rank sends a damaged chunk.
 std::string tear(const char *name) {
   double seconds = readTimeout();
   scalify_transport transport = openTransport(name, seconds);
@@ -87,12 +87,12 @@ std::string tear(const char *name) {
   allReduce(*comm, "first");
   comm->beginStep(3);
   allReduce(*comm, "grads");
-  // Ranks that were not sent the damaged chunk may get as far as this.
+  // Ranks that did not receive the damaged chunk may get this far.
   allReduce(*comm, "after");
   return "";
 }
 
-/// Rank 0 waits for rank 1, which waits for rank 2 later on; that is late.
+/// Rank 0 waits for rank 1, which later waits for rank 2, which is late.
 std::string chain(Communicator &comm) {
   allReduce(comm, "first");
   comm.beginStep(3);
@@ -107,7 +107,7 @@ std::string chain(Communicator &comm) {
   c.to = comm.rank() - 1;
   std::vector<float> source(10), destination(10);
   if (comm.rank() == 1)
-    c.to = -1; // rank 0 would have that at once
+    c.to = -1; // else rank 0 would receive it at once
   comm.run(c, source.data(), destination.data());
   return "";
 }
@@ -117,7 +117,7 @@ std::string check(Communicator &comm) {
   return text.empty() ? scalify::test::checkLong(comm) : text;
 }
 
-/// The last rank is interrupted while it joins the others, who are late.
+/// The last rank is interrupted while it joins the others, which are late.
 void interrupt(scalify_rt_comm_options options, int32_t rank, int32_t size) {
   if (rank != size - 1) {
     std::this_thread::sleep_for(std::chrono::milliseconds(500));
@@ -138,7 +138,8 @@ std::string run(const char *transport, const std::string &what) {
       return tear(transport);
     scalify_rt_comm_options options = {};
     options.transport = transport;
-    // Another after the first has closed, as a script may open them.
+    // A second communicator after the first has closed, as a script may open
+    // it.
     for (int turn = 0; turn < 2; ++turn) {
       int32_t rank = 0, size = 0;
       scalify_rt_comm_launched(&rank, &size);

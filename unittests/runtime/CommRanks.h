@@ -1,4 +1,4 @@
-// Ranks for tests, as threads of this process or as processes of their own.
+// Ranks for tests, as threads of this process or as separate processes.
 #ifndef SCALIFY_UNITTESTS_RUNTIME_COMMRANKS_H
 #define SCALIFY_UNITTESTS_RUNTIME_COMMRANKS_H
 
@@ -13,10 +13,10 @@
 
 namespace scalify::test {
 
-/// What one rank does; returns what it found wrong, or "".
+/// The body of one rank; returns an error text, or "".
 using Body = std::function<std::string(rt::Communicator &)>;
 
-/// A job's name that no other test has.
+/// Returns a job name that no other test has.
 std::string freshJob();
 
 scalify_transport openLocal(const std::string &job, int32_t rank, int32_t size,
@@ -27,18 +27,19 @@ std::unique_ptr<rt::Communicator> joinLocal(const std::string &job,
                                             int32_t rank, int32_t size,
                                             double seconds = 20);
 
-/// A gather of ranks that all have what this one has.
+/// Implements an all-gather whose ranks all have this one's data.
 void repeat(const rt::Collective &collective, const void *source,
             void *destination);
 
-/// The ranks' texts, or the text of what they threw.
+/// Returns the ranks' texts, or the texts of their exceptions.
 std::vector<std::string> runThreads(int32_t size, const Body &body,
                                     double seconds = 20);
 std::vector<std::string> runProcesses(int32_t size, const Body &body,
                                       double seconds = 20);
 
-/// Ranks as processes that the test may kill. Text that a rank returned, or
-/// "killed by signal 9", or, where it does not end in 30 s, "hangs".
+/// Ranks as processes that the test may kill. Each yields the text that its
+/// body returned, or "killed by signal 9", or "hangs" if it does not end within
+/// 30 s.
 class Processes {
 public:
   Processes(int32_t size, const Body &body, double seconds = 20);

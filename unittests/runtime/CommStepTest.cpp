@@ -1,4 +1,4 @@
-// Steps whose commands are collectives, by the C interface alone.
+// Steps with collectives, through the C interface alone.
 #include "CommRanks.h"
 #include "TestArtefact.h"
 #include "scalify/comm.h"
@@ -93,7 +93,8 @@ TEST(CommStep, OthersHearOfARankThatCannotLoad) {
       scalify_rt_options options = {};
       options.comm = comm.handle;
       scalify_rt_executable *loaded = nullptr;
-      // The second one's is cut off. Neither waits for the timeout of 20 s.
+      // The second rank's artefact is truncated. Neither rank waits for the
+      // timeout of 20 s.
       size_t size = artefact.size() - size_t(rank);
       EXPECT_NE(
           scalify_rt_load_memory(artefact.data(), size, &options, &loaded),
@@ -107,7 +108,7 @@ TEST(CommStep, OthersHearOfARankThatCannotLoad) {
 }
 
 TEST(CommStep, OthersHearOfAStepThatFails) {
-  // Rank 1 is interrupted on its way to what rank 0 waits for.
+  // Rank 1 is interrupted before the collective that rank 0 waits in.
   auto manifest = [](int32_t) {
     Json m = steps();
     Json slow = m["functions"]["step"][0];

@@ -1,5 +1,5 @@
-// Ranks over TCP: how they find one another, what they exchange, and who is
-// named where one fails.
+// Ranks over TCP: their rendezvous, their exchanges, and the rank that is named
+// after a failure.
 #include "CommChecks.h"
 #include "CommRanks.h"
 #include "NcclRanks.h"
@@ -32,7 +32,7 @@ std::string freePlace() {
   return "127.0.0.1:" + std::to_string(tcp::portOf(file));
 }
 
-/// A file's name that no other test has.
+/// Returns a file name that no other test has.
 std::string freshFile() {
   return (std::filesystem::temp_directory_path() / freshJob()).string();
 }
@@ -51,7 +51,7 @@ std::unique_ptr<Communicator> join(const std::string &place,
                           {seconds, nullptr, nullptr});
 }
 
-/// What each rank returned or threw.
+/// Returns the text that each rank returned or threw.
 std::vector<std::string> run(const std::string &place, int32_t size,
                              const Body &body, double seconds = 20) {
   std::string job = freshJob();
@@ -88,14 +88,14 @@ TEST(CommTcp, RanksGetWhatAPlainComputationGives) {
 
 TEST(CommTcp, RanksMeetByAFile) {
   std::string file = freshFile();
-  // Once more with the same name: it is gone when all are there.
+  // Twice with the same name: the file is removed when all ranks have joined.
   for (int turn = 0; turn < 2; ++turn) {
     EXPECT_THAT(run("file:" + file, 3, checkGroups), Each(""));
     EXPECT_FALSE(std::filesystem::exists(file));
   }
 }
 
-// As those of GPUs meet, whose NCCL's id goes this way.
+// Ranks of GPUs meet in this way to exchange NCCL's id.
 TEST(CommTcp, TheIdOfNcclTravels) {
   auto fabric = std::make_shared<cuda::Fabric>();
   scalify::rt::test::Json step = scalify::rt::test::gpuCollective(
@@ -118,9 +118,9 @@ TEST(CommTcp, RanksThatCannotJoinSayWhy) {
   EXPECT_THAT(joinOf(2, 3, 0.2, place, job),
               AllOf(HasSubstr("rank 2 cannot reach rank 0 at " + place +
                               " within 0.200 s: Connection refused"),
-                    HasSubstr("SCALIFY_RENDEZVOUS names another")));
+                    HasSubstr("name another HOST:PORT")));
   EXPECT_THAT(joinOf(1, 2, 0.2, "file:" + freshFile(), job),
-              HasSubstr("within 0.200 s: it is not there"));
+              HasSubstr("within 0.200 s: the file does not exist"));
   EXPECT_THAT(joinOf(1, 2, 0.2, "nowhere", job),
               HasSubstr("is 'nowhere', not HOST:PORT"));
   std::string other;
@@ -154,9 +154,9 @@ TEST(CommTcp, StaleFilesAreRefused) {
                                               "' of another job than 'a'"),
                                     HasSubstr("remove it")));
   std::ofstream(file) << "notes\n";
-  EXPECT_THAT(joinOf(1, "a"), HasSubstr("which is no rank 0's"));
+  EXPECT_THAT(joinOf(1, "a"), HasSubstr("which rank 0 did not write"));
   std::filesystem::remove(file);
-  // What a rank 0 that gave up leaves: nothing.
+  // A rank 0 that times out removes its file.
   EXPECT_THAT(joinOf(0, "a"), HasSubstr("rank 1 has not joined job 'a'"));
   EXPECT_FALSE(std::filesystem::exists(file));
 }
@@ -167,7 +167,7 @@ TEST(CommTcp, KilledRanksAreNamedByAllOthers) {
     auto comm = join(place, job, rank, 3);
     for (uint64_t step = 0;; ++step) {
       comm->beginStep(step);
-      // It dies in the middle of messages, longer than what sockets hold.
+      // It dies within messages that are longer than the sockets' buffers.
       if (rank == 2 && step == 2)
         std::thread([] {
           std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -196,7 +196,7 @@ TEST(CommTcp, KilledRanksAreNamedByAllOthers) {
 }
 
 TEST(CommTcp, LateRanksAreNamedByThoseWhoWaitForOthers) {
-  // Rank 0 waits for 1, and 1 for 2, which is late until both have given up.
+  // Rank 0 waits for 1, and 1 for 2, which is late until both have timed out.
   std::atomic<int> waiting{2};
   auto body = [&](Communicator &comm) -> std::string {
     Collective c;
@@ -210,7 +210,7 @@ TEST(CommTcp, LateRanksAreNamedByThoseWhoWaitForOthers) {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     std::string text = scalify::rt::test::errorOf([&] {
       if (comm.rank() == 1) {
-        // What comes from 2 goes on to 0.
+        // Rank 1 passes data from 2 on to 0.
         c.to = -1;
         comm.run(c, source.data(), result.data());
         c.to = 0;
@@ -227,7 +227,7 @@ TEST(CommTcp, LateRanksAreNamedByThoseWhoWaitForOthers) {
 }
 
 TEST(CommTcp, RanksHearWhyAnotherGaveUp) {
-  // Who stops while others are still at the first is heard there.
+  // A rank that aborts while others are in the first collective is heard there.
   std::atomic<int> left{3};
   auto body = [&](Communicator &comm) -> std::string {
     allReduce(comm, "first");

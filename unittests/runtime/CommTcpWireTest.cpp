@@ -1,4 +1,4 @@
-// What comes from others than ranks, or from nobody, over TCP.
+// Data from strangers, and missing data, over TCP.
 #include "CommRanks.h"
 #include "NcclRanks.h"
 #include "comm/TransportCommunicator.h"
@@ -60,7 +60,7 @@ TEST(CommTcpWire, AConnectionToItselfIsRefused) {
   EXPECT_FALSE(tcp::refuseItself(other));
   EXPECT_TRUE(other);
   other = File();
-  // What the system may do by itself where nobody listens.
+  // A connection to itself, which the system may make if nobody listens.
   sockaddr_in own = {};
   own.sin_family = AF_INET;
   own.sin_port = htons(tcp::portOf(listener));
@@ -72,7 +72,7 @@ TEST(CommTcpWire, AConnectionToItselfIsRefused) {
   ASSERT_EQ(::connect(file.get(), address, sizeof(own)), 0);
   EXPECT_TRUE(tcp::refuseItself(file));
   EXPECT_FALSE(file);
-  // And rank 0 may listen there at once.
+  // Rank 0 may listen there at once.
   EXPECT_TRUE(tcp::listenAt(ntohs(own.sin_port), 1));
 }
 
@@ -83,15 +83,15 @@ TEST(CommTcpWire, WhatAnswersAsNoRankDoesIsNamed) {
     std::thread rank([&] {
       text = errorOf([&] { tcp::open(optionsOf("a", 1, 2), place); });
     });
-    // It stays, as a service that waits for more does.
+    // The connection stays open, as that of a service that waits for more.
     File caller = callerAt(listener);
     tcp::writeAll(caller, answer.data(), answer.size(), patience());
     rank.join();
     return text;
   };
   EXPECT_THAT(joinTo("SSH-2.0-Other\r\n"),
-              AllOf(HasSubstr("what rank 1 of job 'a' finds at 127.0.0.1:"),
-                    HasSubstr(" is no rank 0; SCALIFY_RENDEZVOUS names")));
+              AllOf(HasSubstr("the peer of rank 1 of job 'a' at 127.0.0.1:"),
+                    HasSubstr(" is not rank 0; name another HOST:PORT")));
   tcp::Reply reply;
   reply.isRefusal = 1;
   std::fill(std::begin(reply.text), std::end(reply.text), 'x');
@@ -99,7 +99,7 @@ TEST(CommTcpWire, WhatAnswersAsNoRankDoesIsNamed) {
             std::string(sizeof(reply.text) - 1, 'x'));
 }
 
-/// What rank 0 of two says of a frame that comes from the other one.
+/// Returns the error text of rank 0 of two when the other sends this frame.
 std::string errorAfter(const tcp::Frame &frame) {
   std::string job = freshJob(), place = placeOf(tcp::listenAt(0, 1));
   std::vector<tcp::Peer> peers;
@@ -121,7 +121,7 @@ std::string errorAfter(const tcp::Frame &frame) {
 TEST(CommTcpWire, FramesThatNoRankSendsEndTheConnection) {
   tcp::Frame frame;
   frame.kind = tcp::Frame::WaitsFor;
-  const char text[] = "what came is no message of a rank";
+  const char text[] = "the received data are no message of a rank";
   for (int32_t rank : {2, -2, 1 << 30}) {
     frame.rank = rank;
     EXPECT_THAT(errorAfter(frame), HasSubstr(text));
@@ -134,7 +134,7 @@ TEST(CommTcpWire, FramesThatNoRankSendsEndTheConnection) {
   EXPECT_THAT(errorAfter(frame), HasSubstr(text));
 }
 
-/// While it is there this process can open nothing.
+/// While it lives, this process cannot open files.
 class NoFiles {
 public:
   NoFiles() {
@@ -167,9 +167,9 @@ TEST(CommTcpWire, WithoutFilesRanksStopAtOnce) {
               testing::Each(AllOf(HasSubstr("Too many open files; a rank has "),
                                   HasSubstr("(ulimit -n)"))));
   EXPECT_TRUE(tcp::acceptAt(listener));
-  EXPECT_FALSE(tcp::acceptAt(listener)); // nobody is there
+  EXPECT_FALSE(tcp::acceptAt(listener)); // no caller waits
 }
-/// A rank that the test moves by hand, from its hello to rank 0's answer.
+/// A rank that the test drives itself, from its hello to rank 0's answer.
 struct Puppet {
   File host;
   std::vector<tcp::Entry> table;
@@ -201,7 +201,7 @@ private:
   tcp::Hello hello;
 };
 
-/// What two ranks of three threw; the third is a puppet.
+/// The error texts of two ranks of three; the third is a puppet.
 class TwoOfThree {
 public:
   TwoOfThree(int32_t first, int32_t second) {

@@ -1,4 +1,4 @@
-// Collectives of ranks as threads and processes, and how elements are joined.
+// Collectives of ranks as threads and processes, and reductions of elements.
 #include "CommChecks.h"
 #include "CommRanks.h"
 #include "comm/JoinParts.h"
@@ -34,7 +34,7 @@ TEST(Comm, MessagesMayBeLongerThanAllBuffers) {
 }
 
 TEST(Comm, SumsOfNarrowFormatsAreRoundedOnce) {
-  // 256 + 1 + 1 + ... in BF16: each step alone would round back to 256.
+  // 256 + 1 + 1 + ... in BF16: rounding after each addition would stay at 256.
   std::vector<uint16_t> parts(9, f32ToBF16(1.0f));
   parts[0] = f32ToBF16(256.0f);
   std::vector<const void *> pointers;

@@ -1,5 +1,5 @@
-// Our own declarations of CUDA's driver API and cuBLASLt against NVIDIA's, at
-// compile time, where NVIDIA's headers are.
+// Compares our declarations of CUDA's driver API and cuBLASLt with NVIDIA's
+// headers, at compile time, if present.
 #include "SameCall.h"
 #include "device/cuda/Driver.h"
 #include "device/cuda/LtContract.h"
@@ -134,8 +134,8 @@ static_assert(offsetof(ours::HeuristicResult, wavesCount) ==
 } // namespace
 
 TEST(CudaAbi, IsThatOfNvidiasHeaders) {
-  // The symbol's version is part of the interface: where a header calls
-  // another one by this name, its signature was compared above.
+  // The symbol's version is part of the interface. If a header maps this name
+  // to another symbol, the comparison above covers its signature.
   static_assert(CUDA_VERSION >= 12000);
   SUCCEED();
 }
@@ -153,8 +153,8 @@ std::function<Signature> entry(void *library, const char *name) {
 }
 } // namespace
 
-// Descriptors are made on the host: the real library takes our attributes and
-// their sizes, and refuses a wrong size, without a GPU.
+// Descriptors are created on the host: without a GPU the real library accepts
+// our attributes with their sizes, and refuses a wrong size.
 TEST(CudaAbi, CublasLtTakesOurAttributes) {
   using namespace scalify::rt::cuda;
   void *library = dlopen(SCALIFY_CUBLASLT_LIBRARY, RTLD_NOW | RTLD_LOCAL);

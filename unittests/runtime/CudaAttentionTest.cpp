@@ -1,4 +1,4 @@
-// Attentions as cuDNN gets them, and what its contract refuses.
+// Attentions as passed to cuDNN, and those that its contract refuses.
 #include "GpuArtefact.h"
 #include "device/cuda/AttentionContract.h"
 #include "support/Error.h"
@@ -17,7 +17,7 @@ constexpr int64_t room = 1 << 16; // bytes of each buffer
 constexpr std::array<int64_t, 4> qWindow = {0, 2048, 32, 128};
 constexpr std::array<int64_t, 4> kWindow = {0, 1024, 32, 64};
 
-/// A step of one attention alone, each buffer at a multiple of `room`.
+/// A step of one attention, each buffer at a multiple of `room`.
 Json manifestOf(bool isGradient, const char *type = "bf16") {
   Json m = gpuManifest();
   size_t reads = isGradient ? 6 : 3, count = isGradient ? 9 : 5;
@@ -49,7 +49,7 @@ Json manifestOf(bool isGradient, const char *type = "bf16") {
 
 Json &commandOf(Json &manifest) { return manifest["functions"]["step"][0]; }
 
-/// What a step does, or why there is none.
+/// Returns the lines of a step, or the error.
 std::string lines(const Json &manifest) {
   try {
     Recorded gpu(pack(manifest, gpuKernels(), gpuConstants()));
@@ -60,7 +60,7 @@ std::string lines(const Json &manifest) {
   }
 }
 
-/// The error for a window's number in place of what is there.
+/// Returns the error after one number of the windows is replaced.
 std::string withWindow(size_t at, int64_t number) {
   Json m = manifestOf(false);
   commandOf(m)["windows"][at] = number;
@@ -85,7 +85,7 @@ TEST(CudaAttention, GradientIsRecorded) {
             "q=16 k=16 d=32 f16 scale=0.125\n");
 }
 
-// One workspace for all attentions: F32 sums of dq and a number a row.
+// All attentions share one workspace: F32 sums of dq, and one number per row.
 TEST(CudaAttention, WorkspaceIsTakenAtLoad) {
   Json m = manifestOf(true);
   Recorded gpu(pack(m, gpuKernels(), gpuConstants()));
@@ -121,7 +121,7 @@ TEST(CudaAttention, ContractIsCheckedAtLoad) {
   EXPECT_TRUE(contains(error, "h=4 hk=2"));
 }
 
-// The loader lets only multiples of 64 through.
+// The loader accepts only multiples of 64.
 TEST(CudaAttention, PlacesAreChecked) {
   alignas(16) char memory[64];
   std::vector<void *> buffers(5, memory);

@@ -1,4 +1,4 @@
-// Which GPU a rank gets, on a recording of the driver.
+// The choice of a rank's GPU, on a recording of the driver.
 #include "LaunchEnvironment.h"
 #include "NcclRanks.h"
 #include "device/cuda/ChooseGpu.h"
@@ -12,7 +12,7 @@ using namespace scalify::rt::test;
 using scalify::test::Environment;
 
 namespace {
-/// The number, or the error.
+/// Returns the GPU's index, or the error.
 std::string choose(const Environment::Values &values, int gpus,
                    int32_t asked = 0) {
   Environment environment(values);
@@ -25,7 +25,7 @@ std::string choose(const Environment::Values &values, int gpus,
 
 TEST(CudaChoose, ARankHasTheGpuOfItsPlaceOnTheMachine) {
   EXPECT_EQ(choose({}, 8), "0");
-  EXPECT_EQ(choose({}, 0), "0"); // whoever opens it says what is missing
+  EXPECT_EQ(choose({}, 0), "0"); // opening the device reports the error
   const Environment::Values torch = {
       {"RANK", "13"}, {"WORLD_SIZE", "16"}, {"LOCAL_RANK", "5"}};
   EXPECT_EQ(choose(torch, 8), "5");
@@ -55,14 +55,14 @@ TEST(CudaChoose, FewerGpusThanRanksIsAnError) {
                     {"OMPI_COMM_WORLD_LOCAL_RANK", "2"}},
                    2),
             "there is no GPU for this rank, number 2 on its machine by "
-            "OMPI_COMM_WORLD_LOCAL_RANK: the driver shows 2; start a rank for "
-            "each GPU at most, or name the one of each rank by SCALIFY_GPU");
+            "OMPI_COMM_WORLD_LOCAL_RANK: the driver shows 2; start at most one "
+            "rank per GPU, or name each rank's GPU by SCALIFY_GPU");
   EXPECT_THAT(choose({{"SCALIFY_RANK", "5"}, {"SCALIFY_SIZE", "8"}}, 4),
               testing::HasSubstr("number 5 on its machine by SCALIFY_RANK: the "
-                                 "driver shows 4; start a rank for each GPU at "
-                                 "most, or name the one of each rank by "
-                                 "SCALIFY_GPU, or, on several machines, give "
-                                 "each its number on its own by "
+                                 "driver shows 4; start at most one rank per "
+                                 "GPU, or name each rank's GPU by SCALIFY_GPU, "
+                                 "or, on several machines, set each rank's "
+                                 "number on its machine by "
                                  "SCALIFY_LOCAL_RANK"));
 }
 

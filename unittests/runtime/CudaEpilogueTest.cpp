@@ -1,4 +1,4 @@
-// Epilogues of products: what cuBLASLt is asked for, and what is refused.
+// Epilogues of products: the requests to cuBLASLt, and the refusals.
 #include "GpuArtefact.h"
 #include "device/cuda/LtContract.h"
 #include "support/Error.h"
@@ -10,7 +10,7 @@ using namespace scalify::rt::cuda;
 using namespace scalify::rt::test;
 
 namespace {
-/// C of 32 x 48 = A B, and a vector in front of which there is something.
+/// C of 32 x 48 = A B, and a bias that does not start its buffer.
 struct Product {
   const char *operand = "bf16", *result = "bf16", *bias = "bf16";
   int64_t k = 64, elements = 128;
@@ -55,8 +55,7 @@ std::string errorOf(const Json &manifest) {
 }
 } // namespace
 
-// The vector has an element for each of our columns, which are the library's
-// rows.
+// The bias has an element for each of our columns, which are cuBLASLt's rows.
 TEST(CudaEpilogue, IsAskedOfTheLibrary) {
   Product p;
   EXPECT_EQ(matmuls(p),
@@ -72,7 +71,7 @@ TEST(CudaEpilogue, IsAskedOfTheLibrary) {
   EXPECT_TRUE(contains(matmuls(p), " compute=f32\n")) << matmuls(p);
 }
 
-// All products of a batch add the same vector.
+// All products of a batch add the same bias.
 TEST(CudaEpilogue, BatchesShareTheBias) {
   Product p;
   p.batch = {{{"n", 3}, {"a", 2048}, {"b", 0}, {"c", 1536}},
@@ -86,7 +85,8 @@ TEST(CudaEpilogue, BatchesShareTheBias) {
   EXPECT_EQ(count, 2u) << lines;
 }
 
-// What a GELU reads is stored as the result is, of each product of a batch.
+// The operand of a GELU is stored in the result's layout, for each product of a
+// batch.
 TEST(CudaEpilogue, GELUStoresWhatItReads) {
   Product p;
   p.more["epilogue"] = "bias_gelu";
@@ -103,8 +103,8 @@ TEST(CudaEpilogue, GELUStoresWhatItReads) {
   EXPECT_TRUE(contains(line, " beta=0 aux=arena+13731488 | ")) << line;
 }
 
-// Of a ReLU one bit an element, in rows of 128 of them: our rows are the
-// library's columns.
+// For a ReLU one bit per element, in rows of 128 bits: our rows are cuBLASLt's
+// columns.
 TEST(CudaEpilogue, ReLUStoresItsBits) {
   Product p;
   p.more["aux"] = 5;
@@ -115,7 +115,7 @@ TEST(CudaEpilogue, ReLUStoresItsBits) {
   EXPECT_TRUE(contains(matmuls(p), " compute=f32 relu aux=128\n"));
 }
 
-// What the forward stored is read where it lies, and need not be writable.
+// The gradient reads the forward's buffer in place, which may be read-only.
 TEST(CudaEpilogue, GradientsReadWhatWasStored) {
   Product p;
   p.more = {{"epilogue", "gelu_grad"}, {"saved", 4}};
@@ -133,7 +133,7 @@ TEST(CudaEpilogue, GradientsReadWhatWasStored) {
   EXPECT_TRUE(contains(line, " compute=f32 drelu aux=128\n")) << line;
 }
 
-// As the manual's tables have it, row by row.
+// The manual's tables, row by row.
 TEST(CudaEpilogue, TypesAreTheManuals) {
   const DataType table[][3] = {
       {R16BF, R16BF, R16BF},    {R16F, R16F, R16F},
@@ -169,7 +169,7 @@ TEST(CudaEpilogue, TypesAreTheManuals) {
   }
 }
 
-// The contract, one mutation at a time of a product that it takes.
+// The contract, with one mutation at a time of a valid product.
 TEST(CudaEpilogue, ContractCatchesEveryMutation) {
   alignas(16) const float place[8] = {};
   LtProblem good;
@@ -225,18 +225,18 @@ TEST(CudaEpilogue, ContractCatchesEveryMutation) {
   good.bias = nullptr;
   EXPECT_EQ(ltViolation(good, status), "");
   good.bias = place;
-  // Bits need rows of 128, and the gradients their forward's.
+  // Bits need rows of 128, and gradients their forward's `aux`.
   good.epilogue = EpilogueReLUAuxBias;
   good.auxLeading = 128;
   EXPECT_TRUE(contains(ltViolation(good, status),
-                       "FP8 products keep and read no bits of a ReLU"));
+                       "FP8 products store and read no mask of a ReLU"));
   good.a.type = good.b.type = R16BF;
   good.aScale = good.bScale = nullptr;
   good.biasType = R32F;
   good.auxLeading = 48;
   EXPECT_TRUE(contains(ltViolation(good, status),
-                       "the bits of a ReLU needs a leading dimension of a "
-                       "multiple of 128 and of the rows at least, not 48"));
+                       "the mask of a ReLU needs a leading dimension of a "
+                       "multiple of 128 and at least the rows, not 48"));
   good.auxLeading = 128;
   EXPECT_EQ(ltViolation(good, status), "");
   EXPECT_EQ(ltAuxBytes(good), 31u * 16u + 48u / 8u);
@@ -254,14 +254,14 @@ TEST(CudaEpilogue, ContractCatchesEveryMutation) {
   good.epilogue = EpilogueGELUAuxBias;
   good.aux = place + 1;
   EXPECT_EQ(ltMisplaced(good, {nullptr, nullptr, nullptr}),
-            "what a GELU reads is not at a multiple of 16 bytes");
+            "the operand of a GELU is not at a multiple of 16 bytes");
   good.bias = place + 2;
   EXPECT_EQ(ltMisplaced(good, {nullptr, nullptr, nullptr}),
             "the bias is not at a multiple of 16 bytes");
 }
 
-// At load the heuristic is shown an address as good as that of every step: one
-// 16 bytes into its buffer is no multiple of 32.
+// At load the heuristic gets an address with the alignment of every step's: 16
+// bytes into a buffer is no multiple of 32.
 TEST(CudaEpilogue, HeuristicSeesTheAlignment) {
   for (int64_t offset : {0, 8, 16, 32, 64, 80}) {
     Product p;
@@ -314,19 +314,19 @@ TEST(CudaEpilogue, ManifestIsChecked) {
          p.more = {{"epilogue", "relu_grad"}, {"saved", 5}};
          p.batch = {{{"n", 2}, {"a", 2048}, {"b", 0}, {"c", 1536}}};
        }),
-       "saved is the mask of one product"},
+       "saved must be the mask of one product"},
       {error([](Product &, Json &j) {
          j["epilogue"] = "bias_gelu";
          j["aux"] = 3;
        }),
-       "aux is of type bf16[128], which does not lie as the result "
+       "aux is of type bf16[128], which is not laid out like the result "
        "of bf16[1048576]"},
       {error([](Product &, Json &j) {
          j["epilogue"] = "bias_gelu";
          j["aux"] = 4;
          j["c_off"] = 8;
        }),
-       "aux is of type bf16[1048576], which does not lie as"},
+       "aux is of type bf16[1048576], which is not laid out like"},
       {error([](Product &, Json &j) { j["epilogue"] = "relu"; }),
        "bias has no epilogue that adds it"},
       {error([](Product &p, Json &) { p.more.erase("bias"); }),
@@ -365,6 +365,6 @@ TEST(CudaEpilogue, ACpuHasNone) {
   m["functions"]["step"][0]["epilogue"] = "relu";
   EXPECT_FALSE(load(pack(m, kernels(), "")));
   EXPECT_TRUE(contains(scalify_rt_last_error(),
-                       "gemm 'dot' has an epilogue, which a CPU has not"))
+                       "gemm 'dot' has an epilogue, which a CPU lacks"))
       << scalify_rt_last_error();
 }

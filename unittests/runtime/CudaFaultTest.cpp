@@ -1,5 +1,5 @@
-// Every call to the driver fails once: the error must say which one and for
-// what, nothing may be left behind, and the executable must still work.
+// Every call of the driver fails once: the error must name the call and the
+// command, nothing may leak, and the executable must still work.
 #include "GpuArtefact.h"
 #include "support/Error.h"
 
@@ -9,8 +9,8 @@ using namespace scalify::rt;
 using namespace scalify::rt::test;
 
 namespace {
-/// Everything that calls the driver: captured and replayed steps, more sets of
-/// addresses than there are graphs, memory, and a profile.
+/// Uses all calls of the driver: captured and replayed steps, more sets of
+/// addresses than graphs, memory, and a profile.
 void useAll(Recorded &gpu) {
   for (int i = 0; i < 3; ++i)
     gpu.run();
@@ -27,7 +27,7 @@ void useAll(Recorded &gpu) {
   gpu.run();
 }
 
-/// The commands of the artefact by what they call.
+/// Checks that errors of commands' calls name the command.
 void expectToNameCommand(const std::string &error) {
   if (contains(error, "cuLaunchKernel"))
     EXPECT_TRUE(contains(error, " in kernel '")) << error;
@@ -54,7 +54,7 @@ TEST(CudaFault, EveryCallMayFail) {
       try {
         useAll(gpu);
       } catch (const Error &) {
-        // It works again, as a whole.
+        // The whole executable works again.
         gpu.exe->setProfiling(false);
         gpu.args[1] = gpu.batch.data();
         EXPECT_NO_THROW(useAll(gpu)) << at;
@@ -72,7 +72,7 @@ TEST(CudaFault, EveryCallMayFail) {
 TEST(CudaFault, ErrorsSayWhichCallAndCommand) {
   auto driver = std::make_shared<cuda::RecordingDriver>();
   Recorded gpu(gpuArtefact(), driver);
-  // Where the second launch is: fail one call after another.
+  // Fails one call after another up to the second launch.
   std::string error;
   for (uint64_t skip = 0; !contains(error, "cuLaunchKernel"); ++skip) {
     driver->failAfter(skip);

@@ -12,8 +12,8 @@ using namespace scalify::rt::test;
 namespace {
 constexpr const char *variable = "SCALIFY_FILL";
 
-/// The step of gpuArtefact(), loaded while the variable has a value; the
-/// recording runs no kernel, so that nothing writes the loss.
+/// The step of gpuArtefact(), loaded while the variable has a value. The
+/// recording runs no kernel, so nothing writes the loss.
 Recorded loaded(const char *value) {
   std::optional<std::string> before;
   if (const char *outside = std::getenv(variable))
@@ -35,7 +35,7 @@ std::string fillsOf(const std::string &lines, const char *byte) {
 }
 } // namespace
 
-// In each of the three ways that a step runs, and in no graph.
+// In each of the three modes of a step, and outside of graphs.
 TEST(CudaFill, SetsArenaAndResultsBeforeEachStep) {
   Recorded gpu = loaded("pattern");
   for (const char *way : {"direct", "captured", "replayed"}) {

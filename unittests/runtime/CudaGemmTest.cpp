@@ -1,5 +1,5 @@
-// Products as cuBLASLt gets them: which matrix is which, batches, and what its
-// contract refuses.
+// Products as passed to cuBLASLt: the order of matrices, batches, and those
+// that its contract refuses.
 #include "GpuArtefact.h"
 #include "support/Error.h"
 
@@ -15,7 +15,7 @@ namespace {
 struct Product {
   int64_t m = 32, n = 48, k = 64;
   const char *a = "f8E4M3FN", *b = "f8E4M3FN", *c = "bf16";
-  // Of a, b and c; empty for dense, K contiguous in a and b.
+  // For a, b and c; empty for dense, K contiguous in a and b.
   std::vector<int64_t> aStrides, bStrides, cStrides;
   Json more = Json::object();
   Json batch = Json::array();
@@ -24,7 +24,7 @@ struct Product {
   size_t blasVersion = 130000;
 };
 
-/// A step of that product alone, in a large arena.
+/// A step of that product, in a large arena.
 Json manifestOf(const Product &p) {
   const int64_t room = 1 << 20;
   auto strides = [](const std::vector<int64_t> &given, const Json &dense) {
@@ -58,7 +58,7 @@ Json manifestOf(const Product &p) {
   return m;
 }
 
-/// The lines of cublasLtMatmul of one step, or the error.
+/// Returns the lines of cublasLtMatmul of one step, or the error.
 std::string matmuls(const Product &p) {
   auto driver = std::make_shared<RecordingDriver>();
   driver->blasVersion = p.blasVersion;
@@ -145,8 +145,8 @@ TEST(CudaGemm, DimensionsThatStepEvenlyAreOne) {
   EXPECT_EQ(lines.find('\n'), lines.size() - 1);
 }
 
-// The largest dimension is cuBLASLt's, the others are walked: 2 x 3 products,
-// at the addresses that the strides say.
+// cuBLASLt takes the largest dimension, the runtime loops over the others: 2 x
+// 3 products, at the addresses by their strides.
 TEST(CudaGemm, OtherBatchDimensionsAreWalked) {
   Product p = wide("f16", "f32");
   p.batch = {{{"n", 2}, {"a", 100000}, {"b", 0}, {"c", 200000}},
@@ -168,7 +168,7 @@ TEST(CudaGemm, OtherBatchDimensionsAreWalked) {
     EXPECT_TRUE(contains(line, "batch=7"));
     got += line.substr(0, line.find(" alpha")) + "\n";
   }
-  // The order of the two walked dimensions is nobody's business.
+  // The order of the two outer dimensions does not matter.
   auto sorted = [](const std::string &text) {
     std::vector<std::string> parts;
     for (size_t at = 0, end; at < text.size(); at = end + 1) {
@@ -232,7 +232,7 @@ TEST(CudaGemm, ContractIsHeld) {
   }
 }
 
-// The check itself, one mutation at a time of a product that it takes.
+// The contract, with one mutation at a time of a valid product.
 TEST(CudaGemm, ContractCatchesEveryMutation) {
   alignas(16) const float scale = 1;
   LtProblem good;
@@ -282,7 +282,7 @@ TEST(CudaGemm, ContractCatchesEveryMutation) {
     EXPECT_NE(ltViolation(bad, status), "") << "mutation " << i;
     EXPECT_NE(status, BlasSuccess);
   }
-  // Of products with many scales.
+  // For products with many scales.
   good.a.batch = good.b.batch = good.d.batch = 1;
   good.fastAccumulation = false;
   good.aMode = ScaleVec128;
@@ -312,7 +312,7 @@ TEST(CudaGemm, ContractCatchesEveryMutation) {
 }
 
 namespace {
-/// x of rows by 128 elements of a row, W by 128 x 128: 256 is two of them.
+/// x by rows and 128 elements of a row, W by 128 x 128: 256 is two blocks.
 Product byBlocks() {
   Product p;
   p.k = 256;
@@ -337,7 +337,7 @@ Product byRows() {
 }
 } // namespace
 
-// The library's A is the command's b where the result is row major.
+// For a row-major result the library's A is the command's b.
 TEST(CudaGemm, ModesGoWithTheirOperand) {
   std::string line = matmuls(byBlocks());
   EXPECT_TRUE(contains(line, " a_scale=arena+13631488 b_scale=arena+12582912 "))
@@ -379,13 +379,13 @@ TEST(CudaGemm, ModesTheLibraryHasNotAreRefused) {
   Product &unlike = add("no product with scales by rows and 1x128", byBlocks());
   unlike.bScales = 48;
   unlike.more["b_scaling"] = "rows";
-  add("scales by blocks need sums in full", byBlocks())
+  add("scales by blocks do not support fast accumulation", byBlocks())
       .more["fast_accumulation"] = true;
   Product &batched = add("a batch needs operands of one scale each", byRows());
   batched.batch = {{{"n", 2}, {"a", 2048}, {"b", 3072}, {"c", 1536}}};
-  // Not even one after the other: their scales are elsewhere.
+  // Nor one after the other: the scales of other products are elsewhere.
   Product &walked =
-      add("has a batch, and more than one scale an operand", byRows());
+      add("has a batch, and more than one scale per operand", byRows());
   walked.batch = {{{"n", 2}, {"a", 2048}, {"b", 0}, {"c", 1536}},
                   {{"n", 3}, {"a", 0}, {"b", 3072}, {"c", 4000}}};
   Product &odd = add("need m and n of multiples of 4", byBlocks());
@@ -415,7 +415,7 @@ TEST(CudaGemm, OldLibrariesHaveNoModes) {
   EXPECT_EQ(matmuls(p).substr(0, 14), "cublasLtMatmul");
 }
 
-// A search has as many scales as the product reads.
+// A search passes as many scales as the product reads.
 TEST(CudaGemm, SearchHasAllScales) {
   Search search("2");
   Product p = byBlocks();
@@ -475,7 +475,7 @@ TEST(CudaGemm, ManifestIsChecked) {
        }),
        "the result must have the operands' type or be f32"},
       {error([](Product &p) { p.a = "i8"; }), "convert it first"},
-      // Elements, by their own widths.
+      // In elements, by each operand's width.
       {error([](Product &p) { p.aOffset = (1 << 20) - 32 * 64 + 1; }),
        "a reaches past the end of buffer 0 of type f8E4M3FN[1048576]"},
   };
@@ -487,7 +487,7 @@ TEST(CudaGemm, ManifestIsChecked) {
 }
 
 namespace {
-/// Sets a variable for as long as it lives.
+/// Returns the lines of loading and running gpuArtefact().
 std::string searchedLines() {
   Recorded gpu;
   gpu.run();
@@ -506,7 +506,7 @@ size_t countOf(const std::string &text, const std::string &part) {
 TEST(CudaGemm, SearchMeasuresAndKeepsTheFastest) {
   Search search("4");
   const std::string file = search.file();
-  // Four runs of each of four candidates, and the step's own.
+  // Four runs of each of four candidates, and the step's own run.
   EXPECT_EQ(countOf(searchedLines(), "cublasLtMatmul a="), 17u);
   Json kept = Json::parse(readFile(file));
   ASSERT_EQ(kept.size(), 1u);
@@ -515,7 +515,8 @@ TEST(CudaGemm, SearchMeasuresAndKeepsTheFastest) {
             "b=f8E4M3FN ld=64 d=bf16 ld=32 batch=1 compute=f32 fast");
   EXPECT_EQ(kept.begin().value()[0], 3);
   EXPECT_EQ(countOf(searchedLines(), "cublasLtMatmul a="), 1u);
-  // A damaged file, or an algorithm that is no candidate, is measured anew.
+  // After a damaged file, or an algorithm that is no candidate, it measures
+  // again.
   std::ofstream(file) << "{\"x\": 1";
   EXPECT_EQ(countOf(searchedLines(), "cublasLtMatmul a="), 17u);
   kept.begin().value()[0] = 9;

@@ -1,4 +1,4 @@
-// Damaged artefacts for a GPU, and machines that have none.
+// Damaged artefacts for a GPU, and machines without one.
 #include "GpuArtefact.h"
 #include "device/cuda/Driver.h"
 #include "support/Error.h"
@@ -29,7 +29,7 @@ TEST(CudaManifest, TruncatedAtEveryLength) {
   ASSERT_EQ(errorOf(whole), "");
   for (size_t size = 0; size < whole.size(); size += 1 + size / 64)
     EXPECT_TRUE(contains(errorOf(whole.substr(0, size)), "truncated")) << size;
-  // The same with the header put right: then sections lie outside the file.
+  // The same with a corrected header: then sections are outside the file.
   for (size_t size = manifestEnd(whole); size < whole.size(); size += 61) {
     std::string cut = whole.substr(0, size);
     reseal(cut);
@@ -37,8 +37,8 @@ TEST(CudaManifest, TruncatedAtEveryLength) {
   }
 }
 
-// Any byte may be anything: the end is an error, or a step on a device that
-// refuses every address that is not its own.
+// Any byte may change: the result is an error, or a step on a device that
+// refuses every address outside its allocations.
 TEST(CudaManifest, FlippedWithRightChecksum) {
   std::string whole = artefactWithCubin();
   std::vector<float> params(1 << 14), batch(1 << 14), loss(1 << 14);
@@ -117,7 +117,7 @@ TEST(CudaManifest, RowsBeyondAGridAreTheKernelsOwn) {
   EXPECT_FALSE(contains(lines, "update"));
 }
 
-// Where the driver is missing the error says so, and the way out.
+// Without a driver the error names it, and the way out.
 TEST(CudaManifest, MachinesWithoutAGpu) {
   scalify_rt_executable *raw = nullptr;
   scalify_rt_options options = {};
@@ -133,7 +133,7 @@ TEST(CudaManifest, MachinesWithoutAGpu) {
     EXPECT_TRUE(contains(error, "install")) << error;
     EXPECT_TRUE(contains(error, "load it with device 'null'")) << error;
   } else {
-    // With a driver, and with or without a GPU: none has this number.
+    // With a driver, with or without a GPU: no GPU has this index.
     EXPECT_TRUE(contains(error, "cuInit") || contains(error, "no GPU 1000"))
         << error;
   }

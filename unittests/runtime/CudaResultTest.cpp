@@ -1,4 +1,4 @@
-// Results of FP8: what cuBLASLt is asked for, and what is refused.
+// Results of FP8: the requests to cuBLASLt, and the refusals.
 #include "GpuArtefact.h"
 #include "device/cuda/LtContract.h"
 #include "support/Error.h"
@@ -10,7 +10,7 @@ using namespace scalify::rt::cuda;
 using namespace scalify::rt::test;
 
 namespace {
-/// C of 32 x 48 = A B, its scale, and its largest magnitude.
+/// C of 32 x 48 = A B, with its scale and amax.
 struct Product {
   const char *a = "f8E4M3FN", *b = "f8E4M3FN", *c = "f8E4M3FN";
   int64_t m = 32, n = 48;
@@ -51,7 +51,7 @@ Json manifestOf(const Product &p) {
 std::string matmuls(const Product &p) { return matmulsOf(manifestOf(p)); }
 } // namespace
 
-// C is BF16 for the library and lies in D's memory, which it does not read.
+// The library takes C as BF16 in D's memory, and does not read it.
 TEST(CudaResult, ScaleAndAmaxAreTheLibrarys) {
   Product p;
   EXPECT_EQ(matmuls(p),
@@ -67,7 +67,7 @@ TEST(CudaResult, ScaleAndAmaxAreTheLibrarys) {
       << matmuls(p);
 }
 
-// Stored as columns it is the library's product of the operands as they are.
+// A column-major result is the library's product of the operands in order.
 TEST(CudaResult, ColumnsMayBeStored) {
   Product p;
   p.strides = {1, 32};
@@ -92,7 +92,7 @@ TEST(CudaResult, TypesAreTheManuals) {
   }
 }
 
-// The contract, one mutation at a time of a product that it takes.
+// The contract, with one mutation at a time of a valid product.
 TEST(CudaResult, ContractCatchesEveryMutation) {
   alignas(16) const float place[8] = {};
   LtProblem good;
@@ -154,13 +154,13 @@ TEST(CudaResult, ManifestIsChecked) {
       {error([](Product &p) { p.more["amax"] = 7; }),
        "amax is 7, but there are 7 buffers"},
       {error([](Product &p) { p.more["beta"] = 1.0; }),
-       "beta adds to a result of FP8, which is written anew"},
+       "beta adds to a result of FP8, which is overwritten"},
       {error([](Product &p) { p.n = p.strides[0] = 40; }),
        "FP8 needs rows of the result of a multiple of 16 bytes, not 40"},
       {error([](Product &p) {
          p.batch = {{{"n", 2}, {"a", 2048}, {"b", 0}, {"c", 1536}}};
        }),
-       "the largest magnitude of a result is that of one product"},
+       "the amax of a result needs one product and no batch"},
   };
   for (const Case &test : cases) {
     EXPECT_TRUE(contains(test.got, test.want)) << test.got;

@@ -1,5 +1,5 @@
-// The device for NVIDIA GPUs, on a recording of what it asks the driver for:
-// no test here needs or uses a GPU.
+// The device for NVIDIA GPUs, on a recording of its driver calls: no test here
+// needs or uses a GPU.
 #include "GpuArtefact.h"
 #include "support/Error.h"
 
@@ -85,7 +85,7 @@ TEST(Cuda, NullDeviceRecordsArtefactsForAGpu) {
       << scalify_rt_last_error();
   EXPECT_TRUE(
       contains(scalify_rt_trace(exe.get()), std::string(zeroed) + commands));
-  // Nothing was computed: the state came back as it went.
+  // Nothing was computed: the state comes back unchanged.
   EXPECT_EQ(params, std::vector<float>(32 * 64, 2.0f));
 }
 
@@ -105,12 +105,12 @@ TEST(Cuda, OtherAddressesAreCapturedAnew) {
   gpu.run();
   gpu.run();
   gpu.newLines();
-  // Staged arguments keep their place: a caller may move its memory freely.
+  // Staged arguments keep their address: a caller may move its memory freely.
   std::vector<float> moved = gpu.batch;
   gpu.args[1] = moved.data();
   gpu.run();
   EXPECT_FALSE(contains(gpu.newLines(), "Capture"));
-  // Memory of the device is used where it lies.
+  // Memory of the device is used in place.
   void *memory = gpu.exe->allocate(12288);
   gpu.args[1] = memory;
   gpu.run();
@@ -121,7 +121,7 @@ TEST(Cuda, OtherAddressesAreCapturedAnew) {
   gpu.run();
   EXPECT_EQ(linesOf(gpu.newLines(), "cuGraph"),
             "cuGraphLaunch exec1 nodes=5\n");
-  // Back to the first set: its graph is still there.
+  // Back to the first set of addresses, whose graph is kept.
   gpu.args[1] = moved.data();
   gpu.run();
   EXPECT_EQ(linesOf(gpu.newLines(), "cuGraph"),
@@ -218,7 +218,7 @@ TEST(Cuda, ProfileRunsUncapturedWithEvents) {
   ASSERT_EQ(rows.size(), 4u);
   for (const auto &row : rows) {
     EXPECT_EQ(row.time.calls, 2u);
-    // As the recording has it.
+    // The recording's times.
     bool isGemm = row.command->op == Command::Op::Gemm;
     EXPECT_NEAR(double(row.time.nanoseconds), isGemm ? 2600 : 2000, 10);
   }
@@ -295,7 +295,7 @@ TEST(Cuda, KernelsThatDoNotFit) {
 }
 
 namespace {
-/// The step of gpuManifest with its second cast on a stream of its own.
+/// The step of gpuManifest, with its second cast on another stream.
 Json streamManifest() {
   auto event = [](const char *op, int stream) {
     return Json{{"op", op}, {"event", stream}, {"stream", stream}};
@@ -334,7 +334,7 @@ TEST(Cuda, StreamsAreForkedAndJoinedInOneGraph) {
       lines.substr(from, lines.find("cuStreamEndCapture") - from);
   std::string plain = commands;
   size_t second = plain.find('\n') + 1, third = plain.find('\n', second) + 1;
-  // The device joins by event 0 and forks by event 1; those of the plan follow.
+  // The device joins by event 0 and forks by event 1; the plan's events follow.
   EXPECT_EQ(captured, "cuStreamBeginCapture\n" + std::string(zeroed) +
                           "cuEventRecord event1\n"
                           "cuStreamWaitEvent event1 stream=1\n" +
@@ -346,7 +346,7 @@ TEST(Cuda, StreamsAreForkedAndJoinedInOneGraph) {
                           "cuEventRecord event0 stream=1\n"
                           "cuStreamWaitEvent event0\n");
   EXPECT_TRUE(contains(direct, beside));
-  // Events are edges of the graph and no nodes.
+  // Events are edges of the graph, not nodes.
   EXPECT_TRUE(contains(lines, "cuStreamEndCapture nodes=5\n"));
   gpu.run();
   EXPECT_FALSE(contains(gpu.newLines(), "Event"));
@@ -393,7 +393,7 @@ TEST(Cuda, RecordingRefusesStreamsThatAreNotJoined) {
     return driver.cuMemsetD8Async(memory, 0, 64, stream);
   };
   driver.cuStreamBeginCapture_v2(first, CaptureThreadLocal);
-  EXPECT_EQ(fill(second), CaptureUnsupported); // no part of the capture yet
+  EXPECT_EQ(fill(second), CaptureUnsupported); // not part of the capture yet
   driver.cuEventRecord(event, first);
   EXPECT_EQ(driver.cuStreamWaitEvent(second, event, 0), Success);
   EXPECT_EQ(fill(second), Success);

@@ -7,7 +7,7 @@
 
 namespace scalify::test {
 
-/// A transport that damages what it sends, once.
+/// A transport that damages the data it sends, once.
 struct Damaging {
   scalify_transport inner;
   int exchanges = 0;

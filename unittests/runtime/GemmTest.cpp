@@ -1,5 +1,5 @@
-// GEMMs against a double-precision triple loop, in every layout, on 1 and 3
-// threads, with the same bits.
+// GEMMs compared with a double-precision triple loop, in every layout; 1 and 3
+// threads give the same bits.
 #include "blas/Gemm.h"
 #include "TestArtefact.h"
 #include "blas/Blas.h"
@@ -139,7 +139,7 @@ TEST(Gemm, BatchedAttention) {
   s.c = {T, 1};
   s.batch = {{B, T * H * D, T * H * D, H * T * T}, {H, D, D, T * T}};
   checkGemm(s);
-  // One right operand for all.
+  // One right operand for all products.
   s.batch[0].b = s.batch[1].b = 0;
   checkGemm(s);
 }
@@ -160,7 +160,7 @@ TEST(Gemm, RefusesWhatBlasCannotDo) {
   EXPECT_NE(planGemm(s, plan).find("32-bit"), std::string::npos);
 }
 
-// OpenBLAS's own guess on a CPU newer than itself is a fifth of the speed.
+// On a CPU newer than itself, OpenBLAS's own choice has a fifth of the speed.
 TEST(Gemm, KernelsFitTheCpu) {
   if (std::getenv("OPENBLAS_CORETYPE"))
     GTEST_SKIP() << "the environment chooses the kernels";

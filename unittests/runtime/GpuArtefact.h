@@ -1,4 +1,4 @@
-// A hand-made artefact for a GPU, and a device that records what it would do.
+// A hand-written artefact for a GPU, and a device that records its calls.
 #ifndef SCALIFY_UNITTESTS_RUNTIME_GPUARTEFACT_H
 #define SCALIFY_UNITTESTS_RUNTIME_GPUARTEFACT_H
 
@@ -22,34 +22,34 @@ std::string gpuConstants();
 
 std::string gpuArtefact();
 
-/// An executable on a recording that a test can look into.
+/// An executable on a recording that a test can inspect.
 struct Recorded {
   explicit Recorded(const std::string &artefact = gpuArtefact(),
                     std::shared_ptr<cuda::RecordingDriver> driver =
                         std::make_shared<cuda::RecordingDriver>());
   void run(const char *function = "step");
-  /// The lines since the last call of this.
+  /// Returns the lines since the last call.
   std::string newLines();
 
   std::shared_ptr<cuda::RecordingDriver> driver;
   std::unique_ptr<Executable> exe;
   std::vector<float> params, batch;
   float loss = 0;
-  /// What run() passes; a test may put addresses of the device here.
+  /// The arguments of run(); a test may put addresses of the device here.
   std::vector<void *> args, results;
 };
 
-/// The lines of `text` that start with `word`, each ended by a newline.
+/// Returns the lines of `text` that start with `word`, each with its newline.
 std::string linesOf(const std::string &text, const std::string &word);
 
-/// The lines of cublasLtMatmul of one step of a manifest with the kernels and
-/// constants above, or the error.
+/// Returns the lines of cublasLtMatmul of one step of a manifest with the
+/// kernels and constants above, or the error.
 std::string matmulsOf(const Json &manifest,
                       std::shared_ptr<cuda::RecordingDriver> driver =
                           std::make_shared<cuda::RecordingDriver>());
 
-/// While it lives, that many algorithms of a product are measured at load, and
-/// the fastest is kept in a file of a folder that goes with it.
+/// While it lives, `count` algorithms of a product are measured at load, and
+/// the fastest is kept in a file of a temporary folder.
 class Search {
 public:
   explicit Search(const char *count);

@@ -8,7 +8,7 @@
 
 namespace scalify::test {
 
-/// The environment as a launcher makes it, until it goes.
+/// A launcher's environment variables, set while it lives.
 class Environment {
 public:
   using Values = std::map<std::string, std::string>;

@@ -1,5 +1,5 @@
-// Our own declarations of NCCL against nccl.h, at compile time, where it is;
-// and the library's symbols, where it is.
+// Compares our declarations of NCCL with nccl.h, at compile time, if present;
+// and looks up the library's symbols, if present.
 #include "SameCall.h"
 #include "device/cuda/Nccl.h"
 
@@ -53,7 +53,8 @@ SCALIFY_CHECK(NcclConfig::unset, NCCL_CONFIG_UNDEF_INT)
 #undef SCALIFY_CHECK
 
 static_assert(sizeof(NcclId) == sizeof(ncclUniqueId));
-// A prefix of theirs: every field where the library looks for it.
+// A prefix of NCCL's struct: every field is at the offset that the library
+// reads.
 #define SCALIFY_CHECK(name)                                                    \
   static_assert(offsetof(NcclConfig, name) == offsetof(ncclConfig_t, name));
 SCALIFY_CHECK(size)

@@ -1,4 +1,4 @@
-// What fails while GPUs exchange: named, on all ranks, and never a hang.
+// Failures while GPUs exchange: named on all ranks, and never a hang.
 #include "NcclRanks.h"
 #include "support/Error.h"
 
@@ -32,7 +32,7 @@ TEST(NcclFault, EveryCallMayFail) {
     auto driver = std::make_shared<cuda::RecordingDriver>();
     driver->failAfter(at);
     std::string error = errorOf([&] { useAll(driver); });
-    // What fails while the executable goes ends in an abort without a word.
+    // A failure during destruction ends in an abort without a message.
     silent += error.empty();
     EXPECT_TRUE(error.empty() || contains(error, " failed")) << at << error;
     EXPECT_EQ(driver->alive(), 0u) << at << ": " << error;
@@ -42,7 +42,7 @@ TEST(NcclFault, EveryCallMayFail) {
                                   "recording)"))
           << error;
   }
-  EXPECT_LT(silent, 16u); // as many calls as it takes to close
+  EXPECT_LT(silent, 16u); // the number of calls of closing
 }
 
 TEST(NcclFault, ErrorsBesideCallsNameCollectiveAndStep) {
@@ -64,7 +64,7 @@ TEST(NcclFault, ErrorsBesideCallsNameCollectiveAndStep) {
   EXPECT_EQ(rank.driver->alive(), 0u);
 }
 
-// A peer is gone when all is issued, and NCCL finds out.
+// A peer dies after everything is issued, and NCCL reports it.
 TEST(NcclFault, ErrorsWhileTheGpuWorksEndTheWait) {
   struct Late {
     cuda::RecordingDriver *driver;
@@ -77,7 +77,7 @@ TEST(NcclFault, ErrorsWhileTheGpuWorksEndTheWait) {
   rank.driver->isStuck = true;
   auto poll = [](void *context) {
     auto *self = static_cast<Late *>(context);
-    if (++self->calls == 2) // the first is in the call itself
+    if (++self->calls == 2) // the first poll is in the call itself
       self->driver->ncclState = cuda::NcclRemoteError;
     return 0;
   };
@@ -112,7 +112,7 @@ TEST(NcclFault, AnInterruptEndsTheWait) {
   }
 }
 
-// The rank fails before its exchange; the other one's GPU waits for it.
+// The rank fails before its exchange; the other rank's GPU waits for it.
 TEST(NcclFault, OthersHearWhyAStepDidNotCome) {
   auto fabric = std::make_shared<cuda::Fabric>();
   auto body = [&](Communicator &comm) -> std::string {
@@ -143,7 +143,7 @@ TEST(NcclFault, RanksMustHaveTheSameCollectives) {
         << text;
 }
 
-// One that cannot open NCCL tells those who wait for it.
+// A rank that cannot open NCCL tells the ranks that wait for it.
 TEST(NcclFault, OthersHearWhyARankDoesNotConnect) {
   auto fabric = std::make_shared<cuda::Fabric>();
   auto body = [&](Communicator &comm) {

@@ -9,21 +9,21 @@
 
 namespace scalify::rt::test {
 
-/// A collective of arg0 f32[4], that gives `results` elements in result0, and
-/// the number of the rank, in result1, on `ranks` GPUs.
+/// A collective of arg0 f32[4] with `results` elements in result0, and the
+/// rank's number in result1, on `ranks` GPUs.
 Json gpuCollective(const Json &collective, int64_t results, int64_t ranks);
 
-/// One row of a manifest.
+/// A collective's entry in a manifest.
 Json collectiveOf(const char *kind, const char *join, Json groups);
 
-/// An executable on a recording; `comm` is null where the rank is alone.
+/// An executable on a recording; `comm` is null for a single rank.
 struct GpuRank {
   GpuRank(const Json &manifest, Communicator *comm,
           std::shared_ptr<cuda::Fabric> fabric = nullptr,
           const std::shared_ptr<cuda::RecordingDriver> &driver = nullptr);
-  /// Puts `x` in; what comes out is in y and number.
+  /// Runs with input `x`; the outputs are in y and number.
   void run(std::vector<float> x = {1, 2, 3, 4});
-  /// The lines since the last call of this, but for memory and events.
+  /// Returns the lines since the last call, except those of memory and events.
   std::string newLines();
 
   std::shared_ptr<cuda::RecordingDriver> driver;
@@ -32,7 +32,7 @@ struct GpuRank {
   uint32_t number = 99;
 };
 
-/// What the body threw, or "".
+/// Returns the text of the body's exception, or "".
 std::string errorOf(const std::function<void()> &body);
 
 } // namespace scalify::rt::test

@@ -1,4 +1,5 @@
-// What GPUs exchange, on a recording of NCCL: no test here needs or uses a GPU.
+// Collectives of GPUs, on a recording of NCCL: no test here needs or uses a
+// GPU.
 #include "GpuArtefact.h"
 #include "NcclRanks.h"
 
@@ -9,7 +10,8 @@ using namespace scalify::rt;
 using namespace scalify::rt::test;
 
 namespace {
-/// Runs two steps on ranks that share a fabric, rank r of 10 r, 10 r + 1, ...
+/// Runs two steps on ranks that share a fabric; the input of rank r is 10 r, 10
+/// r + 1, ...
 std::string run(const Json &manifest, std::vector<std::vector<float>> wanted) {
   auto fabric = std::make_shared<cuda::Fabric>();
   auto body = [&](Communicator &comm) -> std::string {
@@ -110,8 +112,8 @@ TEST(Nccl, MessagesGoFromStageToStage) {
     EXPECT_EQ(text, "");
 }
 
-// Each stage has collectives that the other one has not, and meets messages in
-// another place of its program.
+// Each stage has collectives that the other stage lacks, and its messages are
+// at another place of its program.
 TEST(Nccl, StagesOfRanksMakeTheSameCommunicators) {
   auto fabric = std::make_shared<cuda::Fabric>();
   auto body = [&](Communicator &comm) -> std::string {
@@ -122,8 +124,8 @@ TEST(Nccl, StagesOfRanksMakeTheSameCommunicators) {
                     {"src", isFirst ? 0 : 4},
                     {"dst", isFirst ? 0 : 4}};
     message[isFirst ? "to" : "from"] = isFirst ? 1 : 0;
-    // The first stage sums what its ranks have and sends its own; the second
-    // one has all get what its second rank got.
+    // The first stage sums its ranks' inputs and sends its own; in the second
+    // stage all ranks get what its second rank received.
     Json own = isFirst ? collectiveOf("all_reduce", "sum", {{0, 1}})
                        : collectiveOf("broadcast", "none", {{1, 0}});
     own["src"] = isFirst ? 0 : 4;
@@ -155,7 +157,7 @@ TEST(Nccl, StagesOfRanksMakeTheSameCommunicators) {
       (std::vector<std::string>{splits(0), splits(1), splits(2), splits(3)}));
 }
 
-// A plan exchanges in place, and NCCL does not.
+// A plan exchanges in place; NCCL does not.
 TEST(Nccl, ExchangesInPlaceGoThroughMemoryOfTheirOwn) {
   Json exchange = collectiveOf("all_to_all", "none", {{0, 1}});
   Json m = gpuCollective(exchange, 4, 2);
@@ -170,7 +172,8 @@ TEST(Nccl, ExchangesInPlaceGoThroughMemoryOfTheirOwn) {
 }
 
 // One communicator for each set of groups and direction, in the program's
-// order; collectives of a step follow one another on any stream; no graph.
+// order. The collectives of a step run one after another on any stream. No
+// graph is captured.
 TEST(Nccl, CommunicatorsAndOrder) {
   GpuRank rank(manyCollectives(), nullptr);
   EXPECT_EQ(linesOf(rank.newLines(), "nccl"),
@@ -183,7 +186,7 @@ TEST(Nccl, CommunicatorsAndOrder) {
       "ncclAllGather result0+0 from arg0+0 count=16 comm1 stream=1\n"
       "ncclReduceScatter arena+64 from arg0+0 count=2 type=f32 op=0 comm2 "
       "stream=1\n"
-      "cuStreamWaitEvent event3\n" // behind the one before it
+      "cuStreamWaitEvent event3\n" // after the previous collective
       "ncclAllReduce arena+0 from arg0+0 count=4 type=f32 op=2 comm3\n"
       "ncclAllGather result0+0 from arg0+0 count=16 comm1\n"
       "cuMemsetD8Async arena+0 bytes=16 byte=0\n"
@@ -218,8 +221,8 @@ TEST(Nccl, RanksMakeTheSameCommunicators) {
                                       colors(0, 1, 2), colors(1, 0, 3)}));
 }
 
-// What the calls of a step send is what the plan says of its collectives, and
-// is in the count of the communicator that the ranks met over.
+// The bytes that a step's calls send are those of the plan's collectives, and
+// are added to the count of the communicator that connects the ranks.
 TEST(Nccl, BytesThatGpusSendAreCounted) {
   Json m = manyCollectives();
   Json &step = m["functions"]["step"];
@@ -287,11 +290,11 @@ TEST(Nccl, WhatItCannotJoinIsRefusedAtLoad) {
   };
   EXPECT_EQ(refusal("sum", "f8E5M2"),
             "all_reduce 'x' (sum of f8E5M2): NCCL rounds to FP8 after every "
-            "rank, and what is small is lost; exchange the parts by all_to_all "
-            "and join them in f32, or join f32");
+            "rank, which loses small values; exchange the parts by all_to_all "
+            "and reduce them in f32, or reduce f32");
   EXPECT_EQ(refusal("max", "f8E4M3FN"), "");
   EXPECT_EQ(refusal("max", "f8E4M3FN", 22304),
-            "all_reduce 'x' (max of f8E4M3FN): NCCL 22304 does not join FP8; "
+            "all_reduce 'x' (max of f8E4M3FN): NCCL 22304 does not reduce FP8; "
             "update it to 2.24");
   EXPECT_NE(refusal("sum", "ui16").find("has no such reduction"),
             std::string::npos);

@@ -1,5 +1,5 @@
-// Collectives beside what is computed: on a thread of their own, with the bits
-// and the errors of one thread.
+// Collectives concurrent with computation: on a thread of their own, with the
+// bits and the errors of one thread.
 #include "CommRanks.h"
 #include "TestArtefact.h"
 
@@ -18,7 +18,7 @@ using rt::test::Json;
 namespace {
 constexpr int64_t n = 64;
 
-/// The first of four ranks, whose collectives do what a test says.
+/// The first of four ranks, whose collectives run a test's script.
 class ScriptedCommunicator : public rt::Communicator {
 public:
   int32_t rank() const override { return 0; }
@@ -26,7 +26,7 @@ public:
   void beginStep(uint64_t) override { isInterrupted = false; }
   void run(const rt::Collective &collective, const void *source,
            void *destination) override {
-    // At load all ranks say what step they have: the others have this one's.
+    // At load all ranks compare their steps: the others have this rank's.
     if (collective.kind == rt::Collective::Kind::AllGather)
       return repeat(collective, source, destination);
     thread = std::this_thread::get_id();
@@ -69,8 +69,8 @@ struct Step {
   std::vector<float> whole = std::vector<float>(n, 0);
 };
 
-/// True when another thread's kernel has written `value` there. The kernel is
-/// on its own beside this, which is what these tests are about.
+/// True once another thread's kernel has written `value` there. The kernel runs
+/// concurrently with the caller, which these tests check.
 bool comesTo(const float &place, float value) {
   for (int i = 0; i < 5000; ++i) {
     float now;
@@ -109,7 +109,7 @@ TEST(Overlap, ComputesWhileACollectiveIsUnderWay) {
   Step step(comm, rt::test::overlapManifest(n));
   bool isBeside = false, isEarly = true;
   comm.script = [&](const float *source, float *destination) {
-    // Its source was made before, and what is behind it waits.
+    // Its source was computed before, and its consumer waits.
     isBeside = source[n - 1] == 2 && comesTo(step.beside[n - 1], 3);
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     float now;
@@ -123,7 +123,7 @@ TEST(Overlap, ComputesWhileACollectiveIsUnderWay) {
   EXPECT_FALSE(isEarly);
   EXPECT_EQ(step.whole, std::vector<float>(n, 3));
   EXPECT_NE(comm.thread, std::this_thread::get_id());
-  // The collective's time is its thread's.
+  // The collective's time is that of its thread.
   const auto &rows = step.executable.profile();
   EXPECT_EQ(rows[3].time.calls, 1u);
   EXPECT_GE(rows[3].time.nanoseconds, 20000000u);
@@ -133,7 +133,7 @@ TEST(Overlap, ACollectiveOfTheFirstStreamIsTheCaller_s) {
   ScriptedCommunicator comm;
   Json manifest = rt::test::overlapManifest(n);
   Json &commands = manifest["functions"]["step"];
-  // Events are of no use here, and do no harm.
+  // Events are unnecessary here, and harmless.
   commands[2]["stream"] = commands[3]["stream"] = commands[4]["stream"] = 0;
   Step step(comm, manifest);
   comm.script = copyParts;
@@ -169,7 +169,7 @@ TEST(Overlap, ARankThatDiesEndsTheStep) {
     step.run();
     ++started;
     if (comm.rank() == 2) {
-      while (started < 4) // or some hear of it in the step before
+      while (started < 4) // else some hear of it in the step before
         std::this_thread::yield();
       comm.abort("no more");
       return "";

@@ -1,5 +1,5 @@
-// Steps on several ranks: what the manifest may say of collectives, and that
-// each rank takes part in its own group.
+// Steps on several ranks: collectives in the manifest, and each rank's own
+// group.
 #include "CommRanks.h"
 #include "TestArtefact.h"
 
@@ -53,7 +53,8 @@ rt::Executable loadFor(const std::string &artefact, rt::Communicator *comm,
                         maker(device), comm);
 }
 
-/// What the step of a rank gives for {10 r, 10 r + 1, ...}.
+/// Runs the step on inputs {10 r, 10 r + 1, ...} of rank r; returns an error
+/// text, or "".
 std::string run(const Json &manifest, std::vector<std::vector<float>> wanted) {
   std::string artefact = rt::test::pack(manifest, rt::test::kernels(), "");
   const uint32_t stages = manifest.contains("pipeline")
@@ -119,8 +120,8 @@ TEST(Ranks, EachRankIsInItsGroup) {
       "");
 }
 
-// Two stages of two ranks: groups and numbers are those within the stage, and
-// who has the same number in another stage gets a message.
+// Two stages of two ranks: groups and numbers are within the stage, and a
+// message's peer has the same number in another stage.
 TEST(Ranks, StagesHaveRanksOfTheirOwn) {
   auto onStages = [](const Json &collective, int64_t results) {
     Json m = manifestOf(collective, results);
@@ -148,12 +149,12 @@ TEST(Ranks, StagesHaveRanksOfTheirOwn) {
 
 TEST(Ranks, WhatCannotBeJoinedIsRefusedAtLoad) {
   EXPECT_EQ(errorOf(manifestOf(groups("all_reduce", "and", {{0, 1, 2, 3}}), 4)),
-            "bad manifest: functions.step[0].join is 'and', which no elements "
-            "of f32 are joined by");
+            "bad manifest: functions.step[0].join is 'and', which does not "
+            "apply to f32 elements");
 }
 
 namespace {
-/// What two ranks say of which the second has another artefact.
+/// Returns the error text of two ranks with different artefacts.
 std::string saidOf(const Json &first, const Json &second,
                    const std::string &moreCode = "") {
   auto packed = [](Json m, const std::string &code) {
@@ -186,7 +187,7 @@ TEST(Ranks, AnotherStepOnOneRankIsNamedAtLoad) {
   Json other = usual;
   other["functions"]["step"][0]["loc"] = "elsewhere.py:3";
   EXPECT_EQ(saidOf(usual, other), "");
-  // Kernels are the same for one kind of machine.
+  // Ranks on machines of one kind must have the same kernels.
   EXPECT_EQ(saidOf(usual, other, "more"), named("computes something else"));
   other["mcpu"] = "x86-64-v2";
   EXPECT_EQ(saidOf(usual, other, "more"), "");
@@ -233,7 +234,7 @@ TEST(Ranks, MessagesGoToTheSamePlaceInAnotherStage) {
     void *args[] = {x};
     void *results[] = {y, &number};
     executable.run("step", args, 1, results, 2);
-    // The first stage has no number of any rank: nothing writes its result.
+    // In the first stage nothing writes the result.
     const bool isRight = rank < 2 ? !(y[0] >= 0) : y[0] == float(rank - 2);
     return isRight ? "" : "rank " + std::to_string(rank);
   };
@@ -241,7 +242,7 @@ TEST(Ranks, MessagesGoToTheSamePlaceInAnotherStage) {
     EXPECT_EQ(text, "");
 }
 
-// A mesh of one rank: it has itself to exchange with.
+// A mesh of one rank, which exchanges with itself.
 TEST(Ranks, OneRankExchangesWithItself) {
   auto give = [](const Json &collective) {
     Json manifest = manifestOf(collective, 4);
@@ -280,8 +281,10 @@ TEST(Ranks, ManifestLies) {
       {groups("all_reduce", "sum", {{0, 1}}), 4, "leave out rank 2"},
       {groups("all_reduce", "sum", {{0, 1, 2}, {3}}), 4, "has 1 ranks"},
       {groups("permute", "none", {{0, 1}, {2, 1}}), 4, "names rank 1 again"},
-      {groups("all_gather", "none", {{0, 1}, {2, 3}}), 4, "is not what comes"},
-      {groups("reduce_scatter", "sum", {{0, 1, 2, 3}}), 2, "is not what comes"},
+      {groups("all_gather", "none", {{0, 1}, {2, 3}}), 4,
+       "is not the result type"},
+      {groups("reduce_scatter", "sum", {{0, 1, 2, 3}}), 2,
+       "is not the result type"},
   };
   for (const Case &c : cases) {
     std::string got = errorOf(manifestOf(c.collective, c.results));
@@ -308,7 +311,7 @@ TEST(Ranks, AsManyAsTheArtefactIsFor) {
     EXPECT_NE(text.find("is for 4 ranks, and 2 were launched"),
               std::string::npos)
         << text;
-  // What only records is the first of as many as there shall be.
+  // A device that only records runs as the first of the artefact's ranks.
   std::string artefact = rt::test::pack(manifest, rt::test::kernels(), "");
   rt::Executable executable =
       loadFor(artefact, nullptr, SCALIFY_RT_DEVICE_NULL);

@@ -222,7 +222,7 @@ TEST(Run, FunctionWithAnInterfaceOfItsOwn) {
   ASSERT_EQ(scalify_rt_run(exe.get(), "move", in, 1, out, 1), SCALIFY_RT_OK)
       << scalify_rt_last_error();
   EXPECT_EQ(to, from);
-  // A function that casts nothing leaves the counts of the step.
+  // A function without casts keeps the step's counts.
   EXPECT_EQ(counters[0], saturated);
 
   std::vector<float> initial(64);
@@ -231,7 +231,7 @@ TEST(Run, FunctionWithAnInterfaceOfItsOwn) {
   ASSERT_EQ(scalify_rt_initial(exe.get(), 1, initial.data()), SCALIFY_RT_OK);
   EXPECT_EQ(initial, std::vector<float>(64, 0.125f));
 
-  // What the compiler adds to the user's arguments starts from zeros.
+  // Arguments that the compiler adds start from zeros.
   Json kept = m;
   kept["args"][0]["name"] = "scalify.seen";
   exe = load(pack(kept, kernels(), ""));

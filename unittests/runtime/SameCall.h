@@ -17,8 +17,8 @@ template <typename T> constexpr Class classOf() {
                                        : Class::Integer;
 }
 
-/// True if a call through one type passes its values as one through the other:
-/// what the types are called makes no difference to that.
+/// True if calls through both types pass their values identically: the types'
+/// names do not matter.
 template <typename A, typename B> constexpr bool passAlike() {
   if constexpr (std::is_void_v<A> || std::is_void_v<B>)
     return std::is_void_v<A> && std::is_void_v<B>;

@@ -40,7 +40,7 @@ std::string scalify::rt::test::packText(const std::string &manifest,
 std::string scalify::rt::test::pack(Json manifest, const std::string &kernels,
                                     const std::string &constants,
                                     const std::string &cubin) {
-  // The manifest's length depends on the offsets in it: leave room for them.
+  // The manifest's length depends on the offsets in it: reserve space for them.
   size_t first = align(32 + manifest.dump().size() + 384);
   size_t second = align(first + kernels.size());
   size_t third = align(second + constants.size());

@@ -17,30 +17,31 @@ inline bool contains(const std::string &text, const std::string &part) {
   return text.find(part) != std::string::npos;
 }
 
-/// The bytes of a file.
+/// Returns the bytes of a file.
 std::string readFile(const std::string &path);
 
-/// Header, manifest, and the sections, page aligned. Fills in "sections"; the
-/// cubin's is there if it is not empty.
+/// Returns header, manifest and sections, page aligned. Sets "sections", with
+/// the cubin unless it is empty.
 std::string pack(Json manifest, const std::string &kernels,
                  const std::string &constants, const std::string &cubin = "");
 
-/// The same with a manifest that is not JSON, or is edited text.
+/// Same with a manifest as text, which need not be JSON.
 std::string packText(const std::string &manifest, const std::string &tail);
 
-/// Sets the length and checksum fields anew after bytes were changed.
+/// Recomputes the length and checksum fields after changes.
 void reseal(std::string &artefact);
 
 /// {"kind": kind, "index" or "offset": at, "dtype": ..., "shape": ...}.
 Json buffer(const char *kind, int64_t at, std::vector<int64_t> shape,
             const char *dtype = "f32");
 
-/// A training step in miniature with n parameters:
+/// A miniature training step with n parameters:
 ///   params' = params + batch (donated), clipped = clip(params'),
 ///   loss = total(clipped).
 Json tinyManifest(int64_t n);
 
-/// A step of four ranks that computes beside a collective, n elements each:
+/// A step of four ranks that computes concurrently with a collective, n
+/// elements each:
 ///   own = x + x, sum = all_reduce(own) on stream 1, beside = x + own,
 ///   whole = sum + x.
 Json overlapManifest(int64_t n);

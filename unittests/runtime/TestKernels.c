@@ -1,5 +1,5 @@
-// Kernels for the runtime's tests, in the artefact's ABI. Built like the
-// compiler's: freestanding, nothing undefined.
+// Kernels for the runtime's tests, in the artefact's ABI. Compiled like the
+// compiler's: freestanding, without undefined symbols.
 #include <stdint.h>
 
 #ifndef OFFSET
@@ -14,7 +14,8 @@ void add(void *const *bufs, int64_t lo, int64_t hi, uint64_t *counters) {
     out[i] = a[i] + b[i] + OFFSET;
 }
 
-// out[i] = clamp(a[i], -1, 1); counts what it clips, and zeroes below 0.001.
+// out[i] = clamp(a[i], -1, 1); counts clipped values, and flushed ones below
+// 0.001.
 void clip(void *const *bufs, int64_t lo, int64_t hi, uint64_t *counters) {
   const float *a = bufs[0];
   float *out = bufs[1];
@@ -40,7 +41,7 @@ void total(void *const *bufs, int64_t lo, int64_t hi, uint64_t *counters) {
   ((float *)bufs[1])[0] = sum;
 }
 
-// Takes long enough to be interrupted: out[0] = some number.
+// Takes long enough to be interrupted: out[0] = an arbitrary number.
 void slow(void *const *bufs, int64_t lo, int64_t hi, uint64_t *counters) {
   volatile float *out = bufs[0];
   for (int64_t i = 0; i < 60000000; ++i)

@@ -1,4 +1,4 @@
-// Each task runs once, whatever the pool and however short the jobs.
+// Each task runs once, for any pool and however short the jobs.
 #include "support/ThreadPool.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ TEST(ThreadPool, EveryTaskRunsOnce) {
 }
 
 // Thousands of tiny jobs in a row, with pauses that let workers fall asleep:
-// a worker that mixed two jobs, or slept through one, shows here.
+// detects a worker that mixes two jobs or misses one.
 TEST(ThreadPool, ManyShortJobs) {
   ThreadPool pool(4);
   std::vector<int64_t> out(16);

@@ -25,7 +25,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Fault = TransportFault;
 
-/// What is handed over at once: the reader starts while the writer goes on.
+/// Bytes handed over at a time: the reader starts while the writer continues.
 constexpr uint64_t chunkBytes = uint64_t(64) << 10;
 constexpr uint64_t frameBytes = sizeof(uint64_t) + SCALIFY_TRANSPORT_HEADER;
 
@@ -35,7 +35,7 @@ void futex(std::atomic<uint32_t> &word, int operation, uint32_t value,
             timeout, nullptr, 0);
 }
 
-/// One message on its way: its length, header and data as a stream of bytes.
+/// A message in flight: its length, header and data as a stream of bytes.
 struct Flow {
   Flow(const scalify_transport_message &message, Ring &ring, uint8_t *buffer)
       : message(message), ring(ring), buffer(buffer), length(message.bytes) {}
@@ -43,12 +43,12 @@ struct Flow {
   const scalify_transport_message &message;
   Ring &ring;
   uint8_t *buffer;
-  uint64_t length; // as the sender says
+  uint64_t length; // according to the sender
   uint64_t done = 0;
 
   bool isDone() const { return done == frameBytes + message.bytes; }
 
-  /// The memory of the stream's byte `done`, and how much follows it there.
+  /// Returns the memory of the stream's byte `done`, and the bytes left there.
   std::pair<uint8_t *, uint64_t> place() {
     if (done < sizeof(length))
       return {reinterpret_cast<uint8_t *>(&length) + done,
@@ -60,8 +60,9 @@ struct Flow {
             frameBytes + message.bytes - done};
   }
 
-  /// Copies up to `available` bytes between the stream and the ring from its
-  /// byte `position` on; a copy stops at the end of either's piece of memory.
+  /// Copies up to `available` bytes between the stream and the ring, starting
+  /// at the ring's byte `position`. A copy ends where either side's memory
+  /// ends.
   template <typename Copy>
   uint64_t move(uint64_t position, uint64_t available, uint64_t capacity,
                 Copy copy) {
@@ -78,7 +79,7 @@ struct Flow {
     return moved;
   }
 
-  /// Receives: known as soon as length and header are there.
+  /// For receives: known once length and header have arrived.
   bool isOfOtherSize() const {
     return done >= frameBytes && length != message.bytes;
   }
@@ -134,13 +135,13 @@ public:
   void abort(const char *reason);
 
 private:
-  /// Readable when the process ends. Threads of this process have none: they
-  /// end with it.
+  /// Returns a descriptor that is readable when the process ends. Threads of
+  /// this process have none: they end with it.
   static pollfd openProcess(int32_t process) {
     if (process == ::getpid())
       return {-1, POLLIN, 0};
     int file = int(::syscall(SYS_pidfd_open, process, 0));
-    // ESRCH: it died since it joined; a peer without a file is not alive.
+    // ESRCH: the process died since it joined. A peer without a file is dead.
     if (file < 0 && errno != ESRCH)
       throw Error(SCALIFY_RT_COMM, "cannot watch process " +
                                        std::to_string(process) + ": " +
@@ -203,7 +204,7 @@ bool LocalTransport::isDone() const {
          std::all_of(outward.begin(), outward.end(), done);
 }
 
-/// Who has not sent, or, where all have, not taken.
+/// Returns a peer that has not sent; if all have, one that has not received.
 int32_t LocalTransport::firstPending() const {
   for (const std::vector<Flow> *flows : {&inward, &outward})
     for (const Flow &flow : *flows)
@@ -212,8 +213,8 @@ int32_t LocalTransport::firstPending() const {
   return rank;
 }
 
-/// The bell was read before the last look at the rings: if a peer has rung
-/// since, the kernel sees another value and does not sleep.
+/// Sleeps until `bell` changes. `bell` was read before the last check of the
+/// rings: if a peer has changed it since, the kernel does not sleep.
 void LocalTransport::sleep(uint32_t bell) {
   own.waitsFor.store(uint32_t(firstPending()) + 1, std::memory_order_relaxed);
   own.sleeping.store(1);
@@ -260,7 +261,7 @@ void LocalTransport::checkPeers() {
           slot.state.load(std::memory_order_acquire) == State::Closed;
       if (!hasClosed && !isDead(peer))
         continue;
-      // Its last words may have come between our look at the rings and now.
+      // Its last data may have arrived between the check of the rings and now.
       if (progress())
         return;
       checkStopped();

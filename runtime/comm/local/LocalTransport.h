@@ -1,4 +1,5 @@
-// Ranks of one machine, as processes or as threads of one process.
+// Transport `local`: ranks of one machine, as processes or threads of a
+// process.
 #ifndef SCALIFY_RUNTIME_COMM_LOCAL_LOCALTRANSPORT_H
 #define SCALIFY_RUNTIME_COMM_LOCAL_LOCALTRANSPORT_H
 
@@ -6,7 +7,7 @@
 
 namespace scalify::rt::local {
 
-/// Joins the job; throws Error.
+/// Joins the job. Throws an Error on failure.
 scalify_transport open(const scalify_transport_options &options);
 
 } // namespace scalify::rt::local

@@ -33,7 +33,7 @@ struct Reply {
   char text[2044];
 };
 
-/// The job's address: abstract, so that it goes away with rank 0.
+/// The job's socket address: abstract, so that it disappears with rank 0.
 struct Address {
   explicit Address(const std::string &job) {
     uint64_t hash = 0xcbf29ce484222325;
@@ -68,7 +68,7 @@ ucred ownerOf(const File &connection) {
   return owner;
 }
 
-/// Sends the reply, with the memory's file where all is well.
+/// Sends the reply, with the memory's descriptor unless it is a refusal.
 void sendReply(const File &connection, const std::string &refusal,
                const File *memory) {
   Reply reply = {};
@@ -89,11 +89,11 @@ void sendReply(const File &connection, const std::string &refusal,
     int number = memory->get();
     std::memcpy(CMSG_DATA(head), &number, sizeof(int));
   }
-  // A rank that died since is noticed in the first exchange with it.
+  // If the rank has died since, its peers' first exchange detects it.
   (void)::sendmsg(connection.get(), &message, MSG_NOSIGNAL);
 }
 
-/// Rank 0's side.
+/// Rank 0's side of the rendezvous.
 class Host {
 public:
   Host(const scalify_transport_options &options, File memory, Mapping &mapping)
@@ -116,8 +116,8 @@ public:
                     nullptr);
       throw;
     }
-    // Closed first: a rank that opens another communicator of the job must
-    // not knock here.
+    // Close the listener first: a rank that opens another communicator of the
+    // job must not connect here.
     listener = File();
     for (const File &member : members)
       if (member)
@@ -128,7 +128,7 @@ private:
   void listen() {
     Address address(options.job);
     listener = makeSocket();
-    // Another of the job's communicators may be about to be opened.
+    // Another of the job's communicators may be opening.
     while (::bind(listener.get(), address.get(), address.length)) {
       if (errno != EADDRINUSE)
         failedCall("bind a socket");
@@ -156,7 +156,7 @@ private:
     for (const File &caller : callers)
       files.push_back({caller.get(), POLLIN, 0});
     patience.waitFor(files);
-    // Members say nothing after their hello: what can be read is their end.
+    // Members send nothing after their hello: a readable connection has ended.
     for (size_t rank = 0; rank < members.size(); ++rank)
       if (files[1 + rank].revents)
         failed("rank " + std::to_string(rank) +
@@ -189,7 +189,7 @@ private:
                 " of job '" + options.job + "'";
     else if (ownerOf(caller).pid != hello.process)
       refusal = "rank " + std::to_string(hello.rank) +
-                " has process numbers of its own: ranks of transport 'local' "
+                " is in another PID namespace: ranks of transport 'local' "
                 "must see one another's processes";
     if (!refusal.empty()) {
       sendReply(caller, refusal, nullptr);
@@ -205,12 +205,12 @@ private:
   Mapping &mapping;
   Patience patience;
   File listener;
-  std::vector<File> callers; // of whom nothing has been heard yet
+  std::vector<File> callers; // connected, but no hello received yet
   std::vector<File> members; // by rank
   int32_t joined = 0;
 };
 
-/// Every other rank's side: the memory's file.
+/// Every other rank's side: returns the memory's descriptor.
 File askForMemory(const scalify_transport_options &options) {
   Patience patience(options.wait);
   Address address(options.job);
@@ -228,8 +228,8 @@ File askForMemory(const scalify_transport_options &options) {
            "' belongs to another user");
   Hello hello = {magic, options.rank, options.size, int32_t(::getpid())};
   (void)::send(connection.get(), &hello, sizeof(hello), MSG_NOSIGNAL);
-  // Rank 0 may have started later and gives up by its own clock; it answers
-  // then, unless it has been stopped.
+  // Rank 0 may have started later, and times out by its own clock. It replies
+  // then, unless it was stopped: hence twice the timeout.
   std::vector<pollfd> files = {{connection.get(), POLLIN, 0}};
   while (!files[0].revents) {
     if (patience.isOver(2))
@@ -258,7 +258,7 @@ File askForMemory(const scalify_transport_options &options) {
   return File(number);
 }
 
-/// The process's one mapping of a file.
+/// Returns the process's only mapping of a file.
 std::shared_ptr<Mapping> mappingOf(const File &file, int32_t size) {
   static std::mutex mutex;
   static std::map<std::pair<dev_t, ino_t>, std::weak_ptr<Mapping>> known;

@@ -1,8 +1,8 @@
-// How the ranks of one machine find one another and get memory in common.
+// The rendezvous of one machine's ranks, which gives them shared memory.
 //
-// Rank 0 makes the memory, which has no name in any file system, and listens on
-// a socket that has none either (Linux's abstract names). So nothing is left
-// behind, whenever and however a rank ends.
+// Rank 0 creates the memory, which has no name in any file system, and listens
+// on a socket without a file either (Linux's abstract names). So nothing is
+// left behind, whenever and however a rank ends.
 #ifndef SCALIFY_RUNTIME_COMM_LOCAL_RENDEZVOUS_H
 #define SCALIFY_RUNTIME_COMM_LOCAL_RENDEZVOUS_H
 
@@ -13,7 +13,7 @@
 
 namespace scalify::rt::local {
 
-/// Shared memory; threads of one process have one mapping of it.
+/// Shared memory. Threads of one process share one mapping of it.
 class Mapping {
 public:
   Mapping(int file, int32_t size);
@@ -28,8 +28,8 @@ private:
   Segment view;
 };
 
-/// Returns when all ranks have joined, with their processes in the slots;
-/// throws Error.
+/// Returns when all ranks have joined, with their process ids in the slots.
+/// Throws an Error on failure.
 std::shared_ptr<Mapping> join(const scalify_transport_options &options);
 
 } // namespace scalify::rt::local

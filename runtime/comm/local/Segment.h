@@ -1,5 +1,5 @@
 // The memory that the ranks of one machine share: a slot for each rank, and a
-// ring of bytes for each ordered pair. It starts from zeros.
+// ring buffer for each ordered pair. It is initially zero.
 #ifndef SCALIFY_RUNTIME_COMM_LOCAL_SEGMENT_H
 #define SCALIFY_RUNTIME_COMM_LOCAL_SEGMENT_H
 
@@ -12,25 +12,25 @@ namespace scalify::rt::local {
 enum class State : uint32_t { Open, Closed };
 
 struct alignas(64) Slot {
-  /// Others raise it when something moved for this rank, then wake it if it
-  /// sleeps: a futex.
+  /// A futex. Peers increment it after moving data for this rank, then wake the
+  /// rank if it sleeps.
   std::atomic<uint32_t> bell;
   std::atomic<uint32_t> sleeping;
   std::atomic<State> state;
   /// One more than the rank that this one waits for, 0 for none.
   std::atomic<uint32_t> waitsFor;
   int32_t process;
-  /// Why this rank stopped; written before Segment::stopped names it.
+  /// Why this rank stopped; written before Segment::stopped names the rank.
   char reason[1984];
 };
 
-/// Bytes written and read so far. One rank writes, one reads.
+/// Bytes written and read so far, by one writer and one reader.
 struct alignas(64) Ring {
   alignas(64) std::atomic<uint64_t> written;
   alignas(64) std::atomic<uint64_t> read;
 };
 
-/// Futexes and rings are shared by processes: no lock may hide in them.
+/// Futexes and rings are shared by processes: their atomics must not use locks.
 static_assert(std::atomic<uint64_t>::is_always_lock_free);
 
 class Segment {
@@ -39,7 +39,8 @@ public:
   Segment(uint8_t *memory, int32_t size)
       : memory(memory), size(size), capacity(ringBytes(size)) {}
 
-  /// A power of two. What all rings take together stays bounded.
+  /// Returns the size of a ring, a power of two. The total of all rings is
+  /// bounded.
   static uint64_t ringBytes(int32_t size) {
     uint64_t bytes = uint64_t(256) << 10;
     while (bytes > 4096 &&

@@ -10,8 +10,8 @@
 #include <mpi.h>
 
 namespace {
-// As opal/util/show_help.h has them, which is no interface that it promises:
-// each symbol is looked for, and whether it is what it was.
+// As in opal/util/show_help.h, which is no stable interface: each symbol is
+// looked up, and its kind is checked.
 using Render = char *(*)(const char *, const char *, bool, va_list);
 using Show = int (*)(const char *, const char *, int, ...);
 using ShowList = int (*)(const char *, const char *, bool, va_list);
@@ -22,7 +22,7 @@ int showList(const char *file, const char *topic, bool hasHeader,
   char *text = render(file, topic, hasHeader, values);
   if (text)
     std::fputs(text, stderr);
-  std::free(text); // NOLINT(cppcoreguidelines-no-malloc): of asprintf
+  std::free(text); // from asprintf
   return 0;
 }
 
@@ -34,7 +34,7 @@ int show(const char *file, const char *topic, int hasHeader, ...) {
   return result;
 }
 
-/// MPI's library, whose symbols are those of what it needs, too.
+/// Opens MPI's library. Lookups in it also find its dependencies' symbols.
 std::shared_ptr<void> openMpi() {
   Dl_info info;
   if (!::dladdr(reinterpret_cast<void *>(&MPI_Init_thread), &info))
@@ -45,7 +45,7 @@ std::shared_ptr<void> openMpi() {
           }};
 }
 
-/// The variable of that name that holds a function, or null.
+/// Returns the function pointer variable of that name, or null.
 template <typename Function>
 Function *findVariable(void *library, const char *name) {
   void *address = ::dlsym(library, name), *found = nullptr;

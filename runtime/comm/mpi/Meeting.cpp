@@ -21,8 +21,8 @@ void scalify::rt::mpi::call(int code, const char *what) {
 namespace {
 using Clock = std::chrono::steady_clock;
 
-/// Receives that end with what they write into: whatever is thrown, none of
-/// them takes what comes later.
+/// Cancels the receives when their memory goes out of scope: even if an
+/// exception is thrown, none of them takes a later message.
 class Receives {
 public:
   explicit Receives(MPI_Request *begin, size_t count = 1)
@@ -42,8 +42,8 @@ private:
   size_t count;
 };
 
-/// Ranks meet before they call what returns when all have: rank 0 hears of each
-/// and tells all that they are there, or who is missing.
+/// The ranks meet before they make blocking collective calls: rank 0 receives a
+/// hello from each rank and replies that all are there, or which are missing.
 class Meeting {
 public:
   Meeting(int rank, int size, const scalify_transport_wait &wait)
@@ -55,7 +55,7 @@ private:
   static constexpr int helloTag = 23'001, welcomeTag = 23'002;
   using Text = char[1024];
 
-  /// Tests them until all are done, false where they are not in time.
+  /// Tests the requests until all are done; returns false after the timeout.
   bool waitFor(std::vector<MPI_Request> &requests, double seconds) const {
     Clock::time_point start = Clock::now();
     for (;;) {
@@ -91,7 +91,7 @@ private:
     int32_t first = -1;
     if (!waitFor(hellos, wait.seconds))
       for (int peer = 1; peer < size; ++peer) {
-        // MPI_Testall leaves requests alone where it says no.
+        // MPI_Testall leaves the requests as they are if any is unfinished.
         int isDone = 0;
         MPI_Test(&hellos[size_t(peer)], &isDone, MPI_STATUS_IGNORE);
         if (isDone)
@@ -110,7 +110,7 @@ private:
         call(MPI_Isend(text, sizeof(text), MPI_BYTE, peer, welcomeTag,
                        MPI_COMM_WORLD, &welcomes.emplace_back()),
              "MPI_Isend");
-    // They wait for it.
+    // The peers wait for this message.
     waitFor(welcomes, wait.seconds);
     if (!missing.empty())
       throw TransportFault{SCALIFY_TRANSPORT_LATE, first, text};
@@ -125,7 +125,7 @@ private:
          "MPI_Irecv");
     call(MPI_Isend(nullptr, 0, MPI_BYTE, 0, helloTag, MPI_COMM_WORLD, &both[1]),
          "MPI_Isend");
-    // Rank 0 gives up first, and says who is missing.
+    // Rank 0 times out first, and says which ranks are missing.
     if (!waitFor(both, wait.seconds + 1))
       throw TransportFault{SCALIFY_TRANSPORT_LATE, 0, "rank 0 has" + within()};
     if (text[0])

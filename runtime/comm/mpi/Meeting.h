@@ -1,4 +1,4 @@
-// How ranks of an MPI job meet, and how calls of MPI become faults.
+// The rendezvous of an MPI job's ranks. Turns errors of MPI calls into faults.
 #ifndef SCALIFY_RUNTIME_COMM_MPI_MEETING_H
 #define SCALIFY_RUNTIME_COMM_MPI_MEETING_H
 
@@ -8,11 +8,11 @@
 
 namespace scalify::rt::mpi {
 
-/// Throws a TransportFault where a call of MPI failed.
+/// Throws a TransportFault if a call of MPI failed.
 void call(int code, const char *what);
 
 /// Returns when all ranks of MPI_COMM_WORLD have called it. Throws a
-/// TransportFault that names who is missing when the time is over.
+/// TransportFault that names the missing ranks after the timeout.
 void meet(int rank, int size, const scalify_transport_wait &wait);
 
 } // namespace scalify::rt::mpi

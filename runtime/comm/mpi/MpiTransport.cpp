@@ -1,7 +1,8 @@
-// Ranks by MPI: a shared object of its own, so that the runtime needs none.
+// Transport `mpi`: a shared object of its own, so that the runtime needs no
+// MPI.
 //
-// The data go on one communicator, notes about ranks on another: why one gave
-// up, that it has closed, and, where one waits for long, for whom.
+// Data use one communicator. Notes about ranks use another: why a rank aborted,
+// that it has closed and, after a long wait, which rank it waits for.
 #include "comm/TransportFault.h"
 #include "comm/mpi/HelpTexts.h"
 #include "comm/mpi/Meeting.h"
@@ -29,13 +30,13 @@ using Clock = std::chrono::steady_clock;
 using Status = scalify_transport_status;
 using Fault = TransportFault;
 
-/// What goes before the data.
+/// Precedes the data.
 struct Frame {
   uint64_t length;
   uint8_t header[SCALIFY_TRANSPORT_HEADER];
 };
 
-/// MPI counts in int; and what is sent in parts is seen to move.
+/// MPI's counts are int. Chunks also show that data move.
 constexpr uint64_t chunkBytes = uint64_t(1) << 20;
 
 struct Note {
@@ -44,7 +45,7 @@ struct Note {
   char text[2048 - 8];
 };
 
-/// MPI can be initialised once in a process, so it ends with the process.
+/// MPI can be initialised only once in a process, so it ends with the process.
 class Library {
 public:
   static Library &get() {
@@ -52,7 +53,7 @@ public:
     return library;
   }
   bool needsMainThread() const { return level < MPI_THREAD_SERIALIZED; }
-  int open = 0; // transports that have not closed well
+  int open = 0; // transports that have not closed cleanly
 
 private:
   Library() {
@@ -64,10 +65,10 @@ private:
     }
     call(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level),
          "MPI_Init_thread");
-    // Not where a transport is open still: others may wait for this rank, and
-    // MPI_Finalize would wait for them. Without it mpirun ends the job, but the
-    // others shall have said before what they know: what a process wrote last
-    // is lost where mpirun, which ends a job, sees none left.
+    // No MPI_Finalize while a transport is open: it would wait for ranks that
+    // may wait for this one. Without it mpirun ends the job. The sleep lets the
+    // others report their errors first: output written just before mpirun finds
+    // no process left is lost.
     std::atexit([] {
       NoPipeSignal none;
       int isFinalised = 0;
@@ -88,7 +89,7 @@ public:
                 const scalify_transport_message *receives, int32_t numReceives,
                 const scalify_transport_wait &wait);
   void abort(const char *reason);
-  /// False where it cannot: the transport stays, and MPI with it.
+  /// Returns false on failure: then the transport stays alive, and MPI with it.
   bool close();
 
 private:
@@ -128,11 +129,11 @@ private:
   std::vector<Pending> pending;
   std::vector<int> finished;
   std::vector<Frame> outFrames, inFrames;
-  size_t left = 0; // requests that are not done
+  size_t left = 0; // unfinished requests
 
   std::unique_ptr<Watch> watch;
   std::vector<std::pair<MPI_Request, std::unique_ptr<Note>>> sentNotes;
-  std::vector<int32_t> waitsFor;  // by rank; -1 for nobody
+  std::vector<int32_t> waitsFor;  // by rank; -1 for none
   std::vector<bool> closed, gone; // gone: closed or stopped
   bool areAllGone() const {
     return std::find(gone.begin(), gone.end(), false) == gone.end();
@@ -140,7 +141,7 @@ private:
   int32_t stopped = -1;
   std::string reason;
   bool hasSaid = false; // that it waits
-  bool isAsked = false; // others have said that they wait for this rank
+  bool isAsked = false; // other ranks have told that they wait for this one
   bool hasFailed = false;
 };
 
@@ -156,9 +157,9 @@ MpiTransport::MpiTransport(const scalify_transport_options &options)
                 "this is rank " + std::to_string(options.rank) + " of " +
                     std::to_string(options.size) + ", but MPI's rank " +
                     std::to_string(rank) + " of " + std::to_string(size) +
-                    ": is it started by this MPI's mpirun?"};
-  // Where they do not meet, the process ends without MPI_Finalize, which would
-  // wait for the missing.
+                    ": was it started by this MPI's mpirun?"};
+  // If they do not meet, the process ends without MPI_Finalize, which would
+  // wait for the missing ranks.
   ++library.open;
   meet(rank, size, options.wait);
   for (MPI_Comm *comm : {&data, &notes}) {
@@ -166,7 +167,7 @@ MpiTransport::MpiTransport(const scalify_transport_options &options)
     MPI_Comm_set_errhandler(*comm, MPI_ERRORS_RETURN);
   }
   watch = std::make_unique<Watch>(rank, size, notes);
-  // Where ranks are more than cores, who waits must make way at once.
+  // With more ranks than cores, a waiting rank must yield at once.
   MPI_Comm machine = MPI_COMM_NULL;
   int neighbours = 1;
   call(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank,
@@ -217,7 +218,7 @@ void MpiTransport::postSend(const scalify_transport_message &message,
   });
 }
 
-/// The frame is there: receives what it announces.
+/// Receives the data that an arrived frame announces.
 void MpiTransport::postData(size_t index) {
   const scalify_transport_message &message = receives[index];
   const Frame &frame = inFrames[index];
@@ -322,7 +323,7 @@ void MpiTransport::checkNotes(Clock::duration idle) {
     throw Fault{SCALIFY_TRANSPORT_STOPPED, stopped,
                 rankText(stopped) + " stopped: " + reason};
   checkWatch();
-  // A note may overtake data: those of a rank that closed get time to arrive.
+  // A note may overtake data: allow the data of a closed rank time to arrive.
   int32_t peer = firstPending();
   if (peer != rank && closed[size_t(peer)] && idle > std::chrono::seconds(1))
     throw Fault{SCALIFY_TRANSPORT_DIED, peer,
@@ -343,8 +344,9 @@ void MpiTransport::checkTime(Clock::duration idle,
   if (wait.poll && wait.poll(wait.context))
     throw Fault{SCALIFY_TRANSPORT_INTERRUPTED, -1, "interrupted"};
   double seconds = std::chrono::duration<double>(idle).count();
-  // Who is waited for answers at once for whom it waits, however long it has:
-  // the chain is known before the first rank gives up.
+  // A rank that others wait for announces at once which rank it waits for
+  // itself, even after a short wait: then the chain is known before the first
+  // rank times out.
   if ((seconds > wait.seconds / 2 || isAsked) && !std::exchange(hasSaid, true))
     send(Note::WaitsFor, firstPending(), "");
   if (seconds < wait.seconds)
@@ -355,8 +357,8 @@ void MpiTransport::checkTime(Clock::duration idle,
   throw lateFault(last, seconds);
 }
 
-/// After a fault nobody may write to what is the caller's again. A receive
-/// whose data are under way cannot be cancelled, and gets a while to end.
+/// After a fault no receive may write to the caller's memory. A receive whose
+/// data are in flight cannot be cancelled, and gets some time to finish.
 void MpiTransport::cancelReceives() noexcept {
   Clock::time_point start = Clock::now();
   for (size_t i = 0; i < requests.size(); ++i) {
@@ -428,15 +430,15 @@ void MpiTransport::exchangeAll(const scalify_transport_message *sent,
 
 void MpiTransport::abort(const char *text) {
   hasFailed = true;
-  // Where another has stopped first, its reason goes on.
+  // If another rank stopped first, pass on its reason.
   if (stopped < 0) {
     stopped = rank;
     reason = text;
   }
   send(Note::Stopped, stopped, reason.c_str());
-  // Those that wait stop too and say so; a rank that never looks is not waited
-  // for. Where one has died mpirun ends the job in a second, and all others
-  // hear of that by the watch.
+  // Waiting ranks stop too and say so; a rank that does not check its notes is
+  // not waited for. If a rank has died, mpirun ends the job within a second,
+  // and all others learn of it by the watch.
   auto patient = std::chrono::milliseconds(watch->dead() < 0 ? 1000 : 100);
   Clock::time_point start = Clock::now();
   while (!areAllGone() && Clock::now() - start < patient) {
@@ -448,7 +450,7 @@ void MpiTransport::abort(const char *text) {
 bool MpiTransport::close() {
   if (hasFailed)
     return false;
-  // Each rank's last note is that it closes: then none is under way.
+  // Closed is each rank's last note: once all have it, no note is in flight.
   send(Note::Closed, -1, "");
   Clock::time_point start = Clock::now();
   while (!sentNotes.empty() || !areAllGone()) {
@@ -485,7 +487,7 @@ void abort(void *self, const char *reason) {
   try {
     static_cast<MpiTransport *>(self)->abort(reason);
   } catch (const Fault &found) {
-    // This rank fails anyhow, and mpirun ends the others.
+    // This rank fails anyway, and mpirun ends the others.
     std::fprintf(stderr,
                  "scalify: cannot tell others that this rank stops: "
                  "%s\n",
@@ -497,7 +499,7 @@ void close(void *self) {
   auto *transport = static_cast<MpiTransport *>(self);
   NoPipeSignal none;
   try {
-    // Requests of a rank that failed may still use what is in it.
+    // Requests of a failed rank may still use the transport's memory.
     if (transport->close())
       delete transport;
   } catch (const Fault &found) {

@@ -1,4 +1,4 @@
-// What a process gets for writing to a peer that is no longer there.
+// Suppression of SIGPIPE, which a write to a dead peer raises.
 #ifndef SCALIFY_RUNTIME_COMM_MPI_PIPESIGNAL_H
 #define SCALIFY_RUNTIME_COMM_MPI_PIPESIGNAL_H
 
@@ -7,8 +7,9 @@
 
 namespace scalify::rt::mpi {
 
-/// While it lives this thread gets no SIGPIPE, which ends a program that has
-/// not asked for it. Open MPI writes to its sockets without keeping it away.
+/// Blocks SIGPIPE in this thread while it lives. Open MPI writes to its sockets
+/// without suppressing the signal, which ends a program that does not handle
+/// it.
 class NoPipeSignal {
 public:
   NoPipeSignal() {
@@ -21,7 +22,7 @@ public:
   }
   ~NoPipeSignal() {
     timespec none = {0, 0};
-    // One that was there before is the program's.
+    // A signal that was pending before belongs to the program.
     if (!wasPending)
       ::sigtimedwait(&pipe, nullptr, &none);
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);

@@ -24,11 +24,11 @@ using namespace scalify::rt;
 using namespace scalify::rt::mpi;
 
 namespace {
-/// Who connects has this long to say who it is, and rank 0 to answer.
+/// The time for a new connection to identify itself, and for rank 0 to answer.
 constexpr scalify_transport_wait greeting = {2, nullptr, nullptr};
 
-/// This machine's addresses, one a line: those that others may have too, as
-/// that of the machine itself, last.
+/// Returns this machine's addresses, one per line. Addresses that other
+/// machines may have too, such as the loopback's, come last.
 std::string ownAddresses() {
   ifaddrs *first = nullptr;
   if (::getifaddrs(&first))
@@ -44,7 +44,7 @@ std::string ownAddresses() {
       address = &reinterpret_cast<sockaddr_in *>(at->ifa_addr)->sin_addr;
     } else if (at->ifa_addr->sa_family == AF_INET6) {
       auto *found = reinterpret_cast<sockaddr_in6 *>(at->ifa_addr);
-      // That of a link means nothing on another machine.
+      // A link-local address means nothing on another machine.
       if (!IN6_IS_ADDR_LINKLOCAL(&found->sin6_addr))
         address = &found->sin6_addr;
     }
@@ -57,7 +57,8 @@ std::string ownAddresses() {
   return outer + inner;
 }
 
-/// Threads of ours take no signal that the program waits for.
+/// Blocks all signals in threads started while it lives, so that they take none
+/// that the program waits for.
 class NoSignals {
 public:
   NoSignals() {
@@ -111,8 +112,8 @@ void Watch::invite(Invitation &invitation) {
   } catch (const std::exception &error) {
     invitation.port = 0;
     std::fprintf(stderr,
-                 "scalify: rank 0: %s; over MPI a rank that dies is named when "
-                 "the timeout is over, and not before\n",
+                 "scalify: rank 0: %s; over MPI dead ranks are named only "
+                 "after the timeout\n",
                  error.what());
   }
 }
@@ -127,7 +128,8 @@ void Watch::join(const Invitation &invitation, int rank) {
       Patience patience(greeting);
       toFirst = tcp::connectTo(place, patience, reason);
       Word word = ownWord(rank);
-      // Another machine of this address may answer: it does not know the token.
+      // Another machine of this address may answer, but does not know the
+      // token.
       if (toFirst && tcp::writeAll(toFirst, &word, sizeof(word), patience) &&
           tcp::readAll(toFirst, &first, sizeof(first), patience) &&
           first.token == token)
@@ -140,8 +142,8 @@ void Watch::join(const Invitation &invitation, int rank) {
   toFirst = File();
   std::fprintf(
       stderr,
-      "scalify: rank %d cannot reach rank 0 at%s; over MPI it hears of "
-      "ranks that die when the timeout is over, and not before\n",
+      "scalify: rank %d cannot reach rank 0 at%s; over MPI it learns of "
+      "dead ranks only after the timeout\n",
       rank, why.c_str());
 }
 
@@ -152,7 +154,8 @@ void Watch::setFallen(const Word &word) {
   fallen = word.rank;
 }
 
-/// Somebody connects: a rank that says so, or a stranger, who is left.
+/// Accepts a connection and adds it to the clients if it identifies itself as a
+/// rank; drops strangers.
 void Watch::greet() {
   File connection = tcp::acceptAt(listener);
   Patience patience(greeting);
@@ -165,7 +168,8 @@ void Watch::greet() {
   clients.push_back({word, std::move(connection)});
 }
 
-/// Returns false where a rank has left; one that died the others hear of.
+/// Returns false if the rank has left or died. Reports a death to the other
+/// ranks.
 bool Watch::hear(Client &client) {
   char byte = 0;
   ssize_t count = ::recv(client.connection.get(), &byte, 1, MSG_DONTWAIT);
@@ -199,10 +203,10 @@ void Watch::serve() {
         greet();
     }
   } catch (const std::exception &error) {
-    std::fprintf(stderr, "scalify: rank 0 watches the others no longer: %s\n",
+    std::fprintf(stderr, "scalify: rank 0 no longer watches the others: %s\n",
                  error.what());
   }
-  // Connections that end without it would mean that rank 0 has died.
+  // Without this word the end of a connection would mean that rank 0 has died.
   Word leaves = ownWord(-1);
   for (Client &client : clients)
     (void)::send(client.connection.get(), &leaves, sizeof(leaves),
@@ -214,7 +218,7 @@ int32_t Watch::dead() {
   Word word = {};
   if (!toFirst || fallen >= 0)
     return fallen;
-  // A word is in one packet, and what waits is looked at before it is taken.
+  // A word arrives in one packet. It is peeked at before it is taken.
   ssize_t count =
       ::recv(toFirst.get(), &word, sizeof(word), MSG_DONTWAIT | MSG_PEEK);
   if (count < 0 && (errno == EAGAIN || errno == EINTR))
@@ -234,7 +238,7 @@ Watch::~Watch() {
   if (server.joinable()) {
     uint64_t one = 1;
     if (::write(stop.get(), &one, sizeof(one)) != sizeof(one))
-      std::terminate(); // it never is full
+      std::terminate(); // the counter is never full
     server.join();
   }
   if (toFirst)

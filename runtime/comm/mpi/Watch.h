@@ -1,4 +1,5 @@
-// Who has died: MPI does not say, and mpirun ends the job a second later.
+// Detection of dead ranks: MPI does not report them, and mpirun ends the job a
+// second later.
 #ifndef SCALIFY_RUNTIME_COMM_MPI_WATCH_H
 #define SCALIFY_RUNTIME_COMM_MPI_WATCH_H
 
@@ -14,36 +15,36 @@
 
 namespace scalify::rt::mpi {
 
-/// Every rank has a connection to rank 0, which ends with its process. A thread
-/// of rank 0, asleep until then, tells the others.
+/// Every rank has a connection to rank 0, which ends with the rank's process. A
+/// thread of rank 0 sleeps until then and tells the other ranks.
 class Watch {
 public:
-  /// Called by all ranks of a communicator. Where a rank cannot reach rank 0,
-  /// it says so on its standard error, and is not watched.
+  /// Called by all ranks of a communicator. A rank that cannot reach rank 0
+  /// reports this on its standard error, and is not watched.
   Watch(int rank, int size, MPI_Comm comm);
-  /// Leaves: this rank has not died.
+  /// Leaves without being reported as dead.
   ~Watch();
   Watch(const Watch &) = delete;
   Watch &operator=(const Watch &) = delete;
 
-  /// The first rank that died, or -1.
+  /// Returns the first rank that died, or -1.
   int32_t dead();
-  /// "process 4711 of node1", once it has died; "" where nobody knows.
+  /// Returns "process 4711 of node1" once a rank has died; "" if unknown.
   const std::string &process() const { return died; }
 
 private:
-  /// What a rank says of itself, and what rank 0 says of one that died.
+  /// A rank's description of itself, or rank 0's description of a dead rank.
   struct Word {
-    uint64_t token; // of this job, so that no stranger is taken for a rank
-    int32_t rank;   // -1 where rank 0 leaves
+    uint64_t token; // of this job, which distinguishes ranks from strangers
+    int32_t rank;   // -1 when rank 0 leaves
     int32_t process;
     char host[64];
   };
-  /// Where rank 0 listens; no port where it cannot.
+  /// The address where rank 0 listens; port 0 if it cannot listen.
   struct Invitation {
     uint64_t token;
     int32_t port;
-    char addresses[2000]; // one a line
+    char addresses[2000]; // one per line
   };
   struct Client {
     Word word;
@@ -61,9 +62,9 @@ private:
   File listener, stop;
   std::vector<Client> clients; // of rank 0, used by its thread alone
   std::thread server;
-  File toFirst;     // of the others
+  File toFirst;     // the connection of other ranks to rank 0
   Word first = {};  // rank 0
-  std::string died; // written before `fallen` is
+  std::string died; // valid once `fallen` is set
   std::atomic<int32_t> fallen{-1};
 };
 

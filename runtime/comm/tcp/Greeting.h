@@ -1,5 +1,5 @@
-// What the ranks of transport `tcp` write to one another before they are
-// joined, as it is in memory: all are of one build and one kind of machine.
+// Messages between ranks of transport `tcp` before they have joined, as they
+// lie in memory: all ranks have the same build and kind of machine.
 #ifndef SCALIFY_RUNTIME_COMM_TCP_GREETING_H
 #define SCALIFY_RUNTIME_COMM_TCP_GREETING_H
 
@@ -8,18 +8,18 @@
 
 namespace scalify::rt::tcp {
 
-/// Before all else in each direction: another service's answer has none.
+/// Comes first in each direction: another service's answer does not have it.
 constexpr uint64_t greetingMagic = 0x32706374'6c616373;
 
 struct Hello {
   uint64_t magic, job;
   int32_t rank, size, process;
-  uint16_t port; // where it listens for ranks after it
+  uint16_t port; // where it listens for higher ranks
 };
 
-/// Rank 0's answer; where it is no refusal, an Entry for each rank follows.
-/// Then what a rank says when it has its connections, or why not, and rank 0
-/// when all have.
+/// Rank 0's answer. Unless it is a refusal, an Entry for each rank follows.
+/// Afterwards each rank sends a Reply when it has its connections, or why not,
+/// and rank 0 sends one when all ranks have them.
 struct Reply {
   uint64_t magic = greetingMagic;
   int32_t isRefusal = 0;

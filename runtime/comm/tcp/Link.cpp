@@ -36,7 +36,7 @@ void Link::add(const Frame &note, const std::string &text) {
   notes.push_back(std::move(next));
 }
 
-/// What was written, 0 where nothing can be now.
+/// Returns the number of bytes written, 0 if none can be written now.
 size_t Link::write(const void *data, size_t bytes, bool isMore) {
   if (!lost.empty())
     return 0;
@@ -58,7 +58,7 @@ size_t Link::read(void *data, size_t bytes) {
   return count < 0 ? 0 : size_t(count);
 }
 
-/// False where it stops before the message's end.
+/// Returns false if it stops before the message's end.
 bool Link::sendMessage() {
   static const uint8_t zeros[scratchBytes] = {};
   const uint64_t end = frameBytes + outFrame.length;
@@ -107,7 +107,8 @@ bool Link::send() {
   bool wasOut = isOut;
   bool isMidway = outDone > 0;
   bool isNote = !notes.empty() && notes.front().done > 0;
-  // What has begun goes on; else notes are first, which nobody waits for long.
+  // A message or note that has begun continues; otherwise notes go first, since
+  // they are short.
   if (isMidway && !isNote && !sendMessage())
     return outDone != before;
   if (sendNotes() && isOut)
@@ -115,7 +116,7 @@ bool Link::send() {
   return outDone != before || wasOut != isOut;
 }
 
-/// False where it stops before the end of what comes.
+/// Returns false if it stops before the end of the incoming data.
 bool Link::receiveData() {
   uint8_t scratch[4096];
   const uint64_t end = frameBytes + inFrame.length;
@@ -141,14 +142,15 @@ bool Link::receiveData() {
     if (count == 0)
       return false;
   }
-  // Of one that was given up the note that says why follows.
+  // If the data were given up, a note with the reason follows.
   if (mark == 0)
     receiving = nullptr;
   inDone = 0;
   return true;
 }
 
-/// What does not come from a rank names nobody that is there.
+/// True if the frame can come from a rank: a known kind, an existing rank, and
+/// a bounded note. Data of a stranger are not.
 bool Link::isOfRank(const Frame &frame) const {
   bool isNote = frame.kind != Frame::Data;
   return frame.kind <= Frame::WaitsFor && frame.rank >= -1 &&
@@ -181,7 +183,7 @@ bool Link::receive(const Note &onNote) {
       if (count == 0)
         return moved;
       if (inDone == frameBytes && !isOfRank(inFrame))
-        lost = "what came is no message of a rank";
+        lost = "the received data are no message of a rank";
       continue;
     }
     uint64_t before = inDone;
@@ -200,7 +202,7 @@ pollfd Link::wanted() const {
     events |= POLLIN;
   if (lost.empty() && !hasSent())
     events |= POLLOUT;
-  // Errors of a file are told unasked: one without events is left out.
+  // poll() reports errors even without events: such a descriptor is left out.
   return {events ? peer.connection.get() : -1, events, 0};
 }
 

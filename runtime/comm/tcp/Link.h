@@ -1,4 +1,4 @@
-// One connection between two ranks, as a stream of frames: messages, and notes
+// A connection between two ranks as a stream of frames: messages, with notes
 // about ranks between them.
 #ifndef SCALIFY_RUNTIME_COMM_TCP_LINK_H
 #define SCALIFY_RUNTIME_COMM_TCP_LINK_H
@@ -12,9 +12,9 @@ namespace scalify::rt::tcp {
 
 struct Frame {
   enum Kind : uint32_t { Data, Stopped, Closed, WaitsFor } kind = Data;
-  /// That stopped first, or that the sender waits for; -1 for nobody.
+  /// The rank that stopped first, or that the sender waits for; -1 for none.
   int32_t rank = -1;
-  uint64_t length = 0; // of what follows
+  uint64_t length = 0; // of the data that follow
   uint8_t header[SCALIFY_TRANSPORT_HEADER] = {};
 };
 
@@ -25,31 +25,34 @@ public:
 
   void begin(const scalify_transport_message *out,
              const scalify_transport_message *in);
-  /// Puts a note behind the message that is on its way.
+  /// Queues a note after the message in flight.
   void add(const Frame &note, const std::string &text);
 
-  /// Moves what can be moved now; returns whether any of a message was.
+  /// Moves the data that can be moved now; returns true if any of a message
+  /// moved.
   bool send();
   bool receive(const Note &onNote);
 
   bool isDone() const { return !isOut && !receiving; }
   bool isReceiving() const { return receiving != nullptr; }
-  /// The length of what came, where it is not what is received.
+  /// Returns the received length if it is not the expected one, else null.
   const uint64_t *otherLength() const {
     return isOfOtherSize ? &inFrame.length : nullptr;
   }
-  /// What to wait for: no input where what comes next is not wanted yet.
+  /// Returns the events to poll for: no input while the next data are not
+  /// wanted yet.
   pollfd wanted() const;
 
-  /// The messages' memory is the caller's again: what is left of one that has
-  /// begun is filled up and marked, and what comes is not kept.
+  /// Releases the messages' memory to the caller: the rest of a message that
+  /// has begun is filled with zeros and marked, and incoming data are
+  /// discarded.
   void giveUp();
   bool hasSent() const { return !isOut && notes.empty(); }
-  /// The other end sees, behind what was sent, that no more comes.
+  /// Ends sending: the peer sees the end after all data sent so far.
   void end() const;
 
   Peer peer;
-  std::string lost; // why there is no connection any more
+  std::string lost; // why the connection is lost
   bool hasClosed = false;
 
 private:
@@ -74,7 +77,7 @@ private:
   const scalify_transport_message *sending = nullptr, *receiving = nullptr;
   Frame outFrame, inFrame;
   uint64_t outDone = 0, inDone = 0; // bytes of frame, data and mark
-  uint8_t mark = 0;                 // behind data: 1 where they are given up
+  uint8_t mark = 0;                 // after the data: 1 if they were given up
   bool isOut = false, isOfOtherSize = false, hasGivenUp = false;
   std::deque<Bytes> notes;
   std::string noteText;

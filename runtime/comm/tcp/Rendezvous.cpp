@@ -19,11 +19,12 @@ using namespace scalify::rt::tcp;
 namespace {
 const char filePrefix[] = "file:";
 const char wayOut[] =
-    "; SCALIFY_RENDEZVOUS names another HOST:PORT, or file:PATH on all ranks";
+    "; name another HOST:PORT, or a file:PATH, in SCALIFY_RENDEZVOUS on all "
+    "ranks";
 
 std::string rankText(int32_t rank) { return "rank " + std::to_string(rank); }
 
-/// "rank 2, 3", of those after a rank to whom there is no connection.
+/// Returns "rank 2, 3": the ranks after `rank` without a connection.
 std::string missingAfter(int32_t rank, const std::vector<Peer> &peers) {
   std::string text;
   for (size_t next = size_t(rank) + 1; next < peers.size(); ++next)
@@ -40,8 +41,7 @@ void refuse(const File &connection, const std::string &text,
   (void)writeAll(connection, &reply, sizeof(reply), patience);
 }
 
-/// Those who have connected to a listener and of whom nothing has been heard:
-/// one who says nothing holds nobody up.
+/// Connections to a listener without a hello yet. A silent one blocks nobody.
 class Callers {
 public:
   struct Caller {
@@ -49,7 +49,7 @@ public:
     File connection;
   };
 
-  /// Looks for up to 50 ms, at `others` too, and returns who has said hello.
+  /// Polls for up to 50 ms, `others` too, and returns the callers with a hello.
   std::vector<Caller> look(const File &listener, std::vector<pollfd> &others,
                            const Patience &patience) {
     std::vector<pollfd> files = others;
@@ -74,7 +74,7 @@ public:
   }
 
 private:
-  /// It comes in one piece; who sends less is no rank.
+  /// A hello comes in one piece: whoever sends less is no rank.
   static bool hear(Caller &caller) {
     Hello &hello = caller.hello;
     return ::recv(caller.connection.get(), &hello, sizeof(hello), 0) ==
@@ -86,7 +86,7 @@ private:
 };
 
 //===----------------------------------------------------------------------===//
-// A file that says where rank 0 is
+// The file with rank 0's address
 //===----------------------------------------------------------------------===//
 
 std::string fileOf(const std::string &meeting) {
@@ -95,7 +95,8 @@ std::string fileOf(const std::string &meeting) {
              : "";
 }
 
-/// Rank 0's: there while ranks join, and gone however that ends but by a kill.
+/// Rank 0's file. It exists while the ranks join, and is removed however that
+/// ends, except by a kill.
 class Notice {
 public:
   Notice(std::string name, const std::string &job, uint16_t port)
@@ -105,7 +106,7 @@ public:
       failedCall("ask for this machine's name");
     std::string text = "scalify " + std::to_string(port) + " " + host + " " +
                        std::to_string(hashOfJob(job)) + "\n";
-    // Whole as soon as it is there: linked, and never over another one.
+    // Created by a link, so that it is complete at once and overwrites no file.
     std::string draft = path + "." + host + "." + std::to_string(::getpid());
     write(draft, text);
     int code = ::link(draft.c_str(), path.c_str());
@@ -117,9 +118,7 @@ public:
              "another one in SCALIFY_RENDEZVOUS");
     errno = reason;
     if (code)
-      failedCall("write the file '" + path +
-                 "' in which rank 0 says where it "
-                 "is");
+      failedCall("write the file '" + path + "' with rank 0's address");
   }
   ~Notice() { (void)::unlink(path.c_str()); }
   Notice(const Notice &) = delete;
@@ -135,15 +134,15 @@ private:
   std::string path;
 };
 
-/// What the file says; nothing where it is not there yet. One of another job
-/// was left by an earlier launch.
+/// Reads the file into `place`; returns false if the file does not exist yet.
+/// Throws an Error for another job's file, which an earlier launch left.
 bool readNotice(const std::string &path, const std::string &job, int32_t rank,
                 Place &place) {
   std::FILE *file = std::fopen(path.c_str(), "r");
   if (!file && errno == ENOENT)
     return false;
   if (!file)
-    failedCall("read the file '" + path + "' in which rank 0 says where it is");
+    failedCall("read the file '" + path + "' with rank 0's address");
   char text[512] = "";
   size_t count = std::fread(text, 1, sizeof(text) - 1, file);
   std::fclose(file);
@@ -153,11 +152,12 @@ bool readNotice(const std::string &path, const std::string &job, int32_t rank,
   words >> first >> place.port >> place.host >> hash;
   if (!words || first != "scalify")
     failed(rankText(rank) + " finds the file '" + path +
-           "', which is no rank 0's: name another one in SCALIFY_RENDEZVOUS");
+           "', which rank 0 did not write: name another one in "
+           "SCALIFY_RENDEZVOUS");
   if (hash != hashOfJob(job))
     failed(rankText(rank) + " finds the file '" + path +
            "' of another job than '" + job +
-           "': remove it where an earlier launch has left it, or name another "
+           "': remove it if an earlier launch has left it, or name another "
            "one in SCALIFY_RENDEZVOUS");
   return true;
 }
@@ -181,8 +181,8 @@ public:
     try {
       while (joined + 1 < options.size)
         takeOne();
-      // Before they hear that all are there: a rank that joins another
-      // communicator must not knock here.
+      // Before the ranks learn that all are there: a rank that joins another
+      // communicator must not connect here.
       listener = File();
       notice.reset();
       welcome();
@@ -201,7 +201,8 @@ private:
         refuse(peer.connection, text, patience);
         (void)::shutdown(peer.connection.get(), SHUT_WR);
       }
-    // Closed with words of theirs unread, a connection would lose these too.
+    // Closing a connection with unread data from the peer would discard the
+    // data sent to it, too.
     const Patience second(scalify_transport_wait{1, nullptr, nullptr});
     char rest = 0;
     for (const Peer &peer : peers)
@@ -213,7 +214,7 @@ private:
     Place place;
     if (fileOf(meeting).empty())
       place = readPlace(meeting, "where the ranks meet");
-    // Another of the job's communicators may be about to be opened.
+    // Another of the job's communicators may be opening.
     while (!(listener = listenAt(place.port, options.size))) {
       if (patience.isOver())
         failed("rank 0 cannot listen at port " + std::to_string(place.port) +
@@ -241,7 +242,7 @@ private:
     std::vector<pollfd> files = members();
     std::vector<Callers::Caller> heard =
         callers.look(listener, files, patience);
-    // Members say nothing after their hello: what can be read is their end.
+    // Members send nothing after their hello: a readable connection has ended.
     for (size_t rank = 0; rank < peers.size(); ++rank)
       if (files[rank].revents)
         ended(rank);
@@ -250,7 +251,7 @@ private:
   }
 
   void take(const Hello &hello, File caller) {
-    // One of another job is turned away, and this job goes on.
+    // A rank of another job is refused, and this job continues.
     if (hello.job != hashOfJob(options.job))
       return refuse(caller,
                     "rank 0 at " + meeting + " is of another job ('" +
@@ -276,7 +277,7 @@ private:
     ++joined;
   }
 
-  /// A rank that ended since is noticed while they settle.
+  /// A rank that ended since is detected in settle().
   void welcome() const {
     std::vector<Entry> table(peers.size());
     for (size_t rank = 0; rank < peers.size(); ++rank) {
@@ -293,13 +294,14 @@ private:
                        table.size() * sizeof(Entry), patience);
   }
 
-  /// Ranks connect to one another and say when they have; one that ends before
-  /// would be waited for by those who do not know it.
+  /// Waits until each rank has connected to the others. Without this, a rank
+  /// that ends before would be waited for by ranks that do not know it.
   void settle() {
     patience = Patience(options.wait);
     std::vector<bool> isReady(peers.size());
     for (int32_t left = options.size - 1; left > 0;) {
-      // A rank knows better whom it waits for: it gives up before.
+      // A rank knows better which rank it waits for, so it times out before
+      // rank 0.
       if (patience.isOver(1.25))
         failed(unsettled(isReady) + " of job '" + options.job +
                "' has no connections to the others" + patience.text(1.25));
@@ -366,7 +368,7 @@ public:
     std::vector<Entry> table = knock(host);
     std::string address = addressOf(host);
     peers[0] = {std::move(host), table[0].process, address};
-    // The others came when they did; from here on all are there.
+    // The other ranks joined at any time; from here on all are running.
     patience = Patience(options.wait);
     try {
       reachOthers(table);
@@ -377,7 +379,7 @@ public:
     const Reply ready;
     if (!writeAll(peers[0].connection, &ready, sizeof(ready), patience))
       rankZeroEnded();
-    // Rank 0 gives up before, by its own clock.
+    // Rank 0 times out first, by its own clock.
     readReply(peers[0].connection);
     return std::move(peers);
   }
@@ -399,7 +401,7 @@ private:
         if (File file = connectTo(place, patience, reason); file)
           return file;
       } else {
-        reason.text = "it is not there";
+        reason.text = "the file does not exist";
       }
       if (patience.isOver())
         unreached(path.empty() ? "rank 0 at " + place.text()
@@ -409,8 +411,8 @@ private:
     }
   }
 
-  /// Rank 0 may have started later and gives up by its own clock; it answers
-  /// then, unless it has been stopped.
+  /// Rank 0 may have started later, and times out by its own clock. It replies
+  /// then, unless it was stopped.
   std::vector<Entry> knock(const File &host) const {
     std::vector<Entry> table(static_cast<size_t>(options.size));
     if (!writeAll(host, &own, sizeof(own), patience))
@@ -423,16 +425,16 @@ private:
     return table;
   }
 
-  /// Throws what it says where it is a refusal.
+  /// Throws an Error with the reply's text if it is a refusal.
   void readReply(const File &host) const {
     Reply reply;
-    // Another service may say less than a whole one and wait.
+    // Another service may send less than a whole reply and wait.
     constexpr size_t first = sizeof(reply.magic);
     if (!readAll(host, &reply, first, patience, 2))
       rankZeroEnded();
     if (reply.magic != greetingMagic)
-      failed("what " + rankText(options.rank) + " of job '" + options.job +
-             "' finds at " + meeting + " is no rank 0" + wayOut);
+      failed("the peer of " + rankText(options.rank) + " of job '" +
+             options.job + "' at " + meeting + " is not rank 0" + wayOut);
     if (!readAll(host, reinterpret_cast<char *>(&reply) + first,
                  sizeof(reply) - first, patience, 2))
       rankZeroEnded();
@@ -443,21 +445,21 @@ private:
 
   [[noreturn]] void rankZeroEnded() const {
     failed("rank 0 ended while " + rankText(options.rank) + " of job '" +
-           options.job + "' joined, or what is at " + meeting +
-           " is no rank 0" + wayOut);
+           options.job + "' joined, or the peer at " + meeting +
+           " is not rank 0" + wayOut);
   }
 
   void reachOthers(const std::vector<Entry> &table) {
     for (int32_t rank = 1; rank < options.size; ++rank) {
       const Entry &entry = table[size_t(rank)];
-      // Rank 0 sees those of its own machine by another address than others.
+      // Rank 0 sees ranks of its own machine by another address than others do.
       peers[size_t(rank)].host =
           isOwnMachine(entry.host) ? peers[0].host : entry.host;
       peers[size_t(rank)].process = entry.process;
       if (rank < options.rank)
         reach(rank, entry.port);
     }
-    // They have connected already, or are about to.
+    // These ranks have connected already, or will.
     while (!missingAfter(options.rank, peers).empty())
       takeSome();
   }
@@ -470,7 +472,7 @@ private:
       std::vector<pollfd> files = {{peers[0].connection.get(), POLLIN, 0}};
       if (::poll(files.data(), 1, 0) > 0)
         stopByHost();
-      // It listens since before rank 0 heard of it.
+      // The rank has listened since before rank 0 heard of it.
       if (reason.code == ECONNREFUSED)
         failed(rankText(options.rank) + " cannot reach " + rankText(rank) +
                " at " + place.text() + ": " + reason.text +
@@ -483,7 +485,8 @@ private:
       failed(rankText(rank) + " ended while ranks joined");
   }
 
-  /// Before all have connected rank 0 says only that, and why, it stops.
+  /// Before all ranks have connected, rank 0 sends only a refusal, with its
+  /// reason.
   [[noreturn]] void stopByHost() const {
     readReply(peers[0].connection);
     rankZeroEnded();

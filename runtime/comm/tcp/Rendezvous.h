@@ -1,4 +1,4 @@
-// How the ranks of transport `tcp` find one another.
+// The rendezvous of ranks of transport `tcp`.
 #ifndef SCALIFY_RUNTIME_COMM_TCP_RENDEZVOUS_H
 #define SCALIFY_RUNTIME_COMM_TCP_RENDEZVOUS_H
 
@@ -6,7 +6,7 @@
 
 namespace scalify::rt::tcp {
 
-/// Another rank: a connection to it, and where it is for people.
+/// Another rank: the connection to it, and its host for error texts.
 struct Peer {
   File connection;
   int32_t process = 0;
@@ -14,9 +14,9 @@ struct Peer {
 };
 
 /// Joins the other ranks at `meeting`: "HOST:PORT", where rank 0 listens, or
-/// "file:PATH", a file that all of them see and in which rank 0 says where it
-/// is. Returns the peers by rank, this rank's own without a connection. Throws
-/// Error that names the ranks which do not come.
+/// "file:PATH", a file that all ranks see and in which rank 0 writes its
+/// address. Returns the peers by rank, this rank's own without a connection.
+/// Throws an Error that names missing ranks.
 std::vector<Peer> join(const scalify_transport_options &options,
                        const std::string &meeting);
 

@@ -50,8 +50,8 @@ Addresses resolve(const char *host, uint16_t port, Reason &reason) {
           [](addrinfo *list) { list ? ::freeaddrinfo(list) : void(); }};
 }
 
-/// A machine may have an address of a kind, as of IPv6, that it has no use of:
-/// that says less than what came of another one.
+/// Keeps the more informative reason. A machine may have addresses it cannot
+/// use, such as of IPv6: their errors say less than those of another address.
 void note(Reason &reason, int code) {
   bool saysLittle =
       code == ENETUNREACH || code == EADDRNOTAVAIL || code == EAFNOSUPPORT;
@@ -74,8 +74,8 @@ void set(const File &file, int level, int option, int value) {
   (void)::setsockopt(file.get(), level, option, &value, sizeof(value));
 }
 
-/// 0 where a connection that was begun comes about within two seconds, or why
-/// it does not.
+/// Returns 0 if a pending connection is established within about two seconds,
+/// else an errno.
 int waitConnected(const File &file, const Patience &patience) {
   std::vector<pollfd> files = {{file.get(), POLLOUT, 0}};
   for (int slice = 0; slice < 40 && !files[0].revents; ++slice)
@@ -91,7 +91,7 @@ int waitConnected(const File &file, const Patience &patience) {
 File tcp::listenAt(uint16_t port, int backlog) {
   Reason reason;
   Addresses all = resolve(nullptr, port, reason);
-  // One socket of IPv6 serves both, where the machine has it.
+  // One socket of IPv6 serves both families, if the machine has IPv6.
   for (int family : {AF_INET6, AF_INET})
     for (addrinfo *at = all.get(); at; at = at->ai_next) {
       File file = at->ai_family == family ? makeSocket(*at, reason) : File();
@@ -118,7 +118,7 @@ File tcp::listenAt(uint16_t port, int backlog) {
 File tcp::acceptAt(const File &listener) {
   File file(::accept4(listener.get(), nullptr, nullptr,
                       SOCK_CLOEXEC | SOCK_NONBLOCK));
-  // Who knocked may have gone again.
+  // The peer may have disconnected again.
   if (!file && errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
     failedCall("take a rank's connection");
   return file;
@@ -130,7 +130,7 @@ uint16_t tcp::portOf(const File &listener) {
   if (::getsockname(listener.get(), reinterpret_cast<sockaddr *>(&own),
                     &length))
     failedCall("ask for a socket's port");
-  // It lies at the same place in both families.
+  // The port has the same offset in both families.
   return ntohs(reinterpret_cast<const sockaddr_in *>(&own)->sin_port);
 }
 
@@ -143,7 +143,7 @@ bool tcp::refuseItself(File &connection) {
                     &otherLength) ||
       ownLength != otherLength || std::memcmp(&own, &other, ownLength) != 0)
     return false;
-  // Closed in any other way it would keep the port from rank 0 for a minute.
+  // A normal close would keep the port from rank 0 for a minute.
   linger now = {1, 0};
   (void)::setsockopt(connection.get(), SOL_SOCKET, SO_LINGER, &now,
                      sizeof(now));
@@ -178,7 +178,7 @@ std::string tcp::addressOf(const File &connection) {
       ::getnameinfo(address, length, text, sizeof(text), nullptr, 0,
                     NI_NUMERICHOST))
     return "";
-  // IPv4 by a socket of IPv6.
+  // IPv4 through a socket of IPv6.
   std::string found = text;
   return found.rfind("::ffff:", 0) == 0 ? found.substr(7) : found;
 }

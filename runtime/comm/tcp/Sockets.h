@@ -1,4 +1,4 @@
-// What the ranks of transport `tcp` need of sockets.
+// Socket helpers of transport `tcp`.
 #ifndef SCALIFY_RUNTIME_COMM_TCP_SOCKETS_H
 #define SCALIFY_RUNTIME_COMM_TCP_SOCKETS_H
 
@@ -19,38 +19,40 @@ struct Place {
   std::string text() const;
 };
 
-/// "HOST:PORT" or "[HOST]:PORT"; throws Error, with `what` it is, for others.
+/// Parses "HOST:PORT" or "[HOST]:PORT". Throws an Error that names `what` for
+/// other texts.
 Place readPlace(const std::string &text, const std::string &what);
 
-/// A socket that others connect to, on all of the machine's addresses; port 0
-/// lets the system choose. Without a file where the port is taken.
+/// Returns a socket that listens on all addresses of the machine; port 0 lets
+/// the system choose. Returns no file if the port is taken.
 File listenAt(uint16_t port, int backlog);
 uint16_t portOf(const File &listener);
 
-/// Who has connected, or no file where nobody has; throws Error where that
-/// cannot be, as without files left.
+/// Accepts a connection, or returns no file if none is waiting. Throws an Error
+/// if accepting cannot succeed, for example without file descriptors.
 File acceptAt(const File &listener);
 
-/// Why nobody answers: an errno, 0 where the name is not found.
+/// Why a connection failed: an errno, 0 if the name was not found.
 struct Reason {
   int code = 0;
   std::string text;
 };
 
-/// Without a file where nobody answers; `reason` is why then. Throws Error
-/// where no other attempt helps.
+/// Connects to `place`. Returns no file and sets `reason` if nobody answers.
+/// Throws an Error if a retry cannot help.
 File connectTo(const Place &place, const Patience &patience, Reason &reason);
 
-/// Closes a connection whose ends are one socket, and returns whether it was:
-/// who connects to a port of the system's choice at which nobody listens may
-/// be given that very port as its own, and reach itself.
+/// Closes a connection whose two ends are one socket, and returns true if it
+/// was: a client of an ephemeral port at which nobody listens may be given that
+/// port as its own, and connect to itself.
 bool refuseItself(File &connection);
 
-/// Where the other end is, in numbers.
+/// Returns the peer's numeric address.
 std::string addressOf(const File &connection);
 bool isOwnMachine(const std::string &address);
 
-/// Reads or writes all of it, while ranks join; false where the other end went.
+/// Reads or writes all bytes while the ranks join; returns false if the peer
+/// closed the connection.
 bool readAll(const File &connection, void *data, size_t bytes,
              const Patience &patience, double times = 1);
 bool writeAll(const File &connection, const void *data, size_t bytes,

@@ -54,14 +54,14 @@ private:
   std::vector<Link> links; // by rank; this rank's own has no connection
   std::vector<int32_t> waitsFor;
   std::vector<pollfd> files;
-  int32_t stopped = -1; // who gave up first
+  int32_t stopped = -1; // the rank that aborted first
   std::string reason;
   bool hasSaid = false; // that it waits
-  bool isAsked = false; // others have said that they wait for this rank
+  bool isAsked = false; // other ranks have told that they wait for this one
   bool hasLeft = false;
 };
 
-/// Of messages; notes move beside.
+/// Returns true if any message moved; notes move too, uncounted.
 bool TcpTransport::progress() {
   bool moved = false;
   for (size_t peer = 0; peer < links.size(); ++peer) {
@@ -106,7 +106,7 @@ void TcpTransport::tell(Frame::Kind kind, int32_t about,
     }
 }
 
-/// Who has not sent, or, where all have, not taken.
+/// Returns a peer that has not sent; if all have, one that has not received.
 int32_t TcpTransport::firstPending() const {
   int32_t found = rank;
   for (size_t peer = links.size(); peer-- > 0;)
@@ -150,8 +150,9 @@ void TcpTransport::checkTime(Clock::duration idle,
   if (wait.poll && wait.poll(wait.context))
     throw Fault{SCALIFY_TRANSPORT_INTERRUPTED, -1, "interrupted"};
   double seconds = std::chrono::duration<double>(idle).count();
-  // Who is waited for answers at once for whom it waits, however long it has:
-  // the chain is known before the first rank gives up.
+  // A rank that others wait for announces at once which rank it waits for
+  // itself, even after a short wait: then the chain is known before the first
+  // rank times out.
   if ((seconds > wait.seconds / 2 || isAsked) && !std::exchange(hasSaid, true))
     tell(Frame::WaitsFor, firstPending(), "");
   if (seconds < wait.seconds)
@@ -211,8 +212,8 @@ TcpTransport::exchange(const scalify_transport_message *sends, int32_t numSends,
   }
 }
 
-/// Others hear what was said last, and why, before the connections end: with
-/// what is not read here they would be cut off. A rank that never looks is not
+/// Ends the connections after the peers have received the last notes: closing
+/// with unread data would cut these off. A rank that does not read is not
 /// waited for.
 void TcpTransport::leave() {
   if (std::exchange(hasLeft, true))
@@ -239,7 +240,7 @@ void TcpTransport::leave() {
 }
 
 void TcpTransport::abort(const char *text) {
-  // Where another has stopped first, its reason goes on.
+  // If another rank stopped first, pass on its reason.
   if (stopped < 0) {
     stopped = rank;
     reason = text;

@@ -1,4 +1,4 @@
-// Ranks of any machines, by connections between all of them.
+// Transport `tcp`: ranks of any machines, with a connection between each two.
 #ifndef SCALIFY_RUNTIME_COMM_TCP_TCPTRANSPORT_H
 #define SCALIFY_RUNTIME_COMM_TCP_TCPTRANSPORT_H
 
@@ -8,7 +8,8 @@
 
 namespace scalify::rt::tcp {
 
-/// Joins the other ranks where `meeting` says (Rendezvous.h); throws Error.
+/// Joins the other ranks at `meeting` (see Rendezvous.h). Throws an Error on
+/// failure.
 scalify_transport open(const scalify_transport_options &options,
                        const std::string &meeting);
 

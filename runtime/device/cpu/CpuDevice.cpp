@@ -1,5 +1,5 @@
-// Runs commands on the cores of this machine. Every command is cut into tasks
-// by its shape alone; the pool only decides who computes which task.
+// Runs commands on the cores of this machine. Every command is split into tasks
+// by its shape alone; the pool only decides which thread computes a task.
 #include "blas/Blas.h"
 #include "device/HostDevice.h"
 #include "loader/CpuFeatures.h"
@@ -13,7 +13,7 @@
 using namespace scalify::rt;
 
 namespace {
-// One core copies this much in about the time another takes to wake up.
+// One core copies this much in about the time that another takes to wake up.
 constexpr int64_t copyChunk = 1 << 20;
 
 class CpuDevice : public HostDevice {
@@ -62,7 +62,7 @@ public:
                   void *dst) override {
     if (comm)
       return comm->run(command.collective, src, dst);
-    // One rank has itself to exchange with, or in a permute maybe nobody.
+    // A single rank exchanges with itself or, in a permute, maybe with none.
     const Collective &what = command.collective;
     size_t bytes =
         static_cast<size_t>(what.elements) * size_t(byteWidth(what.type));

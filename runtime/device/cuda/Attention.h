@@ -1,4 +1,4 @@
-// Attentions of a step by cuDNN, or by its recording.
+// The interface of attentions by cuDNN, or by its recording.
 #ifndef SCALIFY_RUNTIME_DEVICE_CUDA_ATTENTION_H
 #define SCALIFY_RUNTIME_DEVICE_CUDA_ATTENTION_H
 
@@ -11,12 +11,12 @@
 
 namespace scalify::rt::cuda {
 
-/// One attention, planned at load and issued in each step.
+/// An attention, planned at load and issued in each step.
 class AttentionPlan {
 public:
   virtual ~AttentionPlan() = default;
   virtual size_t workspaceBytes() const = 0;
-  /// `buffers` are the command's. Returns why it failed, or "".
+  /// `buffers` are the command's. Returns an error text, or "".
   virtual std::string issue(void *const *buffers, void *workspace,
                             StreamHandle stream) = 0;
 };
@@ -24,13 +24,13 @@ public:
 class AttentionLibrary {
 public:
   virtual ~AttentionLibrary() = default;
-  /// Null, with `why` set, for what the library does not compute.
+  /// Returns null and sets `why` if the library does not support the shape.
   virtual std::unique_ptr<AttentionPlan> plan(const AttentionShape &shape,
                                               std::string &why) = 0;
 };
 
-/// cuDNN of this machine, for the current context. Throws Error that says what
-/// is missing, and the way out.
+/// Opens this machine's cuDNN for the current context. Throws an Error that
+/// names the missing part and the way out.
 std::unique_ptr<AttentionLibrary> loadCudnn();
 
 } // namespace scalify::rt::cuda

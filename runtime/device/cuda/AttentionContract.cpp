@@ -6,11 +6,12 @@ using namespace scalify::rt;
 using namespace scalify::rt::cuda;
 
 namespace {
-/// Kernels move matrices by loads and TMA of 16 bytes. cuDNN's frontend asks
-/// for 16 of pointers and strides; its backend does not check.
+/// Kernels move matrices by loads and TMA of 16 bytes. cuDNN's frontend
+/// requires this alignment of pointers and strides; its backend does not check
+/// it.
 constexpr int64_t vectorBytes = 16;
-/// Heads of a forward may have 256 channels, those of a gradient 128 in every
-/// version since 9.0; one bound serves both.
+/// A forward's heads may have 256 channels, a gradient's 128 in every version
+/// since 9.0; one bound serves both.
 constexpr int64_t mostChannels = 128;
 
 std::string number(int64_t value) { return std::to_string(value); }

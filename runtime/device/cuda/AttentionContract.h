@@ -1,5 +1,5 @@
-// What cuDNN's fused attention takes on Hopper, as its manual and frontend have
-// it: a recording checks it, an error quotes it.
+// The constraints of cuDNN's fused attention on Hopper, from its manual and
+// frontend. The recording checks them, and errors quote them.
 #ifndef SCALIFY_RUNTIME_DEVICE_CUDA_ATTENTIONCONTRACT_H
 #define SCALIFY_RUNTIME_DEVICE_CUDA_ATTENTIONCONTRACT_H
 
@@ -10,10 +10,10 @@ namespace scalify::rt::cuda {
 /// "q", "k", "v", "o", "stats", "do", "dq", ...
 const char *bufferName(const AttentionShape &shape, size_t buffer);
 
-/// Why cuDNN would refuse the attention, or "".
+/// Returns why cuDNN would refuse the attention, or "".
 std::string attentionViolation(const AttentionShape &shape);
 
-/// The same for where its buffers lie.
+/// Returns why cuDNN would refuse the buffers' addresses, or "".
 std::string attentionMisplaced(const AttentionShape &shape,
                                void *const *buffers);
 

@@ -32,7 +32,7 @@ int32_t cuda::chooseGpu(const Driver &driver, int32_t asked) {
     return readNumber("SCALIFY_GPU", chosen);
   std::optional<LocalRank> local = readLocalRank();
   int count = 0;
-  // Without GPUs the error is that of who opens one.
+  // Without GPUs, opening the device reports the error.
   if (!local || driver.cuInit(0) != Success ||
       driver.cuDeviceGetCount(&count) != Success || count == 0)
     return 0;
@@ -40,15 +40,15 @@ int32_t cuda::chooseGpu(const Driver &driver, int32_t asked) {
     return local->rank;
   if (count == 1 && !read("CUDA_VISIBLE_DEVICES").empty())
     return 0;
-  // By hand ranks are taken to be on one machine.
+  // Ranks started by hand are assumed to be on one machine.
   std::string wayOut;
   if (local->variable == "SCALIFY_RANK")
-    wayOut = ", or, on several machines, give each its number on its own by "
-             "SCALIFY_LOCAL_RANK";
+    wayOut = ", or, on several machines, set each rank's number on its machine "
+             "by SCALIFY_LOCAL_RANK";
   badArgument("there is no GPU for this rank, number " +
               std::to_string(local->rank) + " on its machine by " +
               local->variable + ": the driver shows " + std::to_string(count) +
-              "; start a rank for each GPU at most, or name the one of each "
-              "rank by SCALIFY_GPU" +
+              "; start at most one rank per GPU, or name each rank's GPU by "
+              "SCALIFY_GPU" +
               wayOut);
 }

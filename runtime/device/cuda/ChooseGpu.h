@@ -1,4 +1,4 @@
-// Which of the machine's GPUs a rank runs on.
+// The choice of a rank's GPU.
 #ifndef SCALIFY_RUNTIME_DEVICE_CUDA_CHOOSEGPU_H
 #define SCALIFY_RUNTIME_DEVICE_CUDA_CHOOSEGPU_H
 
@@ -8,10 +8,10 @@
 
 namespace scalify::rt::cuda {
 
-/// The number of a GPU, of those that the driver shows: the one `asked` for,
-/// where that is not 0, or of SCALIFY_GPU, or as many as this rank is on its
-/// machine. One GPU that CUDA_VISIBLE_DEVICES names is its rank's. Throws Error
-/// where there are fewer GPUs than ranks.
+/// Returns the index of a GPU among those that the driver shows: `asked` unless
+/// it is 0, else SCALIFY_GPU, else the rank's number on its machine. If
+/// CUDA_VISIBLE_DEVICES shows one GPU, the rank gets it. Throws an Error if
+/// there are fewer GPUs than ranks.
 int32_t chooseGpu(const Driver &driver, int32_t asked);
 
 } // namespace scalify::rt::cuda

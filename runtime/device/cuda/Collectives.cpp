@@ -19,7 +19,7 @@ using Kind = Collective::Kind;
 
 bool isExchange(Kind kind) { return kind >= Kind::AllToAll; }
 
-/// Conservative: arguments and results may share their memory.
+/// Conservative: an argument and a result may share memory.
 bool mayOverlap(const Buffer &a, const Buffer &b) {
   bool isTemp = a.kind == Buffer::Kind::Temp;
   if (isTemp != (b.kind == Buffer::Kind::Temp))
@@ -71,7 +71,7 @@ bool Collectives::isIn(const Function &function) {
       [](const Command &c) { return c.op == Command::Op::Collective; });
 }
 
-/// Peers of an exchange are any ranks: it goes over all of them.
+/// Pairwise exchanges may involve any ranks, so they use a communicator of all.
 Collectives::Key Collectives::keyOf(const Collective &what,
                                     const Groups &groups) const {
   Groups all(1, std::vector<int32_t>(size_t(ranks)));
@@ -111,8 +111,9 @@ void Collectives::connect(const Program &program) {
   makeCommunicators(shareId(), keys);
 }
 
-/// Stages of a pipeline have programs of their own, and communicators are made
-/// by all ranks together: all make what any of them needs, in one order.
+/// Merges the keys of all ranks. Stages of a pipeline have programs of their
+/// own, but all ranks create a communicator together: every rank creates those
+/// that any rank needs, in one order.
 std::vector<Collectives::Key> Collectives::agree(std::vector<Key> keys) const {
   if (!host || stageRanks == ranks)
     return keys;
@@ -154,8 +155,8 @@ std::vector<Collectives::Key> Collectives::agree(std::vector<Key> keys) const {
 
 void Collectives::makeCommunicators(NcclId id, const std::vector<Key> &keys) {
   NcclConfig config;
-  // NCCL writes a communicator when it is made, on a thread of its own: the
-  // places must not move.
+  // NCCL writes the handle once the communicator is created, from a thread of
+  // its own: the handles must not move.
   made.reserve(keys.size() + 1);
   made.push_back(nullptr);
   NcclStatus status =
@@ -163,7 +164,7 @@ void Collectives::makeCommunicators(NcclId id, const std::vector<Key> &keys) {
   world = made.back();
   settle(status, "ncclCommInitRankConfig", world);
   for (const Key &key : keys) {
-    // Exchanges are between all ranks, other groups within a stage.
+    // Pairwise exchanges use all ranks, other groups are within a stage.
     const bool isOfStage = key.first[0].size() <= size_t(stageRanks);
     const int32_t number = isOfStage ? rank % stageRanks : rank;
     int color = 0, place = number;
@@ -184,8 +185,8 @@ void Collectives::makeCommunicators(NcclId id, const std::vector<Key> &keys) {
   }
 }
 
-/// The id of rank 0. That all make the same communicators, as many of them, is
-/// known: they have one step (loader/Agreement.h).
+/// Returns the id of rank 0. All ranks create the same communicators, since
+/// they have loaded one step (loader/Agreement.h).
 NcclId Collectives::shareId() {
   NcclId own = {};
   if (rank == 0)
@@ -198,7 +199,7 @@ NcclId Collectives::shareId() {
   return all[0];
 }
 
-/// NCCL exchanges between two places only; plans exchange in place.
+/// NCCL's point-to-point calls are not in place, but plans exchange in place.
 void Collectives::makeScratch(const Program &program) {
   int64_t most = 0;
   for (const Function &function : program.functions)
@@ -231,13 +232,13 @@ void Collectives::issue(const Command &command, const void *source,
   const Driver &driver = *session.driver;
   const Collective &what = command.collective;
   current = &what;
-  // One after another on every rank: kernels of two communicators that come in
-  // another order on another GPU may wait for each other.
+  // One collective after another on every rank: kernels of two communicators
+  // that run in different orders on two GPUs may wait for each other.
   if (!issued.empty() && issued.back().stream != stream)
     session.check(driver.cuStreamWaitEvent(stream, issued.back().event, 0),
                   "cuStreamWaitEvent");
   const Route &route = routes.at(command.index);
-  NcclComm comm = made[route.number + 1]; // behind the world
+  NcclComm comm = made[route.number + 1]; // the first is the world
   if (what.elements == 0)
     ;
   else if (isJoined(what))
@@ -252,7 +253,7 @@ void Collectives::issue(const Command &command, const void *source,
   current = nullptr;
 }
 
-/// What a call has this rank send; where it is alone nobody counts.
+/// Counts the bytes that a call sends; a single rank has no counter.
 void Collectives::count(int64_t bytes) const {
   if (host)
     host->addBytesSent(uint64_t(bytes));
@@ -273,8 +274,8 @@ void Collectives::gather(const Collective &what, NcclComm comm,
   count(bytesSent(what, rank));
 }
 
-/// What NCCL sends it does not say: counted is what a ring sends, as a
-/// transport of ours does.
+/// NCCL does not report the bytes it sends: counts those of a ring, as our own
+/// transports do.
 void Collectives::join(const Collective &what, NcclComm comm,
                        const void *source, void *destination,
                        StreamHandle stream) const {
@@ -305,14 +306,14 @@ void Collectives::exchange(const Collective &what, NcclComm comm,
                            const void *source, void *destination,
                            StreamHandle stream) {
   auto bytes = size_t(what.elements * byteWidth(what.type));
-  // A message leaves alone what it does not hear.
+  // A message without a sender leaves the destination unchanged.
   if (what.kind != Kind::Message)
     source = apart(source, destination, bytes, stream);
   if (what.kind == Kind::Permute && what.from < 0)
     session.check(session.driver->cuMemsetD8Async(onDevice(destination), 0,
                                                   bytes, stream),
                   "cuMemsetD8Async");
-  // Peers are numbered by their place among those who exchange.
+  // Peers are numbered by their place in the communicator.
   bool isPairs = what.kind >= Kind::Permute;
   auto isSelf = [&](int peer) {
     return (isPairs ? peer : what.members[size_t(peer)]) == rank;
@@ -339,7 +340,7 @@ void Collectives::exchange(const Collective &what, NcclComm comm,
     if (what.from >= 0)
       receive(destination, bytes, what.from);
   } catch (...) {
-    nccl->ncclGroupEnd(); // or this thread's next call is part of it
+    nccl->ncclGroupEnd(); // else this thread's next call joins the group
     throw;
   }
   settle(nccl->ncclGroupEnd(), "ncclGroupEnd", comm);
@@ -347,7 +348,7 @@ void Collectives::exchange(const Collective &what, NcclComm comm,
 }
 
 void Collectives::finish(StreamHandle stream) {
-  // A rank that does not come this far tells why, or is found to be dead.
+  // A rank that does not get here reports why, or is found dead.
   if (host)
     host->run(gatherOfAll(ranks, "step is issued", 0), nullptr, nullptr);
   await(stream);
@@ -372,10 +373,10 @@ void Collectives::await(StreamHandle stream) {
     checkAll();
     poll();
     if (!current)
-      last = Clock::now(); // what is left is computed: no peer is waited for
+      last = Clock::now(); // only computation is left: no peer is waited for
     if (std::chrono::duration<double>(Clock::now() - last).count() > seconds)
       late(Clock::now() - last);
-    if (turn > 1000) // short steps end before
+    if (turn > 1000) // short steps finish earlier
       std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
 }
@@ -412,8 +413,8 @@ void Collectives::check(NcclStatus status, const char *call,
   fail(last && *last ? text + " (" + last + ")" : text);
 }
 
-/// Waits until a call that has begun is done: what else the communicator, or
-/// the stream behind it, is given must come after that.
+/// Waits until a call is finished: later calls on the communicator or its
+/// stream must come after that.
 void Collectives::settle(NcclStatus status, const char *call,
                          NcclComm comm) const {
   auto start = Clock::now();
@@ -427,7 +428,7 @@ void Collectives::settle(NcclStatus status, const char *call,
   check(status, call, comm);
 }
 
-/// Waits a little, unless that has gone on for too long or a rank has failed.
+/// Waits briefly. Throws an Error after the timeout or if a rank has failed.
 void Collectives::pauseSince(Clock::time_point start) const {
   poll();
   if (std::chrono::duration<double>(Clock::now() - start).count() > seconds)
@@ -435,13 +436,13 @@ void Collectives::pauseSince(Clock::time_point start) const {
   std::this_thread::sleep_for(std::chrono::microseconds(50));
 }
 
-/// NCCL writes a child when the split is done. Whether the parent counts as
-/// busy until then depends on the version (2.28 calls it ready at once).
+/// NCCL writes the child when the split is done. Whether the parent counts as
+/// busy until then depends on the version (2.28 reports it ready at once).
 void Collectives::awaitSplit(NcclStatus status, NcclComm &child) const {
   auto start = Clock::now();
   while (!__atomic_load_n(&child, __ATOMIC_ACQUIRE)) {
     settle(status, "ncclCommSplit", world);
-    status = NcclInProgress; // the parent's state is asked for again
+    status = NcclInProgress; // query the parent's state again
     pauseSince(start);
   }
 }
@@ -465,7 +466,7 @@ void Collectives::late(Clock::duration since) const {
        " s");
 }
 
-/// Peers may still read this GPU's memory: they end together.
+/// Peers may still read this GPU's memory: the ranks finish together.
 bool Collectives::close(NcclComm comm) const {
   try {
     settle(nccl->ncclCommFinalize(comm), "ncclCommFinalize", comm);
@@ -479,7 +480,7 @@ void Collectives::abort() noexcept {
   if (isAborted)
     return;
   isAborted = true;
-  // A split that goes on ends with its parent, and leaves a child.
+  // A pending split ends with its parent, and leaves a child.
   for (bool isLeft = true; isLeft;) {
     isLeft = false;
     for (size_t i = made.size(); i-- > 0;)

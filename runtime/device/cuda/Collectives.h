@@ -1,5 +1,5 @@
-// What the GPUs of several ranks exchange in a step: by NCCL, on the streams of
-// the plan, and watched, so that a peer which fails ends the step.
+// Collectives between the GPUs of several ranks: by NCCL, on the streams of the
+// plan, and watched, so that a failing peer ends the step.
 #ifndef SCALIFY_RUNTIME_DEVICE_CUDA_COLLECTIVES_H
 #define SCALIFY_RUNTIME_DEVICE_CUDA_COLLECTIVES_H
 
@@ -14,10 +14,10 @@ namespace scalify::rt::cuda {
 
 class Collectives {
 public:
-  /// Makes the communicators that the program's collectives need, together
-  /// with the other ranks: one for each set of groups and direction. Groups are
-  /// of the ranks of a pipeline's stage, each stage having its own of each set.
-  /// `host` is how ranks are reached before; null where this one is alone.
+  /// Creates the communicators that the program's collectives need, together
+  /// with the other ranks: one for each set of groups and direction. Groups
+  /// consist of ranks of a pipeline's stage; each stage has groups of its own
+  /// in a set. `host` connects the ranks meanwhile; null for a single rank.
   Collectives(const Session &session, const Program &program,
               Communicator *host, int32_t rank);
   ~Collectives();
@@ -29,16 +29,17 @@ public:
   void begin(const StepCall &call);
   void issue(const Command &command, const void *source, void *destination,
              StreamHandle stream);
-  /// Returns when all ranks have issued the step and this one's is done.
+  /// Returns when all ranks have issued the step and this rank's step is done.
   void finish(StreamHandle stream);
-  /// Returns when what the stream has is done. Throws Error that names the
-  /// collective which is not, where NCCL has failed or nothing moves.
+  /// Returns when the stream's work is done. Throws an Error that names the
+  /// unfinished collective if NCCL has failed or times out.
   void await(StreamHandle stream);
-  /// Ends what waits for peers, on this GPU too; nothing runs afterwards.
+  /// Ends work that waits for peers, on this GPU too. Nothing runs afterwards.
   void abort() noexcept;
 
 private:
-  /// Gathers wait for other things than sums: each has its own.
+  /// Gathers and reductions wait for different things: each direction has its
+  /// own communicators.
   enum class Direction : uint8_t { Gather, Reduce };
   using Groups = std::vector<std::vector<int32_t>>;
   using Key = std::pair<Groups, Direction>;

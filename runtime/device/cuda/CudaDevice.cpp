@@ -79,7 +79,7 @@ private:
   void join(const Function &function) const;
   void record(const Owned<EventHandle> &event, StreamHandle on) const;
   void wait(const Owned<EventHandle> &event, StreamHandle on) const;
-  /// One after another where each command is waited for or timed.
+  /// True if commands run one after another: each is waited for or timed.
   bool isSerial() const { return isTimed || isBlocking; }
   StreamHandle streamOf(const Command &command) const {
     return command.stream == 0 || isSerial()
@@ -88,7 +88,7 @@ private:
   }
   size_t counterBytes(const Function &function) const;
 
-  /// Issues one command: errors name it, and its time is taken.
+  /// Issues one command: errors name it, and it is timed if requested.
   template <typename Fn> void issue(const Command &command, Fn fn) {
     session.command = &command;
     if (isTimed)
@@ -102,22 +102,22 @@ private:
   Session session;
   int32_t number; // of the GPU
   Owned<StreamHandle> stream;
-  std::vector<Owned<StreamHandle>> sides; // the further streams of plans
+  std::vector<Owned<StreamHandle>> sides; // the other streams of plans
   Owned<EventHandle> forked;
-  std::vector<Owned<EventHandle>> joined;     // of each side
-  std::vector<Owned<EventHandle>> planEvents; // of any one function
+  std::vector<Owned<EventHandle>> joined;     // one per side stream
+  std::vector<Owned<EventHandle>> planEvents; // shared by all functions
   DeviceBlock arenaMemory, constantMemory, counterMemory, rankMemory;
   HostBlock counterCopy;
   CallerMemory callers;
   Module module;
-  /// By stream: what runs side by side has work space of its own.
+  /// By stream: concurrent products need separate workspaces.
   std::map<int32_t, LtContext> blas;
   std::vector<std::unique_ptr<CudaGemm>> gemms; // by command; null for others
   std::unique_ptr<AttentionLibrary> attentionLibrary;
-  std::vector<std::unique_ptr<AttentionPlan>> attentions; // by command, too
+  std::vector<std::unique_ptr<AttentionPlan>> attentions; // also by command
   DeviceBlock attentionWorkspace;
-  std::unique_ptr<Collectives> collectives; // where the program has some
-  std::vector<size_t> counterAt; // by command, words from counterMemory
+  std::unique_ptr<Collectives> collectives; // if the program has any
+  std::vector<size_t> counterAt; // by command, in words from counterMemory
   std::map<const Function *, Staging> staging;
   std::map<const Function *, Graphs> graphs;
   std::vector<Owned<EventHandle>> events;
@@ -125,7 +125,7 @@ private:
   std::vector<void *> parameterPlaces;
   size_t numTimed = 0;
   bool isTimed = false;
-  /// How the running step's commands reach the stream.
+  /// The way of the running step's commands to the stream.
   enum class Mode : uint8_t { Direct, Capture, Replay } mode = Mode::Direct;
   /// Waits after every command, so that an error names the one that failed.
   bool isBlocking = std::getenv("SCALIFY_CUDA_BLOCKING") != nullptr;
@@ -135,7 +135,7 @@ CudaDevice::~CudaDevice() {
   try {
     session.makeCurrent();
   } catch (...) {
-    return; // the context is gone, and what was in it with it
+    return; // the context is gone, and everything in it
   }
 }
 
@@ -234,13 +234,13 @@ void CudaDevice::prepareTimes(const StepCall &call) {
 bool CudaDevice::begin(StepCall &call) {
   session.makeCurrent();
   staging[call.function].begin(session, callers, stream.get(), call);
-  // Before the other streams start, and in no graph.
+  // Before the other streams start, and outside of graphs.
   fillUnwritten(call);
   prepareTimes(call);
   Graphs &known = graphs[call.function];
   mode = Mode::Direct;
-  // Ranks would have to capture and replay the same steps, but whether one
-  // does hangs on where its own arguments lie.
+  // Ranks would have to capture and replay the same steps, but whether a rank
+  // does depends on the addresses of its own arguments.
   const bool isExchanging = Collectives::isIn(*call.function);
   if (collectives)
     collectives->begin(call);
@@ -282,8 +282,8 @@ void CudaDevice::wait(const Owned<EventHandle> &event, StreamHandle on) const {
                 "cuStreamWaitEvent");
 }
 
-/// The further streams start behind what is before the step, and with it they
-/// become part of its capture.
+/// Starts the other streams after the work that precedes the step, which also
+/// makes them part of its capture.
 void CudaDevice::fork(const Function &function) const {
   auto count = size_t(function.streams()) - 1;
   if (count == 0 || isSerial())
@@ -319,7 +319,7 @@ void CudaDevice::finish(StepCall &call, uint64_t *counts) {
     known.finish(session, stream.get(), call);
   if (mode != Mode::Direct)
     known.launch(session, stream.get());
-  // Before the copies, in which the driver may wait without end.
+  // Before the copies, in which the driver may block forever.
   if (Collectives::isIn(*call.function))
     collectives->finish(stream.get());
   size_t bytes = counterBytes(*call.function);
@@ -340,7 +340,7 @@ void CudaDevice::abandon() noexcept {
     collectives->abort();
   for (auto &[function, known] : graphs)
     known.abandon(session, stream.get());
-  // Nobody may read or free what a copy still writes.
+  // Memory that a copy still writes must not be read or freed.
   session.driver->cuStreamSynchronize(stream.get());
   for (const Owned<StreamHandle> &side : sides)
     session.driver->cuStreamSynchronize(side.get());
@@ -386,7 +386,7 @@ void CudaDevice::kernel(const Command &command, void *const *buffers,
         command.counters.empty()
             ? 0
             : counterMemory.get() + counterAt[command.index] * sizeof(uint64_t);
-    // Kernels loop over what a grid does not cover.
+    // Kernels loop over the rows that the grid does not cover.
     auto grid = unsigned(std::min<int64_t>(command.rows, INT32_MAX));
     session.check(driver.cuLaunchKernel(module.function(command), grid, 1, 1,
                                         unsigned(command.threads), 1, 1, 0,
@@ -493,7 +493,7 @@ void CudaDevice::copyWithin(void *dst, const void *src, size_t bytes) {
   if (!bytes)
     return;
   session.makeCurrent();
-  // Which memory is which the driver knows by the addresses.
+  // The driver knows by an address which memory it is in.
   session.check(session.driver->cuMemcpyAsync(onDevice(dst), onDevice(src),
                                               bytes, stream.get()),
                 "cuMemcpyAsync");

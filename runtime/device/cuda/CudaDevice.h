@@ -1,5 +1,5 @@
-// An NVIDIA GPU by CUDA's driver API: a function's second step is captured as
-// one graph, later steps replay it.
+// An NVIDIA GPU through CUDA's driver API: a function's second step is captured
+// as a graph, which later steps replay.
 #ifndef SCALIFY_RUNTIME_DEVICE_CUDA_CUDADEVICE_H
 #define SCALIFY_RUNTIME_DEVICE_CUDA_CUDADEVICE_H
 
@@ -8,11 +8,11 @@
 
 namespace scalify::rt::cuda {
 
-/// A device on the GPU of that number, by the calls of `driver`.
+/// Returns a device on the GPU of that index, which calls `driver`.
 std::unique_ptr<Device> makeCudaDevice(std::shared_ptr<Driver> driver,
                                        int ordinal);
 
-/// The same on a recording: the null device for artefacts of a GPU.
+/// Returns the null device for a GPU's artefact: the same on a recording.
 std::unique_ptr<Device> makeRecordingDevice();
 
 } // namespace scalify::rt::cuda

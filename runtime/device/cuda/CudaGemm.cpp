@@ -23,7 +23,7 @@ DataType dataType(DType type) {
   }
 }
 
-/// Dimensions that step over one another evenly become one: fewer products.
+/// Merges dimensions that step evenly over one another: fewer products.
 std::vector<BatchDim> coalesce(const std::vector<BatchDim> &batch) {
   std::vector<BatchDim> out;
   for (const BatchDim &dim : batch) {
@@ -45,7 +45,7 @@ std::vector<BatchDim> coalesce(const std::vector<BatchDim> &batch) {
   return out;
 }
 
-/// Takes the largest dimension out, for cuBLASLt; the rest stay.
+/// Removes and returns the largest dimension, for cuBLASLt.
 BatchDim takeLargest(std::vector<BatchDim> &batch) {
   auto largest = std::max_element(
       batch.begin(), batch.end(),
@@ -57,11 +57,11 @@ BatchDim takeLargest(std::vector<BatchDim> &batch) {
   return taken;
 }
 
-/// Bytes that a buffer begins at a multiple of, at least.
+/// The minimal alignment of a buffer, in bytes.
 constexpr int64_t bufferAlignment = 64;
 
-/// The alignment that an operand's addresses have in every product: that of
-/// buffers, unless an offset or a step spoils it.
+/// Returns the alignment of an operand's addresses in all products: that of
+/// buffers, unless an offset or a stride reduces it.
 uint32_t alignmentOf(const Command &command, const LtPlan &plan, int operand,
                      int64_t batchStride) {
   auto steps = uint64_t(bufferAlignment) |
@@ -134,7 +134,8 @@ int64_t LtPlan::products() const {
 }
 
 LtPlan cuda::planLt(const Command &command) {
-  // What is row major for the plan is its transpose, column major: D' = B' A'.
+  // The plan's row-major matrix is its transpose in column-major order: D' = B'
+  // A'.
   const GemmPlan &rows = command.gemmPlan;
   const GemmTypes &types = command.gemmTypes;
   LtPlan plan;
@@ -147,7 +148,7 @@ LtPlan cuda::planLt(const Command &command) {
   p.b = side(types.operands[1 - a], rows.transA, rows.k, rows.m, rows.lda);
   p.d = side(types.operands[2], false, rows.n, rows.m, rows.ldc);
   if (isFP8(p.d.type))
-    p.cType = R16BF; // as the manual's table has it, and a bias with it
+    p.cType = R16BF; // from the manual's table, which also has the bias's type
   p.compute = types.isTF32 ? Compute32FFastTF32 : Compute32F;
   p.fastAccumulation = types.isFastAccumulation;
   p.aMode = modeOf(plan.isSwapped ? types.aScaling : types.bScaling);
@@ -157,7 +158,7 @@ LtPlan cuda::planLt(const Command &command) {
   plan.outer = coalesce(command.gemm.batch);
   setBatch(p, takeLargest(plan.outer), plan.isSwapped);
   if (hasMask(p.epilogue)) {
-    // Bits, in rows as the plan has them.
+    // A bit mask, in rows as in the plan.
     constexpr int64_t unit = 128;
     p.auxLeading = (rows.n + unit - 1) / unit * unit;
   } else if (types.aux >= 0) {
@@ -256,10 +257,10 @@ void CudaGemm::requireModes(const Command &command) const {
   const LtProblem &p = plan.problem;
   if (p.aMode == ScaleScalar && p.bMode == ScaleScalar)
     return;
-  // cuBLASLt has one matrix's scales, whatever else is walked here.
+  // cuBLASLt takes the scales of one matrix, so issue() must not loop.
   if (plan.products() != 1)
     unsupported("gemm '" + command.name +
-                "' has a batch, and more than one scale an operand");
+                "' has a batch, and more than one scale per operand");
   size_t version = session->driver->cublasLtGetVersion();
   if (version < ltVersionOfModes)
     unsupported("gemm '" + command.name + "' at " + command.loc +
@@ -267,8 +268,8 @@ void CudaGemm::requireModes(const Command &command) const {
                 "from 12.9 on (CUDA 12.9); this one is " +
                 std::to_string(version / 10000) + "." +
                 std::to_string(version / 100 % 100) +
-                ". Give a newer one, or compile by a recipe with one scale a "
-                "tensor");
+                ". Install a newer one, or compile with a recipe of one scale "
+                "per tensor");
 }
 
 Owned<MatmulDesc> CudaGemm::makeDesc(const LtProblem &p) const {
@@ -341,7 +342,7 @@ Owned<MatmulPreference> CudaGemm::makePreference(const Command &command) const {
                    "cublasLtMatmulPreferenceSetAttribute");
   };
   set(PrefMaxWorkspace, LtContext::workspaceBytes);
-  // Without a word cuBLASLt counts on 256 bytes.
+  // Without the attribute cuBLASLt assumes 256 bytes.
   int a = plan.isSwapped ? 0 : 1;
   auto alignment = [&](int operand, const LtSide &side) {
     return alignmentOf(command, plan, operand,
@@ -371,7 +372,7 @@ std::vector<HeuristicResult> CudaGemm::candidates(const LtContext &context,
   std::string wayOut =
       plan.problem.epilogue == EpilogueDefault && !plan.problem.cType
           ? ""
-          : "; what is behind it can be a kernel's (scalify-compile "
+          : "; a kernel can compute the epilogue or cast (scalify-compile "
             "--epilogues=none, epilogues=\"none\" in Python)";
   session->check(status, "cublasLtMatmulAlgoGetHeuristic",
                  "the product is " + describe(plan.problem) + wayOut);
@@ -427,9 +428,9 @@ std::vector<size_t> CudaGemm::bytesToMeasure(const Command &command) const {
 
 MatmulAlgo CudaGemm::measure(const LtContext &context, const Command &command,
                              const std::vector<HeuristicResult> &found) {
-  // Memory of its own: at load nobody knows the arguments. Its bytes are some
-  // small number in every type; they say nothing of a step's, and the power
-  // that a product takes depends on them.
+  // Uses memory of its own: at load the arguments are unknown. Its bytes are
+  // some small number in every type. They do not resemble a step's data, on
+  // which a product's power draw depends.
   constexpr unsigned char someByte = 0x3c;
   std::vector<DeviceBlock> operands;
   std::vector<void *> at;
@@ -485,7 +486,7 @@ void CudaGemm::issue(const LtContext &context, const Command &command,
       at[1] += index * dim.b;
       at[2] += index * dim.c;
     }
-    // It lies as the result does; bits are of one product.
+    // `aux` has the result's layout; a bit mask is only used without a batch.
     if (types.aux >= 0)
       setAux(static_cast<char *>(buffers[types.aux]) +
              (at[2] - static_cast<char *>(buffers[2])));
@@ -497,7 +498,7 @@ void CudaGemm::issueOne(const LtContext &context, const Command &command,
                         const std::array<char *, 3> &at,
                         StreamHandle stream) const {
   size_t a = plan.isSwapped ? 0 : 1;
-  // C of a type of its own may not lie where D does, though beta is zero.
+  // A C of another type must not use D's memory, even if beta is zero.
   const void *c = plan.problem.cType ? nullptr : at[2];
   session->check(session->driver->cublasLtMatmul(
                      context.handle(), desc.get(), &command.gemm.alpha, at[a],

@@ -1,4 +1,4 @@
-// Products by cuBLASLt: descriptors are made once at load, a step only issues.
+// Products by cuBLASLt: descriptors are created at load; a step only issues.
 #ifndef SCALIFY_RUNTIME_DEVICE_CUDA_CUDAGEMM_H
 #define SCALIFY_RUNTIME_DEVICE_CUDA_CUDAGEMM_H
 
@@ -8,8 +8,8 @@
 
 namespace scalify::rt::cuda {
 
-/// The product as cuBLASLt has it, column major. cuBLASLt takes one batch
-/// dimension; `outer` are the others, walked here.
+/// A product in cuBLASLt's column-major view. cuBLASLt takes one batch
+/// dimension; `outer` are the others, over which issue() loops.
 struct LtPlan {
   LtProblem problem;
   /// Operands a and b of the command are B and A of cuBLASLt's.
@@ -18,7 +18,7 @@ struct LtPlan {
   int64_t products() const;
 };
 
-/// Throws Error, with the way out, where the command cannot be planned.
+/// Throws an Error with the way out if the command cannot be planned.
 LtPlan planLt(const Command &command);
 
 /// cuBLASLt's handle and its workspace.
@@ -36,7 +36,7 @@ public:
   /// Null unless there is a search.
   const std::unique_ptr<AlgorithmCache> cache;
 
-  /// 32 MiB: what NVIDIA's manual advises for Hopper.
+  /// 32 MiB, as NVIDIA's manual advises for Hopper.
   static constexpr size_t workspaceBytes = size_t(32) << 20;
 
 private:
@@ -45,7 +45,7 @@ private:
   Owned<BlasHandle> blas;
 };
 
-/// One command's product, ready to be issued.
+/// The product of a command, ready to be issued.
 class CudaGemm {
 public:
   CudaGemm(LtContext &context, const Command &command);
@@ -53,17 +53,17 @@ public:
              void *const *buffers, StreamHandle stream) const;
 
 private:
-  /// Throws Error where the library is too old for the command's scales.
+  /// Throws an Error if the library is too old for the command's scales.
   void requireModes(const Command &command) const;
   Owned<MatmulDesc> makeDesc(const LtProblem &problem) const;
   Owned<MatrixLayout> makeLayout(const LtSide &side) const;
   Owned<MatmulPreference> makePreference(const Command &command) const;
   std::vector<HeuristicResult>
   candidates(const LtContext &context, const Command &command, int asked) const;
-  /// Takes cuBLASLt's first algorithm, or the fastest, if a search is asked
-  /// for.
+  /// Takes cuBLASLt's first algorithm or, if a search is requested, the
+  /// fastest.
   void choose(LtContext &context, const Command &command);
-  /// Of each of the command's buffers, as much as one product needs.
+  /// Returns the bytes of each of the command's buffers that one product needs.
   std::vector<size_t> bytesToMeasure(const Command &command) const;
   MatmulAlgo measure(const LtContext &context, const Command &command,
                      const std::vector<HeuristicResult> &found);
@@ -71,11 +71,11 @@ private:
   void setScales(const void *a, const void *b) const;
   void setBias(const void *bias) const;
   void setAux(const void *aux) const;
-  /// Of a result of FP8, where the command has them.
+  /// For a result of FP8, if the command has a scale or amax.
   void setResult(const Command &command, const void *scale,
                  const void *amax) const;
-  /// Some address of the alignment that the bias of every step has, for the
-  /// heuristic chooses algorithms by it.
+  /// Returns an address with the alignment of the bias in every step, by which
+  /// the heuristic chooses algorithms.
   const void *placeLikeBias(const LtContext &context,
                             const Command &command) const;
   void issueOne(const LtContext &context, const Command &command,

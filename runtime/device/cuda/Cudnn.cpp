@@ -1,6 +1,6 @@
-// Attentions by cuDNN, through its frontend's graphs, where the headers of both
-// and of CUDA's runtime are found at build; else a way out. The libraries are
-// opened when an artefact asks for them.
+// Attentions by cuDNN, through its frontend's graphs, if the headers of both
+// and of CUDA's runtime are found at build time; else an error with the way
+// out. The libraries are opened when an artefact needs them.
 #include "device/cuda/Attention.h"
 #include "device/cuda/AttentionContract.h"
 #include "device/cuda/Library.h"
@@ -26,7 +26,7 @@ namespace fe = cudnn_frontend;
 namespace {
 using Tensor = std::shared_ptr<fe::graph::Tensor_attributes>;
 
-/// Builds the graph of one attention; a tensor's uid is its buffer's place.
+/// Builds the graph of one attention; a tensor's uid is its buffer's index.
 class GraphBuilder {
 public:
   explicit GraphBuilder(const AttentionShape &shape) : shape(shape) {
@@ -173,7 +173,8 @@ void openCudnn() {
                                    "and CUDA's runtime, or name their folders "
                                    "in ") +
                        foldersVariable;
-  // The frontend opens this one by its name, which finds it when it is open.
+  // The frontend opens this library by its name, which succeeds once it is
+  // open.
   openLibrary({"libcudart.so.13", "libcudart.so.12"}, advice);
   fe::cudnn_dlhandle = openLibrary({"libcudnn.so.9"}, advice);
 }
@@ -195,8 +196,8 @@ using namespace scalify::rt;
 
 std::unique_ptr<cuda::AttentionLibrary> cuda::loadCudnn() {
   unsupported(
-      std::string("the artefact has attentions of cuDNN, and this runtime was "
-                  "built without: build it where cuDNN's headers are (PyPI: "
+      std::string("the artefact has attentions by cuDNN, but this runtime was "
+                  "built without it: build it with cuDNN's headers (PyPI: "
                   "nvidia-cudnn-cu13, nvidia-cudnn-frontend; "
                   "docs/runtime.md), or compile the step without "
                   "(scalify-compile --library-attention=false, "

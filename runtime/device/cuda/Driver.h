@@ -1,8 +1,8 @@
 // CUDA's driver API and cuBLASLt as one table of functions.
 //
-// Two things fill the table: LoadedDriver with the entry points of the
-// libraries on this machine, and RecordingDriver with fakes that write down
-// every call. So one CudaDevice serves a GPU and, on any machine, its tests.
+// Two classes fill the table: LoadedDriver with the entry points of this
+// machine's libraries, and RecordingDriver with fakes that record every call.
+// So the same CudaDevice runs on a GPU and, on any machine, in its tests.
 #ifndef SCALIFY_RUNTIME_DEVICE_CUDA_DRIVER_H
 #define SCALIFY_RUNTIME_DEVICE_CUDA_DRIVER_H
 
@@ -14,7 +14,7 @@
 #include <memory>
 #include <string>
 
-// Every entry point: its symbol, the version included, and its signature.
+// Every entry point: its symbol, including the version, and its signature.
 #define SCALIFY_CUDA_ENTRIES(X)                                                \
   X(cuInit, Status(unsigned))                                                  \
   X(cuDriverGetVersion, Status(int *))                                         \
@@ -107,26 +107,25 @@ struct Driver {
   SCALIFY_CUBLASLT_ENTRIES(SCALIFY_ENTRY)
 #undef SCALIFY_ENTRY
 
-  /// Says what lies at an address, for a record: "arena", "arg3".
+  /// Names the memory at an address, for a record: "arena", "arg3".
   virtual void label(DevicePtr address, size_t bytes, const std::string &name) {
   }
-  /// Says how many parameters a kernel will be launched with.
+  /// Announces the number of parameters of a kernel's launches.
   virtual void expect(FunctionHandle function, size_t parameters) const {}
-  /// Why cuBLASLt refused the last thing that it refused, where it tells.
+  /// Returns why cuBLASLt refused the last refused call, if known.
   virtual std::string refusal() const { return ""; }
-  /// cuDNN, for the current context.
+  /// Opens cuDNN for the current context.
   virtual std::unique_ptr<AttentionLibrary> openAttention() = 0;
-  /// NCCL, for collectives.
+  /// Opens NCCL for collectives.
   virtual std::shared_ptr<Nccl> openNccl() = 0;
-  /// True where other ranks cannot be reached, and what is exchanged is only
-  /// written down.
+  /// True if other ranks cannot be reached, and exchanges are only recorded.
   virtual bool isAlone() const { return false; }
-  /// One line a call.
+  /// Returns the record, one line per call.
   virtual std::string trace() const { return ""; }
 };
 
-/// The libraries of this machine, opened at the first call. Throws Error that
-/// says which one is missing.
+/// Opens this machine's libraries at the first call. Throws an Error that names
+/// a missing one.
 std::shared_ptr<Driver> loadDriver();
 
 } // namespace scalify::rt::cuda

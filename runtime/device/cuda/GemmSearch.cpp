@@ -17,7 +17,7 @@ namespace {
 constexpr const char *variable = "SCALIFY_GEMM_SEARCH";
 constexpr size_t algoWords = sizeof(MatmulAlgo::data) / sizeof(uint64_t);
 
-/// The folder for caches by the XDG specification, made if need be.
+/// Returns the path in the XDG cache folder, which is created if needed.
 std::string cacheFile() {
   const char *cache = std::getenv("XDG_CACHE_HOME");
   const char *home = std::getenv("HOME");
@@ -82,8 +82,8 @@ void AlgorithmCache::keep(const std::string &key, const MatmulAlgo &algo) {
   known[key].assign(algo.data, algo.data + algoWords);
   if (path.empty())
     return;
-  // What other processes have found meanwhile stays; a reader sees the old
-  // file or the new one.
+  // Keeps the results of other processes. A reader sees the old file or the new
+  // one.
   auto all = readCache(path);
   all[key] = known[key];
   std::string draft = path + "." + std::to_string(getpid());

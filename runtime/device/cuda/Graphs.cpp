@@ -15,7 +15,8 @@ bool Graphs::find(const StepCall &call) {
 }
 
 void Graphs::begin(const Session &session, StreamHandle stream) {
-  // Of this thread: another library's threads may allocate meanwhile.
+  // Capture this thread's calls only: another library's threads may allocate
+  // meanwhile.
   session.check(
       session.driver->cuStreamBeginCapture_v2(stream, CaptureThreadLocal),
       "cuStreamBeginCapture");
@@ -45,7 +46,7 @@ Graphs::Entry &Graphs::entryFor(const Session &session, GraphHandle graph) {
         entries.begin(), entries.end(),
         [](const Entry &x, const Entry &y) { return x.lastUse < y.lastUse; });
     taken = std::move(*oldest);
-    entries.erase(oldest); // and stays away if what follows fails
+    entries.erase(oldest); // before the update, which may fail
     GraphUpdateInfo info = {};
     Status status = driver.cuGraphExecUpdate_v2(taken.exec.get(), graph, &info);
     if (status != Success && status != GraphUpdateFailure)

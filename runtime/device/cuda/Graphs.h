@@ -1,4 +1,4 @@
-// One function's steps as CUDA graphs, one for each set of addresses.
+// The steps of one function as CUDA graphs, one for each set of addresses.
 #ifndef SCALIFY_RUNTIME_DEVICE_CUDA_GRAPHS_H
 #define SCALIFY_RUNTIME_DEVICE_CUDA_GRAPHS_H
 
@@ -10,20 +10,20 @@ namespace scalify::rt::cuda {
 class Graphs {
 public:
   /// False until the function has run once without a capture: libraries load
-  /// their kernels at the first launch, which a capture may not bear.
+  /// their kernels at the first launch, which a capture may not allow.
   bool isWarm() const { return warm; }
   void setWarm() { warm = true; }
 
-  /// True if the call's addresses are those of a graph, which is now current.
+  /// True if a graph has the call's addresses; makes it the current one.
   bool find(const StepCall &call);
-  /// What the stream is given from here on is captured and not run.
+  /// From here on the stream's work is captured instead of run.
   void begin(const Session &session, StreamHandle stream);
-  /// Ends the capture and makes its graph the current one. Where there are
-  /// as many as may be, it takes the place of that which ran longest ago.
+  /// Ends the capture and makes its graph the current one. At the limit of
+  /// graphs it replaces the least recently used one.
   void finish(const Session &session, StreamHandle stream,
               const StepCall &call);
   void launch(const Session &session, StreamHandle stream);
-  /// Ends a capture that an error has spoilt.
+  /// Ends a capture after an error.
   void abandon(const Session &session, StreamHandle stream) noexcept;
 
 private:
@@ -34,8 +34,8 @@ private:
   };
   Entry &entryFor(const Session &session, GraphHandle graph);
 
-  // A loop that swaps two or three batches in and out replays; more sets of
-  // addresses mean a caller who allocates anew each step.
+  // A loop that alternates two or three batches replays graphs. More sets of
+  // addresses mean a caller that allocates anew each step.
   static constexpr size_t mostGraphs = 4;
 
   std::vector<Entry> entries;

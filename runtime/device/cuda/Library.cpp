@@ -9,8 +9,8 @@ using namespace scalify::rt;
 using namespace scalify::rt::cuda;
 
 namespace {
-/// The folders that the user named, and where PyPI's wheels keep their
-/// libraries under the folder `nvidia` of site-packages.
+/// Returns the folders to search: those that the user named, and the library
+/// folders of PyPI's wheels below the folder `nvidia` of site-packages.
 std::vector<std::string> folders() {
   std::vector<std::string> found;
   const char *named = std::getenv(foldersVariable);
@@ -20,7 +20,7 @@ std::vector<std::string> folders() {
       for (const char *inner : {"", "/lib", "/cublas/lib", "/cu13/lib",
                                 "/cudnn/lib", "/cuda_runtime/lib", "/nccl/lib"})
         found.push_back(folder + inner + "/");
-  found.emplace_back(); // where the dynamic linker looks
+  found.emplace_back(); // the dynamic linker's search path
   return found;
 }
 } // namespace

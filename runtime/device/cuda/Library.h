@@ -1,4 +1,4 @@
-// Libraries of CUDA that are opened when a step needs them.
+// Opens CUDA's libraries when a step needs them.
 #ifndef SCALIFY_RUNTIME_DEVICE_CUDA_LIBRARY_H
 #define SCALIFY_RUNTIME_DEVICE_CUDA_LIBRARY_H
 
@@ -7,14 +7,13 @@
 
 namespace scalify::rt::cuda {
 
-/// Names folders to look in first; see docs/runtime.md.
+/// Names folders to search first; see docs/runtime.md.
 constexpr const char *foldersVariable = "SCALIFY_CUDA_LIBRARIES";
 constexpr const char *wayOut =
     "; to see what a step would do without a GPU, load it with device 'null'";
 
-/// Opens the first of `names` that there is; throws Error with `advice` where
-/// there is none. Libraries are never closed: the driver keeps threads of its
-/// own.
+/// Opens the first of `names` that exists. Throws an Error with `advice` if
+/// none does. Libraries are never closed: the driver keeps threads of its own.
 void *openLibrary(const std::vector<const char *> &names,
                   const std::string &advice);
 

@@ -1,4 +1,4 @@
-// The table filled from the libraries on this machine.
+// Fills the driver's table from this machine's libraries.
 #include "device/cuda/Driver.h"
 #include "device/cuda/Library.h"
 #include "support/Error.h"
@@ -46,8 +46,8 @@ struct LoadedDriver : Driver {
 } // namespace
 
 std::shared_ptr<Driver> cuda::loadDriver() {
-  // Not a static initialised by a call: one that throws is tried again, so a
-  // program may set the variable and load once more.
+  // Not a static with an initialiser: after an exception the next call tries
+  // again, so a program may set the variable and load once more.
   static std::mutex mutex;
   static std::shared_ptr<Driver> loaded;
   std::lock_guard<std::mutex> lock(mutex);

@@ -1,4 +1,4 @@
-// The table of NCCL filled from the library on this machine.
+// Fills NCCL's table from this machine's library.
 #include "device/cuda/Library.h"
 #include "device/cuda/Nccl.h"
 #include "support/Error.h"

@@ -9,7 +9,7 @@ using namespace scalify::rt::cuda;
 
 namespace {
 const char *auxName(LtEpilogue epilogue) {
-  return hasMask(epilogue) ? "the bits of a ReLU" : "what a GELU reads";
+  return hasMask(epilogue) ? "the mask of a ReLU" : "the operand of a GELU";
 }
 
 constexpr int64_t vectorBytes = 16; // one load of the tensor cores' copies
@@ -41,7 +41,7 @@ std::string shapeViolation(const LtProblem &p) {
   return "";
 }
 
-/// The pairs that the manual's table lists, for f32 sums.
+/// Checks the type combinations of the manual's table, for f32 sums.
 std::string typeViolation(const LtProblem &p) {
   const std::string pair = std::string(nameOf(p.a.type)) + " times " +
                            nameOf(p.b.type) + " into " + nameOf(p.d.type);
@@ -81,8 +81,8 @@ const char *modeName(ScaleMode mode) {
   return "?";
 }
 
-/// The pairs of modes that the manual lists for compute capability 9.0, and
-/// what it says of products with them.
+/// Checks the mode combinations that the manual lists for compute capability
+/// 9.0, and its constraints on products with them.
 std::string modeViolation(const LtProblem &p) {
   ScaleMode a = p.aMode, b = p.bMode;
   if (a == ScaleScalar && b == ScaleScalar)
@@ -98,41 +98,41 @@ std::string modeViolation(const LtProblem &p) {
            " and " + modeName(b);
   if (isFP8(p.d.type))
     return "a result of FP8 needs operands of one scale each";
-  // The manual has no stride from one matrix's scales to the next one's.
+  // The manual has no stride between the scales of two matrices of a batch.
   if (p.d.batch != 1)
     return "a batch needs operands of one scale each";
   if (is128(a) && (p.m() % 4 || p.n() % 4))
     return "scales by blocks need m and n of multiples of 4";
-  // The manual leaves open whether fast sums are refused here; clients of the
-  // library never ask for them.
+  // The manual does not say whether fast accumulation is refused here; clients
+  // of the library never request it.
   if (is128(a) && p.fastAccumulation)
-    return "scales by blocks need sums in full";
+    return "scales by blocks do not support fast accumulation";
   return "";
 }
 
-/// What a gradient wants of its forward, by the manual.
+/// Checks the manual's constraints on `aux`.
 std::string auxViolation(const LtProblem &p) {
   if (!hasAux(p.epilogue))
-    return p.aux ? "what a gradient reads has an address, and no epilogue "
-                   "stores or reads it"
+    return p.aux ? "the aux buffer has an address, but no epilogue stores or "
+                   "reads it"
                  : "";
   const int64_t unit = hasMask(p.epilogue) ? 128 : 8; // bits or elements
   const std::string what = std::string(auxName(p.epilogue)) + " ";
   if (!p.aux)
-    return what + "has no address, and the epilogue wants it";
+    return what + "has no address, but the epilogue needs it";
   if (p.auxLeading < int64_t(p.m()) || p.auxLeading % unit)
     return what + "needs a leading dimension of a multiple of " + number(unit) +
-           " and of the rows at least, not " + number(p.auxLeading);
+           " and at least the rows, not " + number(p.auxLeading);
   if (p.d.batch > 1 && (p.auxBatchStride == 0 || p.auxBatchStride % unit))
     return what + "needs a batch stride of a multiple of " + number(unit) +
            ", not " + number(p.auxBatchStride);
   return "";
 }
 
-/// What is done to the sums before they are stored.
+/// Checks the operation on the sums before they are stored.
 std::string epilogueViolation(const LtProblem &p) {
   if (p.bias && !addsBias(p.epilogue))
-    return "a bias has an address, and no epilogue adds it";
+    return "a bias has an address, but no epilogue adds it";
   if (std::string reason = auxViolation(p); !reason.empty())
     return reason;
   if (p.epilogue == EpilogueDefault)
@@ -145,19 +145,19 @@ std::string epilogueViolation(const LtProblem &p) {
       std::end(known))
     return "epilogue " + number(p.epilogue) +
            " is none of bias, ReLU, GELU and their gradients";
-  // The manual leaves open which epilogues these products have.
+  // The manual does not say which epilogues these products support.
   if (p.aMode != ScaleScalar || p.bMode != ScaleScalar)
     return "an epilogue needs operands of one scale each";
   if (isFP8(p.a.type) && p.d.batch != 1)
     return "an epilogue of FP8 products needs one product and no batch";
   if (isFP8(p.a.type) && hasMask(p.epilogue))
-    return "FP8 products keep and read no bits of a ReLU";
+    return "FP8 products store and read no mask of a ReLU";
   if (isFP8(p.d.type) && hasAux(p.epilogue))
-    return "a result of FP8 belongs to no gradient here";
+    return "an FP8 result supports no aux buffer";
   if (!addsBias(p.epilogue))
     return "";
   if (!p.bias)
-    return "the epilogue adds a bias, and that has no address";
+    return "the epilogue adds a bias, which has no address";
   DataType wanted = ltBiasType(p.a.type, p.d.type);
   if (p.biasType != wanted)
     return std::string("a product of ") + nameOf(p.a.type) + " into " +
@@ -189,15 +189,15 @@ std::string fp8Violation(const LtProblem &p) {
   }
   if (!p.aScale || !p.bScale)
     return "FP8 operands need their scales' addresses";
-  // The manual leaves open of which products of a batch it would be.
+  // The manual does not say which products of a batch the amax would cover.
   if (p.amax && p.d.batch != 1)
-    return "the largest magnitude of a result is that of one product";
+    return "the amax of a result needs one product and no batch";
   return modeViolation(p);
 }
 } // namespace
 
 size_t cuda::ltScaleBytes(ScaleMode mode, uint64_t rows, uint64_t k) {
-  constexpr uint64_t block = 128, columns = 4; // a multiple of these
+  constexpr uint64_t block = 128, columns = 4; // multiples of these
   auto parts = [](uint64_t extent, uint64_t size) {
     return (extent + size - 1) / size;
   };
@@ -277,7 +277,7 @@ std::string cuda::ltViolation(const LtProblem &p, BlasStatus &status) {
   if (!fp8 && p.fastAccumulation)
     return "fast accumulation belongs to FP8 only";
   if (!isFP8(p.d.type) && (p.dScale || p.amax))
-    return "a scale and a largest value of the result belong to FP8 only";
+    return "a scale and an amax of the result belong to FP8 only";
   status = BlasNotSupported;
   return epilogueViolation(p);
 }

@@ -1,5 +1,5 @@
-// What cuBLASLt takes on Hopper, as its manual has it: the runtime plans
-// products by it, a recording checks them, and an error quotes it.
+// The constraints of cuBLASLt on Hopper, from its manual: the runtime plans
+// products by them, the recording checks them, and errors quote them.
 #ifndef SCALIFY_RUNTIME_DEVICE_CUDA_LTCONTRACT_H
 #define SCALIFY_RUNTIME_DEVICE_CUDA_LTCONTRACT_H
 
@@ -11,7 +11,7 @@
 
 namespace scalify::rt::cuda {
 
-/// One matrix in memory, column major.
+/// A matrix in memory, column major.
 struct LtSide {
   DataType type = R32F;
   uint64_t rows = 0, cols = 0;
@@ -21,12 +21,12 @@ struct LtSide {
 };
 
 /// D = epilogue(alpha * op(A) * op(B) + beta * C), with C in D's memory. A bias
-/// has an element for each row of D. Of FP8 D is that times its scale,
-/// saturated; amax is the largest magnitude before.
+/// has an element for each row of D. An FP8 result D is multiplied by its scale
+/// and saturated; amax is the largest magnitude before that.
 struct LtProblem {
   Operation opA = OpN, opB = OpN;
   LtSide a, b, d;
-  std::optional<DataType> cType; // if that is not D's; C is not read then
+  std::optional<DataType> cType; // if it differs from D's; C is not read then
   ComputeType compute = Compute32F;
   DataType scaleType = R32F;
   bool fastAccumulation = false;
@@ -35,9 +35,9 @@ struct LtProblem {
   const void *amax = nullptr;
   LtEpilogue epilogue = EpilogueDefault;
   const void *bias = nullptr;
-  DataType biasType = R32F; // where there is a bias
-  /// What a GELU reads, of D's type, or one bit an element where a ReLU's sum
-  /// was above 0: stored in the forward, read by the gradient.
+  DataType biasType = R32F; // if there is a bias
+  /// The operand of a GELU, in D's type, or one bit per element, set if the sum
+  /// before a ReLU was above 0. Stored in the forward, read by the gradient.
   const void *aux = nullptr;
   int64_t auxLeading = 0, auxBatchStride = 0; // elements or bits
 
@@ -46,22 +46,23 @@ struct LtProblem {
   uint64_t k() const { return opA == OpN ? a.cols : a.rows; }
 };
 
-/// The first version, as cublasLtGetVersion has it, of modes but the scalar.
+/// The first version, in cublasLtGetVersion's encoding, with other modes than
+/// scalar.
 constexpr size_t ltVersionOfModes = 120900;
 
-/// The bytes of the scales of A (rows: m) or B (rows: n).
+/// Returns the bytes of the scales of A (rows: m) or B (rows: n).
 size_t ltScaleBytes(ScaleMode mode, uint64_t rows, uint64_t k);
 
-/// Whether the epilogue adds a bias; whether it stores or reads what belongs to
-/// a gradient, and whether that is bits.
+/// True if the epilogue adds a bias; if it stores or reads `aux` for a
+/// gradient; if `aux` is a bit mask.
 bool addsBias(LtEpilogue epilogue);
 bool hasAux(LtEpilogue epilogue);
 bool hasMask(LtEpilogue epilogue);
-/// The bytes from the first element or bit of `aux` to the last.
+/// Returns the bytes from the first element or bit of `aux` to the last.
 size_t ltAuxBytes(const LtProblem &problem);
 
-/// The type of a bias that a product takes, by the tables of types in the
-/// manual's section on cublasLtMatmul.
+/// Returns the bias type of a product, by the type tables in the manual's
+/// section on cublasLtMatmul.
 DataType ltBiasType(DataType operand, DataType result);
 
 bool isFP8(DataType type);
@@ -69,11 +70,12 @@ int64_t bytesOf(DataType type);
 /// "f8E4M3FN".
 const char *nameOf(DataType type);
 
-/// Why cuBLASLt would refuse the product, or "". `status` says how.
+/// Returns why cuBLASLt would refuse the product, or "". Sets `status` to its
+/// status.
 std::string ltViolation(const LtProblem &problem, BlasStatus &status);
 
-/// The same for where operands, scales and bias lie: FP8 needs multiples of 16
-/// bytes, and a bias is at one always.
+/// Returns why cuBLASLt would refuse the addresses of operands, scales or bias,
+/// or "". FP8 operands and every bias need multiples of 16 bytes.
 std::string ltMisplaced(const LtProblem &problem,
                         std::array<const void *, 3> addresses);
 

@@ -41,7 +41,7 @@ Module::Module(const Session &session, const Program &program,
         badArtefact("the kernels section has no symbol '" + command.symbol +
                     "'");
       session.check(status, "cuModuleGetFunction");
-      // The buffers, and the counters.
+      // The buffers, then the counters.
       driver.expect(found, command.buffers.size() + 1);
       functions[command.index] = found;
     }
@@ -50,10 +50,10 @@ Module::Module(const Session &session, const Program &program,
 void Module::loadPtx(const Session &session, const std::string &text) {
   std::vector<char> log(8192);
   JitOption options[] = {JitErrorLog, JitErrorLogBytes};
-  // A number where a pointer is asked for: the interface has it so.
+  // A number cast to a pointer, as the interface requires.
   void *values[] = {log.data(), pointer(log.size() - 1)};
   ModuleHandle handle = nullptr;
-  // The text in a string, since the driver wants a zero behind it.
+  // A string, since the driver requires a terminating zero.
   Status status = session.driver->cuModuleLoadDataEx(&handle, text.c_str(), 2,
                                                      options, values);
   if (status == Success) {

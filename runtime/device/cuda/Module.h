@@ -1,5 +1,5 @@
-// An artefact's kernels on the GPU: the cubin where it fits, else the PTX by
-// the driver's compiler.
+// An artefact's kernels on the GPU: the cubin if it fits, else the PTX,
+// compiled by the driver.
 #ifndef SCALIFY_RUNTIME_DEVICE_CUDA_MODULE_H
 #define SCALIFY_RUNTIME_DEVICE_CUDA_MODULE_H
 
@@ -11,7 +11,7 @@ namespace scalify::rt::cuda {
 class Module {
 public:
   Module() = default;
-  /// Loads what the program's kernel commands need; nothing if it has none.
+  /// Loads the program's kernels; loads nothing if it has none.
   Module(const Session &session, const Program &program, const Image &image);
   FunctionHandle function(const Command &command) const {
     return functions[command.index];

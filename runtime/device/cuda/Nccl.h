@@ -1,8 +1,8 @@
-// The few calls of NCCL that we make, as one table of functions.
+// The NCCL calls in use, as a table of functions.
 //
-// As the driver's (Driver.h): filled by LoadedNccl.cpp from libnccl.so.2 of
-// this machine, and by RecordingNccl.cpp with fakes that write calls down.
-// unittests/runtime/CudaAbiTest.cpp compares with nccl.h where there is one.
+// Like the driver's (Driver.h), LoadedNccl.cpp fills it from libnccl.so.2 of
+// this machine, and RecordingNccl.cpp with fakes that record calls.
+// unittests/runtime/NcclAbiTest.cpp compares it with nccl.h if present.
 #ifndef SCALIFY_RUNTIME_DEVICE_CUDA_NCCL_H
 #define SCALIFY_RUNTIME_DEVICE_CUDA_NCCL_H
 
@@ -52,23 +52,23 @@ enum NcclType : int {
 /// ncclRedOp_t.
 enum NcclOp : int { NcclSum = 0, NcclProd = 1, NcclMax = 2, NcclMin = 3 };
 
-/// What we need ncclCommSplit for, and FP8 in reductions.
+/// The first versions with ncclCommSplit, and with FP8 in reductions.
 constexpr int ncclVersionOfSplit = 21800;
 constexpr int ncclVersionOfFP8 = 22400;
 
-/// ncclConfig_t as it was in 2.18: a library takes a shorter one by its size,
-/// and fills up what it lacks.
+/// ncclConfig_t of 2.18: a library accepts a shorter struct by its size, and
+/// fills in the missing fields.
 struct NcclConfig {
   static constexpr int unset = INT_MIN;
   size_t size = sizeof(NcclConfig);
   unsigned magic = 0xcafebeef;
   unsigned version = unsigned(ncclVersionOfSplit);
-  /// Calls return at once, so that a peer that does not come is noticed.
+  /// Calls return at once, so that a peer that does not join is noticed.
   int blocking = 0;
   int cgaClusterSize = unset, minCTAs = unset, maxCTAs = unset;
   const char *netName = nullptr;
   int splitShare = unset;
-  int afterwards = unset; // the next field of later versions
+  int afterwards = unset; // the next field in later versions
 };
 
 #define SCALIFY_NCCL_ENTRIES(X)                                                \
@@ -105,7 +105,7 @@ struct Nccl {
 #undef SCALIFY_ENTRY
 };
 
-/// NCCL of this machine. Throws Error that says what is missing.
+/// Opens this machine's NCCL. Throws an Error that names the missing part.
 std::shared_ptr<Nccl> loadNccl();
 
 } // namespace scalify::rt::cuda

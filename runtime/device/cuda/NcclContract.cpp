@@ -40,7 +40,7 @@ std::optional<NcclType> typeOf(DType type) {
   }
 }
 
-/// Truth values are bytes of 0 and 1, of which "and" is the least.
+/// Booleans are bytes of 0 and 1, whose minimum is "and".
 std::optional<NcclOp> opOf(Join join, DType type) {
   const bool isTruth = type == DType::I1;
   switch (join) {
@@ -75,16 +75,16 @@ NcclJoin cuda::joinOf(const Collective &what, int version) {
   requireJoin(what.join, what.type);
   const bool isFP8 = what.type == DType::F8E4M3FN || what.type == DType::F8E5M2;
   if (isFP8 && (what.join == Join::Sum || what.join == Join::Product))
-    refuse(what, "NCCL rounds to FP8 after every rank, and what is small is "
-                 "lost; exchange the parts by all_to_all and join them in f32, "
-                 "or join f32");
+    refuse(what, "NCCL rounds to FP8 after every rank, which loses small "
+                 "values; exchange the parts by all_to_all and reduce them in "
+                 "f32, or reduce f32");
   if (isFP8 && version < ncclVersionOfFP8)
     refuse(what, "NCCL " + std::to_string(version) +
-                     " does not join FP8; update it to 2.24");
+                     " does not reduce FP8; update it to 2.24");
   std::optional<NcclType> type = typeOf(what.type);
   std::optional<NcclOp> op = opOf(what.join, what.type);
   if (!type || !op)
     refuse(what, "NCCL has no such reduction; convert to i32 or f32 first, or "
-                 "exchange the parts by all_to_all and join them after it");
+                 "exchange the parts by all_to_all and reduce them after it");
   return {*type, *op};
 }

@@ -1,4 +1,4 @@
-// What NCCL joins of what the plan asks for.
+// Maps the plan's reductions to NCCL's.
 #ifndef SCALIFY_RUNTIME_DEVICE_CUDA_NCCLCONTRACT_H
 #define SCALIFY_RUNTIME_DEVICE_CUDA_NCCLCONTRACT_H
 
@@ -12,11 +12,12 @@ struct NcclJoin {
   NcclOp op;
 };
 
-/// True for collectives that compute.
+/// True for collectives that reduce.
 bool isJoined(const Collective &collective);
 
-/// How NCCL of that version joins such elements; throws Error, with the reason
-/// and a way out, where it does not or where its result would be of no use.
+/// Returns NCCL's type and op for the reduction. Throws an Error, with the
+/// reason and a way out, if this version lacks it or its result would be
+/// useless.
 NcclJoin joinOf(const Collective &collective, int version);
 
 } // namespace scalify::rt::cuda

@@ -1,4 +1,4 @@
-// The recording's cuDNN: takes what the written contract says that it takes.
+// The recording's cuDNN: accepts what the contract allows.
 #include "device/cuda/AttentionContract.h"
 #include "device/cuda/RecordingObjects.h"
 
@@ -10,8 +10,8 @@ public:
   Attention(RecordingDriver &driver, AttentionShape shape)
       : driver(driver), shape(std::move(shape)) {}
 
-  /// As cuDNN's frontend asks for it on Hopper: F32 sums of the gradient of q,
-  /// and a number a row.
+  /// As in cuDNN's frontend on Hopper: F32 sums of the gradient of q, and one
+  /// number per row.
   size_t workspaceBytes() const override {
     int64_t rows = shape.batch * shape.heads * shape.queries;
     return shape.isGradient ? size_t(rows * (shape.channels + 1) * 4) : 0;
@@ -47,7 +47,7 @@ std::string RecordingDriver::Attention::issue(void *const *buffers,
                                   (shape.isGradient ? "_grad" : "") + places +
                                   " | " + describe(shape),
                               stream);
-  return status == Success ? "" : "the stream takes no work now";
+  return status == Success ? "" : "the stream accepts no work now";
 }
 
 class RecordingDriver::Cudnn : public AttentionLibrary {

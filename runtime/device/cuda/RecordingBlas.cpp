@@ -1,4 +1,4 @@
-// The recording's cuBLASLt: takes what the manual says that it takes.
+// The recording's cuBLASLt: accepts what the manual allows.
 #include "device/cuda/RecordingObjects.h"
 
 #include <cstdio>
@@ -8,7 +8,7 @@ using namespace scalify::rt;
 using namespace scalify::rt::cuda;
 
 namespace {
-/// An attribute's value; false if it has another size than it should.
+/// Reads an attribute's value; returns false if its size is wrong.
 template <typename T> bool read(T &out, const void *from, size_t size) {
   if (size != sizeof(T))
     return false;
@@ -210,17 +210,18 @@ std::string RecordingDriver::behindViolation(const Object &desc,
                                              const LtProblem &p) const {
   for (const void *number : {p.dScale, p.amax})
     if (number && !covers(onDevice(number), sizeof(float)))
-      return "a number of an FP8 result is not on the device";
+      return "a scale or amax of an FP8 result is not on the device";
   if (p.aux && !covers(onDevice(p.aux), ltAuxBytes(p)))
-    return "what a gradient wants is not on the device";
+    return "the aux buffer is not on the device";
   if (!p.bias)
     return "";
   if (!covers(onDevice(p.bias), size_t(p.m()) * size_t(bytesOf(p.biasType))))
     return "the bias is not on the device";
-  // The heuristic takes an algorithm by the alignment of the address it sees.
+  // The heuristic chooses an algorithm by the alignment of the address in the
+  // descriptor.
   uintptr_t seen = reinterpret_cast<uintptr_t>(desc.chosenFor);
   if (reinterpret_cast<uintptr_t>(p.bias) % (seen & (~seen + 1)))
-    return "the bias lies worse than where the algorithm was chosen for it";
+    return "the bias is less aligned than when the algorithm was chosen";
   return "";
 }
 
@@ -246,7 +247,7 @@ void RecordingDriver::bindMatmul() {
       const LtSide &side = get(layout, Kind::Layout)->side;
       return std::array{side.rows, side.cols, uint64_t(side.leading)};
     };
-    // The library takes C in D's memory by one layout only.
+    // The library takes C in D's memory only if both have one layout.
     const void *wanted = p.cType ? nullptr : d;
     if (reason.empty() && (c != wanted || sizesOf(cLayout) != sizesOf(dLayout)))
       reason =
@@ -285,7 +286,7 @@ void RecordingDriver::bindMatmul() {
       bias += " aux=" + at(p.aux);
     auto number = [](const void *value) {
       char text[32];
-      // All digits: alphas hold products of scales.
+      // All digits, since alphas contain products of scales.
       (void)std::snprintf(text, sizeof(text), "%.9g",
                           double(*static_cast<const float *>(value)));
       return std::string(text);

@@ -1,5 +1,5 @@
-// The recording's devices, memory, modules and launches. Streams and graphs
-// are in RecordingStreams.cpp, products in RecordingBlas.cpp.
+// The recording's devices, memory, modules and launches. Streams and graphs are
+// in RecordingStreams.cpp, products in RecordingBlas.cpp.
 #include "device/cuda/RecordingObjects.h"
 
 #include <algorithm>
@@ -240,7 +240,7 @@ void RecordingDriver::bindCopies() {
                     size(bytes),
                 stream);
   };
-  // Of callers, and never of a step: its bytes arrive.
+  // Used for callers' copies, never in a step: the bytes are moved.
   cuMemcpyAsync = [=](DevicePtr dst, DevicePtr src, size_t bytes,
                       StreamHandle) {
     if (fails("cuMemcpyAsync") || !covers(dst, bytes) || capturing)
@@ -261,7 +261,8 @@ void RecordingDriver::bindCopies() {
   };
 }
 
-/// The text between `.entry NAME(` and `)`; nothing if there is no such entry.
+/// Returns the text between `.entry NAME(` and `)`, or null without such an
+/// entry.
 static const char *entryOf(const std::string &ptx, const std::string &name,
                            size_t &length) {
   for (size_t at = ptx.find(".entry"); at != std::string::npos;
@@ -293,7 +294,8 @@ void RecordingDriver::bindModules() {
                               void **values) {
     if (fails("cuModuleLoadDataEx"))
       return InvalidPtx;
-    // The driver tells PTX from a cubin by its first bytes, and so do we.
+    // The driver tells PTX from a cubin by its first bytes; so does the
+    // recording.
     const char *bytes = static_cast<const char *>(image);
     if (std::memcmp(bytes, "\177ELF", 4) == 0) {
       line("cuModuleLoadDataEx cubin refused: a recording reads PTX only");

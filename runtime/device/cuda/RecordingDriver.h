@@ -1,10 +1,11 @@
-// A GPU that computes nothing and writes down every call.
+// A driver that computes nothing and records every call.
 //
-// Memory is real (pages of the system, taken when touched), so what is copied
-// to the device comes back; kernels and products leave it as it is. What the
-// driver and the libraries would refuse by their manuals is refused: a launch
-// with the wrong number of parameters or an address that is nobody's, a call
-// that a capture does not allow, a product outside the contract (LtContract.h).
+// Memory is real (pages of the system, allocated when touched), so data copied
+// to the device come back; kernels and products leave memory unchanged. Calls
+// that the driver and the libraries would refuse by their manuals are refused:
+// a launch with the wrong number of parameters or an address outside any
+// allocation, a call that a capture forbids, a product outside the contract
+// (LtContract.h).
 #ifndef SCALIFY_RUNTIME_DEVICE_CUDA_RECORDINGDRIVER_H
 #define SCALIFY_RUNTIME_DEVICE_CUDA_RECORDINGDRIVER_H
 
@@ -25,7 +26,7 @@ class Fabric {
 public:
   using Mail = std::vector<uint8_t>;
   void send(const std::string &box, Mail mail);
-  /// Nothing where none comes for a while.
+  /// Returns nullopt if no mail arrives for a while.
   std::optional<Mail> receive(const std::string &box);
 
 private:
@@ -48,28 +49,28 @@ public:
   std::string trace() const override { return lines; }
 
   // For tests.
-  /// How many GPUs there are.
+  /// The number of GPUs.
   int gpus = 1;
-  /// What cuBLASLt says that it is.
+  /// The version that cuBLASLt reports.
   size_t blasVersion = 130000;
   /// Makes the call after the next `count` fail.
   void failAfter(uint64_t count) { failAt = calls + count; }
   uint64_t callCount() const { return calls; }
   void clearTrace() { lines.clear(); }
-  /// Memory, modules, streams and whatever else has not been given back.
+  /// The number of live allocations, modules, streams and other objects.
   size_t alive() const { return memory.size() + objects.size() + contexts; }
-  /// What NCCL says that it is.
+  /// The version that NCCL reports.
   int ncclVersion = 23200;
-  /// Where recordings of ranks, each a thread, meet; their exchanges move the
-  /// memory then, and so do copies and fills. Without one a rank is alone.
+  /// Connects the recordings of ranks, each a thread: then their exchanges move
+  /// memory, and so do copies and fills. Without a fabric a rank is alone.
   std::shared_ptr<Fabric> fabric;
-  /// What communicators say of themselves beside a call.
+  /// The asynchronous state that communicators report.
   NcclStatus ncclState = NcclSuccess;
-  /// The streams have work that does not end, until NCCL aborts.
+  /// The streams have work that does not finish until NCCL aborts.
   bool isStuck = false;
-  /// Runs in place of what a launched graph would compute.
+  /// Runs instead of a launched graph's work.
   std::function<void()> onGraphLaunch;
-  /// The memory that carries this label, or null.
+  /// Returns the memory with this label, or null.
   void *find(const std::string &name) const;
 
 private:
@@ -93,7 +94,7 @@ private:
     Kind kind;
     std::string name;
     Object *owner = nullptr;        // a function's module
-    size_t parameters = 0;          // of a function, by the text
+    size_t parameters = 0;          // of a function, by the PTX
     size_t expected = 0;            // of a function, by the caller
     std::string text;               // a module's
     std::vector<std::string> nodes; // of a graph
@@ -101,9 +102,9 @@ private:
     bool isRecorded = false;        // of an event
     bool isCaptured = false;        // of a stream; of an event, when recorded
     uint64_t issued = 0;            // to a stream
-    std::map<Object *, uint64_t> seen; // of streams, before what comes next
-    LtProblem product;                 // of a desc; sides hold their types only
-    const void *chosenFor = nullptr;   // of a desc: the bias, when asked
+    std::map<Object *, uint64_t> seen; // work before the next, by stream
+    LtProblem product;                 // of a desc; sides have only their types
+    const void *chosenFor = nullptr;   // of a desc: the heuristic's bias
     LtSide side;                       // of a layout
     size_t workspace = 0;              // of a preference
     std::array<uint32_t, 4> alignment = {256, 256, 256, 256};
@@ -131,13 +132,13 @@ private:
   void bindHeuristic();
   void bindMatmul();
 
-  /// Counts a call; true if this one is to fail.
+  /// Counts a call; true if this call must fail.
   bool fails(const char *call);
   void line(const std::string &text);
-  /// What happens on the device: into the graph while one is captured, which
+  /// Records work on the device: in the graph while a capture is active, which
   /// the stream must be part of.
   Status work(const std::string &text, StreamHandle stream);
-  /// " stream=1"; nothing of the first.
+  /// Returns " stream=1", or "" for the first stream.
   std::string on(StreamHandle stream) const;
   template <typename Handle> Status make(Handle *out, Kind kind);
   template <typename Handle> Object *get(Handle handle, Kind kind) const;
@@ -145,7 +146,7 @@ private:
   template <typename Handle> BlasStatus blasMake(Handle *out, Kind kind);
   Status take(const char *call, size_t bytes, bool isHost, void **out);
   Status give(const char *call, void *address, bool isHost);
-  /// "arena+256"; empty for an address that is nobody's.
+  /// Returns "arena+256", or "" for an address outside any allocation.
   std::string at(DevicePtr address) const;
   std::string at(const void *address) const { return at(onDevice(address)); }
   bool covers(DevicePtr address, size_t bytes) const;
@@ -154,7 +155,7 @@ private:
   LtProblem problemOf(MatmulDesc desc, MatrixLayout a, MatrixLayout b,
                       MatrixLayout c, MatrixLayout d) const;
 
-  /// Why what is behind the product cannot be read or stored, or "".
+  /// Returns why a buffer of the epilogue cannot be read or stored, or "".
   std::string behindViolation(const Object &desc, const LtProblem &p) const;
 
   std::string lines;
@@ -168,7 +169,7 @@ private:
   std::map<const void *, std::unique_ptr<Object>> objects;
   std::map<Kind, int> made;
   Object *capturing = nullptr; // the graph
-  Object *origin = nullptr;    // the stream that began it
+  Object *origin = nullptr;    // the stream that began the capture
 };
 
 } // namespace scalify::rt::cuda

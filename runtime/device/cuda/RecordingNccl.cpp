@@ -1,5 +1,5 @@
-// The recording's NCCL. Where ranks of a test share a fabric, what they
-// exchange moves and is joined, in another order than ours, as by NCCL itself.
+// The recording's NCCL. If the ranks of a test share a fabric, exchanges move
+// data and reduce them, in another order than ours, as NCCL does.
 #include "comm/JoinParts.h"
 #include "device/cuda/RecordingObjects.h"
 
@@ -53,11 +53,11 @@ public:
 
 private:
   struct Group {
-    std::string name; // alike on its ranks
+    std::string name; // the same on all its ranks
     int size = 1, place = 0, splits = 0;
-    bool isSettled = false;                       // asked whether it is done
-    NcclComm *toChild = nullptr, child = nullptr; // of a split that goes on
-    int pollsToChild = 0;                         // until it is done
+    bool isSettled = false;                       // polled once
+    NcclComm *toChild = nullptr, child = nullptr; // of a pending split
+    int pollsToChild = 0;                         // until the split is done
   };
   struct Transfer {
     NcclComm comm;
@@ -78,7 +78,7 @@ private:
     auto found = groups.find(comm);
     return found == groups.end() ? nullptr : &found->second;
   }
-  /// Of one that is alone, who else is in a group is not known.
+  /// A single rank does not know the other members of a group.
   size_t sizeOf(const Group &group) const {
     return driver.fabric ? size_t(group.size) : 1;
   }
@@ -112,7 +112,7 @@ void RecordingDriver::RecordedNccl::post(const Group &group, int to,
   driver.fabric->send(boxOf(group, group.place, to), {first, first + bytes});
 }
 
-/// What does not come leaves a kernel that waits.
+/// A missing message leaves a kernel that waits.
 std::optional<Fabric::Mail>
 RecordingDriver::RecordedNccl::hear(const Group &group, int from) {
   auto mail = driver.fabric->receive(boxOf(group, from, group.place));
@@ -165,7 +165,7 @@ void RecordingDriver::RecordedNccl::bindMaking() {
     Group *parent = find(comm);
     if (fails("ncclCommSplit") || !parent || !parent->isSettled)
       return NcclInvalidUsage;
-    Group child = *parent; // of one that is alone, as large
+    Group child = *parent; // without a fabric of the same size
     child.name +=
         "/" + std::to_string(parent->splits++) + ":" + std::to_string(color);
     child.place = key;
@@ -173,8 +173,8 @@ void RecordingDriver::RecordedNccl::bindMaking() {
     child.splits = 0;
     if (driver.fabric)
       splitBy(*parent, color, key, child);
-    // As NCCL 2.28 does: it returns success and calls the parent ready at once,
-    // and fills the child in when the split is done.
+    // As in NCCL 2.28, which returns success and reports the parent ready at
+    // once, and writes the child when the split is done.
     *out = nullptr;
     NcclComm made = nullptr;
     add(&made, child);
@@ -292,7 +292,7 @@ NcclStatus RecordingDriver::RecordedNccl::end() {
   for (const Transfer &out : ready)
     for (const Transfer &in : ready)
       if (out.from && in.to && overlap(out.from, out.bytes, in.to, in.bytes)) {
-        driver.line("ncclGroupEnd refused: what is sent is received into");
+        driver.line("ncclGroupEnd refused: a send and a receive overlap");
         return NcclInvalidUsage;
       }
   if (!driver.fabric)
@@ -313,7 +313,7 @@ NcclStatus RecordingDriver::RecordedNccl::end() {
   return NcclInProgress;
 }
 
-/// Everyone's bytes, in the order of places.
+/// Gathers the bytes of all members, in the order of places.
 bool RecordingDriver::RecordedNccl::gatherAll(
     const Group &group, const void *source, size_t bytes,
     std::vector<Fabric::Mail> &parts) {
@@ -328,7 +328,7 @@ bool RecordingDriver::RecordedNccl::gatherAll(
   return true;
 }
 
-/// From the last rank to the first: a ring's sum begins anywhere.
+/// Reduces from the last rank to the first: a ring's sum starts anywhere.
 NcclStatus RecordingDriver::RecordedNccl::joinAll(NcclComm comm,
                                                   const void *source,
                                                   size_t bytes, NcclType type,

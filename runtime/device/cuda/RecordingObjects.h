@@ -1,4 +1,4 @@
-// Handles of the recording: addresses of objects that it keeps.
+// The recording's handles: addresses of objects that it owns.
 #ifndef SCALIFY_RUNTIME_DEVICE_CUDA_RECORDINGOBJECTS_H
 #define SCALIFY_RUNTIME_DEVICE_CUDA_RECORDINGOBJECTS_H
 
@@ -16,7 +16,7 @@ Status RecordingDriver::make(Handle *out, Kind kind) {
   return Success;
 }
 
-/// Null for what is no handle, or one of another kind.
+/// Returns null for a value that is no handle of that kind.
 template <typename Handle>
 RecordingDriver::Object *RecordingDriver::get(Handle handle, Kind kind) const {
   auto found = objects.find(handle);

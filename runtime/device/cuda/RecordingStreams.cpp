@@ -57,7 +57,7 @@ void RecordingDriver::bindEvents() {
     Object *stream = get(onto, Kind::Stream);
     if (fails("cuEventRecord") || !event || !stream)
       return InvalidHandle;
-    event->time = clock += 1e-3; // a microsecond a command
+    event->time = clock += 1e-3; // a microsecond per command
     event->isRecorded = true;
     event->isCaptured = stream->isCaptured;
     event->seen = stream->seen;
@@ -65,7 +65,7 @@ void RecordingDriver::bindEvents() {
     line("cuEventRecord event" + event->name + on(onto));
     return Success;
   };
-  // Nothing ends where a stream is stuck: the first is then the one to blame.
+  // On a stuck stream no event completes: the first one is blamed.
   cuEventQuery = [this](EventHandle event) {
     if (fails("cuEventQuery") || !get(event, Kind::Event))
       return InvalidHandle;

@@ -24,7 +24,7 @@ Session::Session(std::shared_ptr<Driver> table, int ordinal)
         "cuDeviceGetAttribute");
   check(driver->cuDeviceGetAttribute(&minor, ComputeCapabilityMinor, device),
         "cuDeviceGetAttribute");
-  // The `a` of sm_90a ties the code to this one architecture.
+  // The `a` of sm_90a restricts the code to this architecture.
   if (major != 9 || minor != 0)
     unsupported("artefact is for target 'sm_90a', a Hopper GPU; '" + name +
                 "' is sm_" + std::to_string(major) + std::to_string(minor));
@@ -86,7 +86,7 @@ void Session::refuse(const char *call, const std::string &reason) const {
 
 DeviceBlock Session::allocate(size_t bytes, const std::string &name) const {
   DevicePtr address = 0;
-  // Nothing has an address too.
+  // An empty block has an address too.
   bytes = std::max<size_t>(bytes, 1);
   try {
     check(driver->cuMemAlloc_v2(&address, bytes), "cuMemAlloc");
@@ -107,7 +107,7 @@ HostBlock Session::allocateHost(size_t bytes) const {
 
 Owned<StreamHandle> Session::makeStream() const {
   StreamHandle stream = nullptr;
-  // Not in step with the legacy stream, which other libraries use.
+  // Does not synchronise with the legacy stream, which other libraries use.
   check(driver->cuStreamCreate(&stream, NonBlockingStream), "cuStreamCreate");
   return {stream,
           [driver = driver](StreamHandle s) { driver->cuStreamDestroy_v2(s); }};

@@ -1,5 +1,5 @@
-// One GPU's context, errors that name their call, and owners of what the
-// driver gives out.
+// The context of one GPU, errors that name their call, and owners of the
+// driver's objects.
 #ifndef SCALIFY_RUNTIME_DEVICE_CUDA_SESSION_H
 #define SCALIFY_RUNTIME_DEVICE_CUDA_SESSION_H
 
@@ -10,7 +10,7 @@
 
 namespace scalify::rt::cuda {
 
-/// What the driver gave, given back by `release` when its owner goes.
+/// Owns an object of the driver; `release` frees it.
 template <typename Handle> class Owned {
 public:
   using Release = std::function<void(Handle)>;
@@ -40,21 +40,22 @@ private:
 using DeviceBlock = Owned<DevicePtr>;
 using HostBlock = Owned<void *>;
 
-/// The primary context of one GPU, which other libraries in the process share.
+/// The primary context of one GPU, which the process's libraries share.
 class Session {
 public:
   Session(std::shared_ptr<Driver> driver, int ordinal);
 
-  /// The driver's calls are about the calling thread's context.
+  /// Makes the context current on the calling thread, as the driver's calls
+  /// need.
   void makeCurrent() const;
 
-  /// Throws Error where a call failed, with its name, the driver's words and
-  /// the command that it was for.
+  /// Throws an Error if a call failed, with the call's name, the driver's text
+  /// and the command.
   void check(Status status, const char *call, const char *advice = "") const;
   void check(BlasStatus status, const char *call,
              const std::string &detail = "") const;
 
-  /// Throws the error of a call that says itself why it failed.
+  /// Throws the error of a call that reports its reason itself.
   [[noreturn]] void refuse(const char *call, const std::string &reason) const;
 
   DeviceBlock allocate(size_t bytes, const std::string &name) const;
@@ -65,7 +66,7 @@ public:
   const std::string &deviceName() const { return name; }
 
   std::shared_ptr<Driver> driver;
-  /// The command that is being issued, for errors; null outside of commands.
+  /// The command being issued, for errors; null outside of commands.
   const Command *command = nullptr;
 
 private:

@@ -5,11 +5,11 @@ using namespace scalify::rt;
 using namespace scalify::rt::cuda;
 
 namespace {
-// As the arena's offsets: kernels and cuBLASLt read vectors.
+// Like the arena's offsets: kernels and cuBLASLt read vectors.
 constexpr uintptr_t alignment = 64;
 
 /// True for memory of any GPU. The driver knows its own and pinned memory, and
-/// calls the rest, which is the host's, an invalid value.
+/// reports the rest, which is the host's, as an invalid value.
 bool isDeviceMemory(const Session &session, void *address) {
   MemoryType type = HostMemory;
   Status status = session.driver->cuPointerGetAttribute(
@@ -47,7 +47,7 @@ void *Staging::place(const Session &session, const CallerMemory &callers,
                      Slot &slot) {
   slot.host = nullptr;
   if (!address)
-    return nullptr; // of no bytes
+    return nullptr; // an empty argument
   if (callers.contains(address) || isDeviceMemory(session, address)) {
     if (reinterpret_cast<uintptr_t>(address) % alignment)
       badArgument(name + " lies on the GPU, but not at a multiple of " +

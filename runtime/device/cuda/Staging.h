@@ -1,5 +1,5 @@
-// Arguments and results on the GPU: in place where they lie there already,
-// else in memory of ours that is filled before a step and read after it.
+// Arguments and results on the GPU: used in place if they are there already,
+// else in staging memory, which is filled before a step and read after it.
 #ifndef SCALIFY_RUNTIME_DEVICE_CUDA_STAGING_H
 #define SCALIFY_RUNTIME_DEVICE_CUDA_STAGING_H
 
@@ -10,7 +10,7 @@
 
 namespace scalify::rt::cuda {
 
-/// Memory that callers asked for, by its address.
+/// Memory allocated for callers, by address.
 class CallerMemory {
 public:
   void *allocate(const Session &session, size_t bytes);
@@ -29,18 +29,18 @@ private:
 /// The addresses of one function's arguments and results.
 class Staging {
 public:
-  /// Puts addresses of the GPU in the place of the host's in `call`, and
-  /// issues the copies of arguments.
+  /// Replaces the host's addresses in `call` by the GPU's, and issues the
+  /// copies of arguments.
   void begin(const Session &session, const CallerMemory &callers,
              StreamHandle stream, StepCall &call);
-  /// Issues the copies of what the step wrote.
+  /// Issues the copies of the step's results.
   void finish(const Session &session, StreamHandle stream,
               const StepCall &call);
 
 private:
   struct Slot {
-    DeviceBlock memory;   // made when it is first needed, and kept
-    void *host = nullptr; // of the running step; null where used in place
+    DeviceBlock memory;   // allocated on first use, and kept
+    void *host = nullptr; // of the running step; null if used in place
   };
   static void *place(const Session &session, const CallerMemory &callers,
                      void *address, size_t bytes, const std::string &name,

@@ -1,10 +1,10 @@
-// The few types and numbers of CUDA's driver API and cuBLASLt that we use.
+// The types and constants of CUDA's driver API and cuBLASLt in use.
 //
-// Written here and not included, so that the runtime builds on a machine
-// without CUDA: the libraries are opened when an artefact asks for them. The
+// Declared here instead of included, so that the runtime builds on a machine
+// without CUDA: the libraries are opened when an artefact needs them. The
 // numbers are part of NVIDIA's binary interface and never change;
-// unittests/runtime/CudaAbiTest.cpp compares them with the real headers where
-// there are any.
+// unittests/runtime/CudaAbiTest.cpp compares them with the real headers if
+// present.
 #ifndef SCALIFY_RUNTIME_DEVICE_CUDA_TYPES_H
 #define SCALIFY_RUNTIME_DEVICE_CUDA_TYPES_H
 
@@ -14,8 +14,8 @@
 namespace scalify::rt::cuda {
 
 using DevicePtr = unsigned long long;
-/// The driver's integers as the pointers that the rest of the runtime and
-/// cuBLASLt have, and back.
+/// Converts between the driver's integers and the pointers of the rest of the
+/// runtime and cuBLASLt.
 inline void *pointer(DevicePtr address) {
   return reinterpret_cast<void *>(address); // NOLINT(performance-no-int-to-ptr)
 }
@@ -129,8 +129,8 @@ enum DescAttribute : int {
   DescBScaleMode = 32,
 };
 
-/// cublasLtEpilogue_t: a bit each for ReLU, bias, the gradient of ReLU, GELU,
-/// that of GELU, and what a gradient wants of its forward.
+/// cublasLtEpilogue_t: one bit each for ReLU, bias, the gradient of ReLU, GELU,
+/// the gradient of GELU, and the `aux` of gradients.
 enum LtEpilogue : uint32_t {
   EpilogueDefault = 1,
   EpilogueReLU = 2,

@@ -1,5 +1,5 @@
-// Computes nothing and records every command: lets a test see what a plan
-// would do, on any machine.
+// Computes nothing and records every command, so that a test can check a plan's
+// commands on any machine.
 #include "device/HostDevice.h"
 
 using namespace scalify::rt;

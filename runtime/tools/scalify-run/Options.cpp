@@ -54,7 +54,7 @@ scalify_rt_device deviceOf(const std::string &text) {
                            text + "'");
 }
 
-/// Takes the arguments one by one; a value may follow `=` or come next.
+/// Iterates over the arguments; a value follows `=` or is the next argument.
 class Reader {
 public:
   Reader(int argc, char **argv) : argc(argc), argv(argv) {}

@@ -23,7 +23,7 @@ struct Options {
   bool help = false, version = false;
 };
 
-/// Throws std::runtime_error on what it does not know.
+/// Throws a std::runtime_error for unknown or malformed options.
 Options parseOptions(int argc, char **argv);
 
 extern const char *const usage;

@@ -11,12 +11,12 @@
 using namespace scalify::rt;
 
 namespace {
-/// What a GPU does at most, in bytes and operations per nanosecond, which are
-/// GB/s and GFLOP/s: the data sheets' dense numbers.
+/// A GPU's peak rates in bytes and operations per nanosecond, which are GB/s
+/// and GFLOP/s: the dense numbers of its data sheet.
 struct Peaks {
-  double bandwidth = 0; // 0 for what has no entry below
+  double bandwidth = 0; // 0 for a GPU without an entry below
 
-  /// Nanoseconds that one call takes at least.
+  /// Returns the least time of one call in nanoseconds.
   double leastTime(const scalify_rt_profile_entry &entry) const {
     if (bandwidth == 0)
       return 0;
@@ -31,7 +31,7 @@ struct Peaks {
 };
 
 Peaks peaksOf(const std::string &device) {
-  // The SXM modules: cards for PCIe are slower, and have it in their names.
+  // SXM modules only: PCIe cards are slower, and have it in their names.
   if (device.find("NVL") != std::string::npos)
     return {};
   if (device.find("H200") != std::string::npos)
@@ -44,7 +44,7 @@ Peaks peaksOf(const std::string &device) {
 struct Row {
   std::string op, name;
   double nanoseconds = 0, bytes = 0, flops = 0;
-  double roof = 0; // nanoseconds that the calls would take at the GPU's peaks
+  double roof = 0; // least nanoseconds of the calls at the GPU's peaks
   uint64_t calls = 0;
 };
 
@@ -96,7 +96,7 @@ std::string scalify::rt::profileTable(const scalify_rt_executable *executable) {
     flops += row.flops;
     roof += row.roof;
   }
-  // How much of the time the GPU's memory or its arithmetic was the bound.
+  // The share of the time in which memory or arithmetic was the bound.
   const bool isKnown = peaks.bandwidth > 0;
   auto roofCell = [&](double share) {
     return isKnown ? line(" %7.1f", 100 * share) : std::string();

@@ -1,4 +1,4 @@
-// Tables of time and of counts.
+// Tables of times and of cast counts.
 #ifndef SCALIFY_RUNTIME_TOOLS_PROFILE_H
 #define SCALIFY_RUNTIME_TOOLS_PROFILE_H
 
@@ -8,10 +8,10 @@
 
 namespace scalify::rt {
 
-/// Commands of equal name together, the most expensive first.
+/// Returns the times of commands, summed by name, the most expensive first.
 std::string profileTable(const scalify_rt_executable *executable);
 
-/// One line for each quantizing cast, the most saturated first.
+/// Returns one line for each quantizing cast, the most saturated first.
 std::string healthTable(const scalify_rt_executable *executable);
 
 } // namespace scalify::rt

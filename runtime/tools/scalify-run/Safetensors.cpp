@@ -67,7 +67,7 @@ uint64_t headerLength(const std::vector<char> &bytes) {
   return length;
 }
 
-/// One entry of the header; checks it against the `size` bytes of data.
+/// Reads one entry of the header; checks it against the `size` bytes of data.
 FileTensor readEntry(const std::string &path, const std::string &name,
                      const Json &entry, const char *data, uint64_t size) {
   auto bad = [&](const std::string &what) {
@@ -134,7 +134,7 @@ const FileTensor *SafetensorsFile::find(const std::string &name) const {
 
 void scalify::rt::writeSafetensors(const std::string &path,
                                    std::vector<NamedTensor> tensors) {
-  // Wide elements first: every tensor is then aligned to its element.
+  // Wide elements first: then every tensor is aligned to its element.
   auto key = [](const NamedTensor &tensor) {
     return std::make_pair(-byteWidth(tensor.type.dtype), tensor.name);
   };

@@ -19,12 +19,12 @@ struct FileTensor {
 
 class SafetensorsFile {
 public:
-  /// Reads the whole file; throws std::runtime_error that names what is wrong.
+  /// Reads the whole file. Throws a std::runtime_error that names the defect.
   explicit SafetensorsFile(const std::string &path);
   SafetensorsFile(const SafetensorsFile &) = delete;
   SafetensorsFile &operator=(const SafetensorsFile &) = delete;
 
-  /// The tensor of that name, or null.
+  /// Returns the tensor of that name, or null.
   const FileTensor *find(const std::string &name) const;
   const std::map<std::string, FileTensor> &all() const { return tensors; }
 
@@ -33,15 +33,15 @@ private:
   std::map<std::string, FileTensor> tensors;
 };
 
-/// A tensor to be written.
+/// A tensor to write.
 struct NamedTensor {
   std::string name;
   TensorType type;
   const void *data = nullptr;
 };
 
-/// Writes a file beside `path` and renames it, so that a reader never sees
-/// half of it; throws std::runtime_error.
+/// Writes a file beside `path` and renames it, so that a reader never sees a
+/// partial file. Throws a std::runtime_error on failure.
 void writeSafetensors(const std::string &path,
                       std::vector<NamedTensor> tensors);
 

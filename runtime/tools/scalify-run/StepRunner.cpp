@@ -16,16 +16,16 @@ void scalify::rt::check(scalify_rt_status status) {
 }
 
 namespace {
-/// Arguments that the compiler appends: state that starts from what the
-/// artefact says, and that the tool keeps with the user's.
+/// Prefix of arguments that the compiler adds: state with initial values from
+/// the artefact, which the tool keeps with the user's.
 constexpr const char *keptPrefix = "scalify.";
-/// One of them: the scales of casts, where they are no constants.
+/// The scales of casts, unless they are constants.
 constexpr const char *scalesName = "scalify.scales";
-/// Another: amaxes of arguments, which the function "measure" makes of them.
+/// Amaxes of arguments, which the function "measure" computes.
 constexpr const char *amaxName = "scalify.argument_amax";
 
 Memory allocate(int64_t bytes) {
-  // Whole cache lines, and never nothing: an empty tensor has an address too.
+  // Whole cache lines, and at least one: an empty tensor has an address too.
   void *memory =
       std::aligned_alloc(64, (static_cast<size_t>(bytes) + 64) / 64 * 64);
   if (!memory)
@@ -50,7 +50,7 @@ std::string scalarText(const TensorType &type, const void *data) {
     std::snprintf(text, sizeof(text), "%.15g",
                   *static_cast<const double *>(data));
   } else {
-    // Integers are little endian; the sign is in the last byte.
+    // Integers are little endian; the last byte has the sign.
     int64_t value = 0;
     std::memcpy(&value, data, static_cast<size_t>(type.bytes));
     int spare = static_cast<int>(64 - 8 * type.bytes);
@@ -164,7 +164,7 @@ void StepRunner::bind() {
   measure();
 }
 
-/// From here on a step is given what the last one wrote.
+/// From here on each step takes the results of the last one.
 void StepRunner::measure() {
   auto find = [&](const std::string &name) -> Slot & {
     return *std::find_if(args.begin(), args.end(),

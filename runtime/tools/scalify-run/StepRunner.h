@@ -1,4 +1,4 @@
-// One artefact with memory for its arguments and results.
+// An artefact with memory for its arguments and results.
 #ifndef SCALIFY_RUNTIME_TOOLS_STEPRUNNER_H
 #define SCALIFY_RUNTIME_TOOLS_STEPRUNNER_H
 
@@ -21,22 +21,22 @@ using Memory = std::unique_ptr<void, FreeMemory>;
 
 class StepRunner {
 public:
-  /// Loads the artefact; throws std::runtime_error.
+  /// Loads the artefact. Throws a std::runtime_error on failure.
   explicit StepRunner(const Options &options);
 
-  /// Takes the arguments from the input file: each must be there with its
+  /// Reads the arguments from the input file, which must have each with its
   /// type.
   void bind();
 
-  /// Runs one step; returns its seconds. `step` chooses the slice of inputs
-  /// that hold one per step.
+  /// Runs one step and returns its seconds. `step` selects the slice of inputs
+  /// that have one per step.
   double run(int64_t step);
 
   /// Runs the artefact's function rescale on the scales of casts and the
-  /// counters of the last step; returns how many scales moved.
+  /// counters of the last step. Returns the number of scales that changed.
   int64_t rescale();
 
-  /// "result[1] 4.158883 ..." for the scalar results of the last step.
+  /// Returns "result[1] 4.158883 ..." for the scalar results of the last step.
   std::string scalars() const;
 
   void write(const std::string &path) const;
@@ -49,7 +49,7 @@ private:
     int32_t alias = -1;
     bool isOwn = false;           // the artefact's own state, not the user's
     Memory memory;                // null for donated results
-    void *onDevice = nullptr;     // where `memory` is only its copy on the host
+    void *onDevice = nullptr;     // if set, `memory` is its copy on the host
     const char *slices = nullptr; // an argument with one slice per step
     int64_t numSlices = 0;
   };
@@ -57,14 +57,14 @@ private:
   static Slot describe(const scalify_rt_tensor &tensor);
   void bindArgument(Slot &arg, size_t index);
   void measure();
-  /// Gives a slot with memory a place on a GPU, so that state stays there.
+  /// Allocates a slot's memory on the GPU, so that state stays there.
   void place(Slot &slot);
   static void *passed(const Slot &slot) {
     return slot.onDevice ? slot.onDevice : slot.memory.get();
   }
   void upload(const Slot &slot) const;
   void download(const Slot &slot) const;
-  /// The result's bytes on the host, as they are now.
+  /// Returns the result's current bytes on the host.
   const void *resultData(size_t index) const;
 
   Options options;

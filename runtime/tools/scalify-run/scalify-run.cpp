@@ -1,6 +1,5 @@
-// Runs a compiled step from the command line. Needs the runtime only: no
-// compiler library is linked, so that an artefact can be run and timed on
-// machines that have none.
+// Runs a compiled step from the command line. Links the runtime only, so that
+// artefacts can be run and timed on machines without compiler libraries.
 #include "Profile.h"
 #include "StepRunner.h"
 
