@@ -1,9 +1,9 @@
-"""What a call of a step costs beyond its kernels, beside jax.jit's, for a pytree of many leaves.
+"""The overhead of a step's call beyond its kernels, against jax.jit's, for a pytree of many leaves.
 
     make call
 
-Each leaf is small, so that kernels take next to nothing; their time, as the runtime's profile has
-it, is taken off ours. That of XLA's is not known and stays in its figure.
+Each leaf is small, so that kernels take next to no time. Their time, from the runtime's profile, is
+subtracted from our figure. That of XLA's kernels is unknown and stays in its figure.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def main() -> None:
     for recipe in given.recipes:
         for leaves in given.leaves:
             run = scalify.jit(step, recipe, donate_argnums=0)
-            # In turns, as the machine may be busy with others.
+            # Alternating, since the machine may be busy with other work.
             pairs = [
                 (
                     seconds(jax.jit(step, donate_argnums=0), leaves, given.calls // 3),

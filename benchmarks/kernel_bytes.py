@@ -1,10 +1,10 @@
 """Counts the kernels of a layer of an 8B-shaped LLaMA for a GPU, and the bytes that they move.
 
-Nothing is run: launches and buffers are read off the artefact of `--target=sm_90a`. A layer is the
+Nothing is run: launches and buffers are read from the artefact of `--target=sm_90a`. A layer is the
 difference between steps of `--layers` and of one layer fewer: its forward, its backward, its share
-of the optimizer. A kernel moves what it reads and writes. The least is what the same fusion could
-move: each value that lives between two commands is written once, by the kernel that makes it, and
-read once, by all kernels that want it together. What GEMMs move is not in it.
+of the optimizer. A kernel moves the bytes that it reads and writes. The lower bound is that of the
+same fusion: each value that crosses commands is written once, by its producer, and read once for
+all its consumers. Traffic of GEMMs is not counted.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ def manifest_of(artefact: bytes) -> dict[str, Any]:
 
 def bytes_of(buffer: dict[str, Any]) -> int:
     """Returns the bytes of a buffer of the manifest."""
-    # Names end in their bits, but those of FP8, where the first digit is.
+    # Type names end in their bits, except for FP8's, where the first digit has them.
     bits = 8 if "f8" in buffer["dtype"] else int(re.sub(r"\D", "", buffer["dtype"]))
     return max(bits // 8, 1) * math.prod(buffer["shape"])
 
 
 def count(manifest: dict[str, Any]) -> Moved:
-    """Returns kernels, GEMMs, attentions, bytes that kernels move, and the least, of @step."""
+    """Returns @step's kernels, GEMMs and attentions, kernel bytes, and their lower bound."""
     sizes = [bytes_of(buffer) for buffer in manifest["buffers"]]
     commands = manifest["functions"]["step"]
     kernels = [command for command in commands if command["op"] == "kernel"]
@@ -71,7 +71,7 @@ def count(manifest: dict[str, Any]) -> Moved:
 
 
 def layer(recipe: str, layers: int, seq: int) -> Moved:
-    """Returns what the last of some layers adds."""
+    """Returns the counts that the last of `layers` layers adds."""
     steps = []
     for depth in (layers - 1, layers):
         options = json.dumps({"recipe": recipe, "target": "sm_90a"})
@@ -82,7 +82,7 @@ def layer(recipe: str, layers: int, seq: int) -> Moved:
 
 
 def main() -> int:
-    """Runs the command; returns 1 where a layer moves more than --bar times the least."""
+    """Runs the command; returns 1 if a layer moves more than --bar times the lower bound."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--recipes", nargs="*", default=list(RECIPES))
     parser.add_argument("--layers", type=int, default=3)
@@ -117,9 +117,10 @@ def main() -> int:
     if options.write:
         about = (
             f"A layer of a LLaMA of 8B shapes ({options.seq} tokens, BF16 activations, F32 masters "
-            "and moments, unrolled) for `sm_90a`, read off the plan: nothing was run. Forward, "
-            "backward and AdamW. Kernels move what they read and write; the least is each value "
-            "that outlives its fusion written once and read once. GEMMs and attentions are out."
+            "and moments, unrolled) for `sm_90a`, read from the plan: nothing was run. Forward, "
+            "backward and AdamW. A kernel moves the bytes that it reads and writes; the least is "
+            "each value that outlives its fusion written once and read once. GEMMs and attentions "
+            "are not counted."
         )
         gradients.write(
             "docs/gpu-kernels.md", "Kernels of a GPU", f"{about}\n\n{table}", "make kernel-bytes"

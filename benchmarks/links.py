@@ -1,9 +1,9 @@
-"""Times a step on ranks whose link is made slow or unsteady, with overlapped and serial exchanges.
+"""Times a step on ranks with a slow or unsteady link, with overlapped and serial exchanges.
 
-Two ranks, threads of one process with a thread to compute each, train the example LLaMA. The link
-is injected by SCALIFY_COMM_LINK: what is exchanged goes through shared memory, and then waits until
-the link would have had it across. Variants take turns within a round, in an order that differs from
-round to round, and what one loses is the difference to the undisturbed link in the same round.
+Two ranks, threads of one process with one compute thread each, train the example LLaMA.
+SCALIFY_COMM_LINK injects the link: exchanges go through shared memory, and then wait until the link
+would have transferred them. Variants alternate within a round, in an order that differs between
+rounds. The time lost to a link is the difference to the undisturbed link in the same round.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ Samples = dict[tuple[str, str], list[float]]
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """A step to be timed.
+    """A step to time.
 
     Attributes:
         artefacts: by schedule.
-        state: whole leaves, and behind them one batch a step.
+        state: whole leaves; each step takes one batch after them.
         batches: int32 tokens [steps, B, T + 1].
     """
 
@@ -90,7 +90,7 @@ def compile_step(cfg: ModelConfig, plan: TrainConfig, recipe: str, zero: int, st
     traced = step.trace(*shapes)
     text = traced.lower(lowering_platforms=("cpu",)).as_text(debug_info=True)
     local = partition(text, zero=zero).text
-    # An exchange for each array: one bucket would hold the whole of so small a model.
+    # One exchange per array: a single bucket would hold all of so small a model.
     options = {"recipe": recipe, "bucketBytes": 0}
     artefacts = {
         name: build(local, options | {"overlap": name == "overlapped"})[0] for name in SCHEDULES
@@ -115,7 +115,7 @@ class Rank:
         return leaf if layout is None else layout.cut(leaf, self.comm.rank)
 
     def advance(self, batch: np.ndarray) -> None:
-        """Takes a step with the others, and keeps when it started and ended."""
+        """Runs a step with the other ranks, and records its start and end."""
         mine = self.part(batch, len(self.state))
         self.comm.barrier()
         started = time.perf_counter()
@@ -125,7 +125,7 @@ class Rank:
 
 
 def together(work: Any) -> list[Any]:
-    """Returns what `work(rank)` returns on a thread for each rank."""
+    """Runs `work(rank)` on a thread for each rank; returns the results."""
     found: list[Any] = [None] * RANKS
     failed: list[BaseException] = []
 
@@ -146,7 +146,7 @@ def together(work: Any) -> list[Any]:
 
 
 def open_ranks(run: Run, schedule: str, link: str) -> list[Rank]:
-    """Returns the ranks of a variant, behind a link as SCALIFY_COMM_LINK says it; "" for none."""
+    """Returns the ranks of a variant on a link in the syntax of SCALIFY_COMM_LINK; "" for none."""
     job = f"links-{os.getpid()}-{next(_jobs)}"
     os.environ["SCALIFY_COMM_LINK"] = link
     try:
@@ -156,9 +156,9 @@ def open_ranks(run: Run, schedule: str, link: str) -> list[Rank]:
 
 
 def measure(run: Run, links: dict[str, str], rounds: int, warm: int) -> Samples:
-    """Returns seconds of `rounds` steps of each variant, by schedule and link.
+    """Returns the seconds of `rounds` steps of each variant, by schedule and link.
 
-    A step lasts from when the first rank starts until the last one has its results.
+    A step lasts from the first rank's start until the last rank has its results.
 
     Raises:
         RuntimeError: losses of two variants differ, which would be an error of the exchange.
@@ -199,7 +199,7 @@ def describe(bandwidth: float, straggler: str) -> dict[str, str]:
 
 
 def lost(samples: Samples, schedule: str, link: str) -> tuple[float, float, float]:
-    """Returns the quartiles of what a schedule loses by a link, in seconds, by rounds."""
+    """Returns the quartiles over rounds of the seconds that a schedule loses to a link."""
     pairs = zip(samples[schedule, link], samples[schedule, "undisturbed"], strict=True)
     low, middle, high = statistics.quantiles([one - base for one, base in pairs], n=4)
     return low, middle, high
@@ -247,7 +247,7 @@ def sent_by(run: Run) -> list[int]:
 
 
 def choose_bandwidth(run: Run, sent: Sequence[int]) -> float:
-    """Returns bytes a second at which links take half as long as a serial step without."""
+    """Returns the bandwidth at which exchanges take half a serial step without a link."""
     found = measure(run, {"no link": ""}, rounds=5, warm=1)
     seconds = statistics.median(found["serial", "no link"]) / 2
     crossing = sum(bytes_ > 0 for bytes_ in sent)
@@ -255,7 +255,7 @@ def choose_bandwidth(run: Run, sent: Sequence[int]) -> float:
 
 
 def main() -> int:
-    """Runs the command; returns 1 where the overlapped schedule loses as much in some row."""
+    """Runs the command; returns 1 if the overlapped schedule loses as much as the serial one."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=15, help="timed steps of each (15)")
     parser.add_argument("--warm", type=int, default=2, help="untimed steps of each (2)")
@@ -303,10 +303,10 @@ def write(
 ) -> None:
     """Writes the page, and all samples beside other results."""
     how = (
-        f"Medians of {options.rounds} steps of each; what is lost, against the undisturbed link "
-        "with the same schedule in the same round, has its quartiles in brackets. Losses of the "
-        "fastest steps are the difference of two minima: with less noise of the machine, but of "
-        "an unsteady link the luckiest draw."
+        f"Medians of {options.rounds} steps of each. The time lost is the difference to the "
+        "undisturbed link with the same schedule in the same round, with its quartiles in "
+        "brackets. That of the fastest steps is the difference of two minima: less affected by the "
+        "machine's noise, but for an unsteady link these are its luckiest steps."
     )
     text = f"{about}\n\n{how}\n\n{table}"
     gradients.write("docs/links.md", "Links that misbehave", text, "make links")

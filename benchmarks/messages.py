@@ -1,9 +1,9 @@
-"""Times exchanges of CPU ranks by their bytes: latency and rate, and the bucket that follows.
+"""Times exchanges of CPU ranks by their bytes: latency and rate, and the bucket size that follows.
 
-Ranks are threads of one process with a thread to compute each; what they exchange goes through
-shared memory. A step of one all-gather is timed for each size, sizes in turn, in an order that
-differs from round to round. Latency and rate are a fit of seconds = latency + bytes / rate by least
-relative squares to the medians.
+Ranks are threads of one process with one compute thread each, which exchange through shared memory.
+A step of one all-gather is timed for each size. Sizes alternate, in an order that differs between
+rounds. Latency and rate are a fit of seconds = latency + bytes / rate to the medians, by least
+relative squares.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from scalify.partition import partition
 
 __all__ = ["main"]
 
-# Bytes that a rank gives.
+# Bytes per rank.
 SIZES = [2**power for power in range(12, 26)]
 
 
 def compile_gather(ranks: int, given: int) -> bytes:
-    """Returns the artefact of an all-gather to which each rank gives some bytes of F32."""
+    """Returns the artefact of an all-gather of `given` bytes of F32 from each rank."""
     mesh = AbstractMesh((ranks,), ("data",))
     shard, whole = NamedSharding(mesh, P("data")), NamedSharding(mesh, P())
     step = jax.jit(lambda x: x + 1, in_shardings=shard, out_shardings=whole)
@@ -43,7 +43,7 @@ def compile_gather(ranks: int, given: int) -> bytes:
 
 
 def measure(ranks: int, rounds: int) -> dict[int, float]:
-    """Returns the median seconds of an exchange by the bytes that a rank gives."""
+    """Returns the median seconds of an exchange by the bytes per rank."""
     artefacts = {given: compile_gather(ranks, given) for given in SIZES}
     times: dict[int, list[float]] = {given: [] for given in SIZES}
     job = f"messages-{os.getpid()}"
@@ -69,7 +69,7 @@ def measure(ranks: int, rounds: int) -> dict[int, float]:
 
 
 def fit(times: dict[int, float]) -> tuple[float, float]:
-    """Returns seconds of latency and bytes/s, which weigh relative errors of all sizes alike."""
+    """Returns latency in seconds and bytes/s, with equal weight of all sizes' relative errors."""
     given, seconds = np.array(list(times)), np.array(list(times.values()))
     columns = np.stack([1 / seconds, given / seconds], axis=1)
     (latency, each), *_ = np.linalg.lstsq(columns, np.ones(len(given)), rcond=None)

@@ -1,6 +1,6 @@
-"""SIMULATED tables of the planner: published rows, layouts of LLaMA, links that misbehave.
+"""SIMULATED tables of the planner: published rows, layouts of LLaMA, disturbed links.
 
-Nothing is run and no such machine was at hand.
+Nothing is run; no such machine was available.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from scalify.plan.search import Found, search
 __all__ = ["layouts", "main", "misbehaving"]
 
 H100 = DEVICES["h100"]
-# Sequences of 4,096 tokens: four million tokens a step.
+# Sequences of 4,096 tokens: four million tokens per step.
 BATCH = 1024
 
 
@@ -77,7 +77,7 @@ def _layout(name: str, gpus: int) -> Found:
 
 
 def misbehaving() -> str:
-    """Returns the table of what links that misbehave cost, overlapped and serial."""
+    """Returns the table of the cost of disturbed links, overlapped and serial."""
     header = ["SIMULATED", "wire", "links", "overlapped", "serial", "lost overlapped", "serial"]
     common = Layout(2, 1, 256, BATCH, 4, gradients="each", zero=2, compute="fp8", bucket=1e8)
     lines = []
@@ -97,22 +97,22 @@ def main() -> int:
     options = parser.parse_args()
     share = published.calibration()
     parts = [
-        "**Simulated: nothing of this was run.** [The planner](planner.md) says how.",
+        "**Simulated: none of this was run.** [The planner](planner.md) says how.",
         "## Published rows",
         text.of_rows(published.rows()),
         "A calibrated row of Megatron-LM's is the bare one times a factor fitted on the other ten; "
-        f"on all of them it is {share:.3f}. By one row on A100: times "
-        f"{published.share_on_a100():.3f}, which is what Megatron-LLaMA had of the "
-        "simulated rate on 32 A100.",
+        f"on all of them it is {share:.3f}. From one row on A100: times "
+        f"{published.share_on_a100():.3f}, the share of the simulated rate that Megatron-LLaMA "
+        "reached on 32 A100.",
         "## Layouts of LLaMA",
         f"The fastest that fits into 70.4 GB a rank; {BATCH} sequences of 4,096 tokens, linear "
-        "layers in FP8, state of 12 bytes a parameter, or, where nothing fits with that, FP8-LM's "
-        "first level with which something does. Wire: gradients / weights, elements of a bucket. "
-        "Nothing is lost to hosts, data or clocks here: of Megatron-LM's rows such losses are a "
+        "layers in FP8, state of 12 bytes a parameter, or, if nothing fits with that, FP8-LM's "
+        "first level that fits. Wire: gradients / weights, elements of a bucket. "
+        "No losses to hosts, data or clocks are modelled: for Megatron-LM's rows these are a "
         f"factor of {share:.2f}.",
         layouts(),
         "## Links that misbehave",
-        "Layers and what replicas exchange, without head and update. A straggler: one exchange is "
+        "Layers and exchanges of replicas, without head and update. A straggler: one exchange is "
         "late by a tenth of the step.",
         misbehaving(),
     ]

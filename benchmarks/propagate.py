@@ -1,10 +1,10 @@
-"""Times the compiler on the example's training step by depth: is it linear in the layers?
+"""Times the compiler on the example's training step by depth, to check that it is linear in layers.
 
 The step is lowered from types alone, nothing is allocated or run. Each depth goes through
-scalify-opt in one thread, stage by stage. Times are seconds of the processor, which other work
-on the machine does not change, the smallest of some runs; a stage's is the difference of two
-runs, and `parse` has the printing too. The last lines say how many times longer a step of k times
-the layers takes.
+scalify-opt in one thread, stage by stage. Times are processor seconds, which other work on the
+machine does not change, the least of some runs. A stage's time is the difference of two runs;
+`parse` includes printing. The last lines say how many times longer a step with k times the layers
+takes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from config import ModelConfig, TrainConfig
 
 __all__ = ["main"]
 
-# The stages in order; each run goes one stage further.
+# The stages in order; each run adds one stage.
 STAGES: dict[str, list[str]] = {
     "parse": [],
     "import": ["--scalify-import"],
@@ -67,7 +67,7 @@ def run(path: pathlib.Path, opt: pathlib.Path, passes: list[str]) -> tuple[float
 
 
 def measure(layers: int, opt: pathlib.Path, repeats: int) -> dict[str, float]:
-    """Returns seconds per stage and the peak memory for a depth, the best of some runs."""
+    """Returns seconds per stage and the peak memory for a depth, the least of some runs."""
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "step.mlir"
         text = lower(layers, TrainConfig())

@@ -1,7 +1,7 @@
 """Times the example's training step: ours against jax.jit, interleaved on the same cores.
 
-Runs take turns, A B C A B C, so that a machine that is busy for a while slows all of them;
-only the ratios of one run count.
+Runs alternate, A B C A B C, so that a busy machine slows all of them; only ratios within a run are
+meaningful.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["Contender", "main"]
 
 
 class Contender:
-    """One compiled step with its own state, advanced a step at a time."""
+    """A compiled step with its own state, advanced one step at a time."""
 
     def __init__(self, name: str, step: Callable[..., Any], cfg: ModelConfig, plan: TrainConfig):
         self.name = name
@@ -42,7 +42,7 @@ class Contender:
         self.loss = 0.0
 
     def advance(self, batch: np.ndarray) -> float:
-        """Takes one step and returns its seconds, until the loss is on the host."""
+        """Runs one step and returns its seconds until the loss is on the host."""
         started = time.perf_counter()
         self.params, self.state, loss = self.step(self.params, self.state, batch)
         self.loss = float(np.asarray(loss))

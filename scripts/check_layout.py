@@ -1,5 +1,7 @@
-"""Checks what no other linter does: lengths of files and of lines of docs, unfinished text, dead
-links, bare passes, and lines of lit tests that FileCheck does not read.
+"""Checks that other linters lack.
+
+Lengths of files and of lines of docs, unfinished text, dead links, passes without description, and
+lines of lit tests that FileCheck does not read.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ __all__ = ["main"]
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TOO_LONG, WIDE = 600, 100
 CODE = {".cpp", ".cc", ".c", ".h", ".cu", ".td", ".py", ".sh"}
-# Spelt in two parts, so that this file passes its own check.
+# Spelled in two parts, so that this file passes its own check.
 UNFINISHED = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|X" + r"XX|HA" + r"CK|place" + r"holder)\b")
 LINK = re.compile(r"\]\(([^)#\s][^)\s]*)\)")
 PASS = re.compile(r"^def\s+(\w+)\s*:\s*\w*Pass<", re.MULTILINE)
@@ -25,7 +27,7 @@ SUFFIX = re.compile(r"-(NEXT|SAME|NOT|DAG|LABEL|EMPTY|COUNT-\d+)$")
 
 
 def tracked() -> list[pathlib.Path]:
-    """Returns the repository's files, those not yet added included."""
+    """Returns the repository's files, including those not added yet."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     return [ROOT / name for name in done.stdout.splitlines() if (ROOT / name).is_file()]
@@ -43,7 +45,7 @@ def undescribed(text: str) -> list[str]:
 
 
 def unread(text: str) -> set[str]:
-    """Returns what stands before a lit test's expectations and no command of it reads."""
+    """Returns the prefixes of a lit test's expectations that no command reads."""
     joined = re.sub(r"\\\n.*?RUN:", "", text)
     read = {"RUN", "REQUIRES", "UNSUPPORTED", "XFAIL"}
     for command in re.findall(r"FileCheck[^|\n]*", joined):
@@ -53,7 +55,7 @@ def unread(text: str) -> set[str]:
 
 
 def wide(lines: list[str]) -> list[int]:
-    """Returns the numbers of lines above WIDE columns; rows of tables have no other line."""
+    """Returns the numbers of lines above WIDE columns, except rows of tables."""
     return [
         number
         for number, line in enumerate(lines, 1)
@@ -73,7 +75,7 @@ def check(path: pathlib.Path) -> list[str]:
         errors.append(f"{name}: {len(lines)} lines; split it by op family or by question")
     for number, line in enumerate(lines, 1):
         if line.startswith(("<<<<<<< ", ">>>>>>> ")):
-            errors.append(f"{name}:{number}: a conflict of a merge that nobody resolved")
+            errors.append(f"{name}:{number}: an unresolved merge conflict")
         if match := UNFINISHED.search(line):
             errors.append(f"{name}:{number}: '{match.group()}' marks something unfinished")
     if path.suffix == ".md":
@@ -89,7 +91,7 @@ def check(path: pathlib.Path) -> list[str]:
 
 
 def main() -> int:
-    """Prints all findings; returns 1 where there is an error."""
+    """Prints all findings; returns 1 if there is an error."""
     count = 0
     for path in tracked():
         errors = check(path)

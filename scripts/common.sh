@@ -1,4 +1,4 @@
-# Shared by the scripts beside it: messages, and commands that log to a file.
+# Functions of the scripts in this folder: messages, and commands that log to a file.
 # Source it from a script whose working directory is the repository's root.
 
 logs=build/logs
@@ -13,8 +13,8 @@ fail() {
 }
 
 # logged NAME COMMAND... runs the command with its output in build/logs/NAME.log. Every 20
-# seconds the log's last line is shown, so that a long step is seen to move; where it fails,
-# the log's tail is shown and the script ends.
+# seconds it shows the log's last line, as progress of a long step. If the command fails, it
+# shows the log's tail and ends the script.
 logged() {
   local name=$1 log="$logs/$1.log" pid waited=0 started=$SECONDS
   shift

@@ -2,9 +2,9 @@
 
     python scripts/compat.py [VERSION ...]
 
-The first and the last of VERSIONS are the ends of what pyproject.toml allows. An environment lies
-below build/compat and is kept: it has the newest of what pyproject.toml asks for that goes with the
-version of jax. What runs in each is TESTS, with the extension modules of this checkout.
+The first and the last of VERSIONS are the limits in pyproject.toml. Environments are kept below
+build/compat. Each has the newest versions of pyproject.toml's dependencies that work with its
+version of jax. The tests in TESTS run in each, with the extension modules of this checkout.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "build" / "compat"
 VERSIONS = ("0.7.0", "0.7.2", "0.8.3", "0.9.2", "0.10.2")
 
-# What tests need beside the package's own dependencies.
+# The tests' needs beside the package's own dependencies.
 TOOLS = ("flax", "optax", "equinox", "flatbuffers", "pytest", "hypothesis")
 
-# What touches JAX: tracing, lowering, callbacks, primitives, pytrees, frameworks; and numbers.
+# Tests of all uses of JAX: tracing, lowering, callbacks, primitives, pytrees, frameworks; and
+# numbers.
 TESTS = (
     "test/python/test_jit.py",
     "test/python/test_transform.py",
@@ -43,7 +44,7 @@ TESTS = (
 
 
 def python_of(version: str) -> pathlib.Path:
-    """Returns the interpreter of a version's environment, which is made if it is not there."""
+    """Returns the interpreter of a version's environment, which is created if needed."""
     folder = FOLDER / f"jax-{version}"
     python = folder / "bin" / "python"
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -58,16 +59,16 @@ def python_of(version: str) -> pathlib.Path:
 
 
 def versions_in(python: pathlib.Path) -> dict[str, str]:
-    """Returns which packages an environment has."""
+    """Returns an environment's packages with their versions."""
     command = [str(python), "-m", "pip", "list", "--format=freeze"]
     listed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     return dict(line.split("==", 1) for line in listed.splitlines() if "==" in line)
 
 
 def run(version: str, tests: tuple[str, ...]) -> tuple[dict[str, str], collections.Counter[str]]:
-    """Runs the tests by one version; returns its packages and how many tests ended how.
+    """Runs the tests by one version; returns its packages and the number of tests by outcome.
 
-    Each file has a process of its own, as by ctest: some want several devices of XLA's.
+    Each file runs in its own process, as by ctest: some need several devices of XLA's.
     """
     python = python_of(version)
     environment = {

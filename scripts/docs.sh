@@ -19,7 +19,7 @@ while read -r td; do
   generate "$td" "$stage-passes" -gen-pass-doc
 done < <(git ls-files 'include/*Passes.td')
 
-# A dialect's ops lie in several files, by family: one page includes them all.
+# A dialect's ops are in several files, by family: one page includes them all.
 while read -r td; do
   name=$(sed -n 's/^ *let name = "\(.*\)";.*/\1/p' "$td" | head -n 1)
   folder=$(dirname "$td")

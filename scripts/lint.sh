@@ -2,14 +2,14 @@
 # Checks layout, format, style and types.
 #
 #   scripts/lint.sh --quick          all but clang-tidy
-#   scripts/lint.sh --all            clang-tidy looks at every file again
-#   scripts/lint.sh --seconds 0      clang-tidy takes the time that it needs
+#   scripts/lint.sh --all            clang-tidy checks every file again
+#   scripts/lint.sh --seconds 0      no time limit for clang-tidy
 set -uo pipefail
 cd "$(dirname "$0")/.."
 . scripts/common.sh
 failed=0
 
-# check NAME COMMAND... runs one check and goes on, so that one run shows all faults.
+# check NAME COMMAND... runs one check and continues after a failure, so that a run shows all.
 check() {
   local name=$1 started=$SECONDS
   shift
@@ -23,7 +23,7 @@ check() {
 
 sources() { git ls-files --cached --others --exclude-standard '*.cpp' '*.cc' '*.c' '*.h'; }
 
-# Names each file once; `make format` mends them.
+# Lists each misformatted file once; `make format` fixes them.
 format() {
   local bad
   bad=$(sources | xargs -r clang-format-22 --dry-run -Werror 2>&1 |

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Sets up and builds Scalify on Debian 12: packages, Python environment, build.
 #
-#   scripts/setup.sh [packages] [python] [build]     all three where none is named
+#   scripts/setup.sh [packages] [python] [build]     all three by default
 #
-# Each step skips what is done: packages by asking dpkg, the environment by a hash of
+# Each step skips finished work: packages by asking dpkg, the environment by a hash of
 # requirements.txt, the build by ninja. Logs are under build/logs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -42,7 +42,7 @@ packages() {
     --no-install-recommends $missing
 }
 
-# Prints the first Python 3.11 that can make an environment and has its headers.
+# Prints the first Python 3.11 with venv and headers.
 find_python() {
   local candidate
   for candidate in ${PYTHON:-python3.11 /usr/bin/python3.11}; do
@@ -72,7 +72,7 @@ python() {
   printf '%s\n' "$want" >"$stamp"
 }
 
-# A compile of MLIR code takes up to 1.5 GB: fewer jobs where memory is short.
+# A compile of MLIR code takes up to 1.5 GB: fewer jobs if memory is short.
 jobs() {
   local cores memory
   cores=$(nproc)

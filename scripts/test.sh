@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs all tests by ctest: lit (twice), GoogleTest, pytest. Options go to ctest:
 #
-#   scripts/test.sh -R lit        only tests whose name holds "lit"
+#   scripts/test.sh -R lit        only tests whose name contains "lit"
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/common.sh

@@ -1,8 +1,8 @@
 """Runs clang-tidy-22 over the C++ files that changed since they last passed, in bounded time.
 
-MLIR's headers make one file take half a minute, so a file that passed is not looked at again until
+MLIR's headers make one file take half a minute, so a file that passed is not checked again until
 its own text, one of the project's headers that it includes, or .clang-tidy changes. A run stops at
-a time limit, if there is one: what is left is named and taken up by the next run.
+a time limit, if any: the next run checks the remaining files, which it names.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ STAMPS = ROOT / "build" / "tidy"
 
 
 def headers() -> dict[pathlib.Path, list[pathlib.Path]]:
-    """Returns the project's headers that each source includes, as ninja's last build found them."""
+    """Returns the project's headers that each source includes, from ninja's last build."""
     done = subprocess.run(
         ["ninja", "-C", "build", "-t", "deps"], cwd=ROOT, capture_output=True, text=True, check=True
     )
@@ -42,7 +42,7 @@ def headers() -> dict[pathlib.Path, list[pathlib.Path]]:
 
 
 def stamp_of(source: pathlib.Path, included: list[pathlib.Path]) -> pathlib.Path:
-    """Returns the stamp's path, which holds a hash of all text that passed."""
+    """Returns the path of a stamp, whose name is a hash of all text that passed."""
     digest = hashlib.sha256((ROOT / ".clang-tidy").read_bytes())
     for path in (source, *included):
         digest.update(path.read_bytes() if path.exists() else b"")
@@ -51,7 +51,7 @@ def stamp_of(source: pathlib.Path, included: list[pathlib.Path]) -> pathlib.Path
 
 
 def tidy(source: pathlib.Path, stamp: pathlib.Path) -> str:
-    """Returns clang-tidy's findings for one file, empty where there are none."""
+    """Returns clang-tidy's findings for one file, or ""."""
     command = ["clang-tidy-22", "--quiet", "--warnings-as-errors=*", "-p", "build", str(source)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode == 0:
@@ -61,7 +61,7 @@ def tidy(source: pathlib.Path, stamp: pathlib.Path) -> str:
 
 
 def main() -> int:
-    """Checks the files of build/compile_commands.json; returns 1 where one has findings."""
+    """Checks the files of build/compile_commands.json; returns 1 if one has findings."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--all", action="store_true", help="forget what passed before")
     parser.add_argument(
@@ -79,7 +79,7 @@ def main() -> int:
     includes = headers()
     stamps = {source: stamp_of(source, includes.get(source, [])) for source in own}
     due = sorted(source for source in own if not stamps[source].exists())
-    # The last touched first: where time ends, the oldest are left.
+    # The last changed first: at the time limit the oldest remain.
     due.sort(key=lambda source: source.stat().st_mtime, reverse=True)
 
     end = time.monotonic() + (options.seconds or float("inf"))

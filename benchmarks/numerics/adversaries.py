@@ -1,11 +1,11 @@
-"""Where one loss scale cannot win: propagated scales against plain casts on three hard cases.
+"""Cases without a good loss scale: propagated scales against plain casts on three hard cases.
 
 - init: every matrix of the example is drawn with 0.02 / sqrt(2 layers);
-- losses: two towers on one trunk, the second one's loss weighs 2^-12;
+- losses: two towers on one trunk; the second tower's loss has weight 2^-12;
 - state: parameters and both moments are kept in FP16, and the next update is compared.
 
-Plain casts get the best of all constant loss scales 2^0 .. 2^24, found by trying them. For the
-state the optimizer runs on scaled gradients: the moments carry the loss scale and its square.
+Plain casts get the best constant loss scale of 2^0 .. 2^24, found by trying all. For the state the
+optimizer runs on scaled gradients: the moments carry the loss scale and its square.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Row:
 
 
 def best(rows: list[Row]) -> Row:
-    """Returns the row that is best by its worst tensor, which all must train."""
+    """Returns the row whose worst tensor is best, since all tensors must train."""
     return max(rows, key=lambda row: (row.found.worst, row.found.whole))
 
 
@@ -61,7 +61,7 @@ def judged(name: str, found: Any, reference: Any) -> Row:
 
 
 def against_plain(loss: Program, args: tuple[Any, Any], recipes: tuple[str, ...]) -> list[Row]:
-    """Returns one row per recipe, then fp8-plain with its best loss scale and with none."""
+    """Returns one row per recipe, then fp8-plain with its best loss scale and without one."""
 
     def grads(params: Any, batch: Any) -> Any:
         return jax.grad(loss)(params, batch)
@@ -94,7 +94,7 @@ def small_init(cfg: ModelConfig, plan: TrainConfig) -> list[Row]:
     """Every matrix drawn with 0.02 / sqrt(2 layers)."""
     params = model.init(jax.random.key(plan.seed), cfg)
     factor = 1 / math.sqrt(2 * cfg.layers)
-    # The two that write into the residual stream have that deviation already.
+    # The two matrices that write into the residual stream have that deviation already.
     params = jax.tree_util.tree_map_with_path(
         lambda path, leaf: (
             leaf if leaf.ndim < 2 or path[-1].key in ("wo", "w_down") else leaf * factor
@@ -142,7 +142,7 @@ def block(x: Any, layer: Any, cfg: ModelConfig) -> Any:
 
 
 def fp16_state(cfg: ModelConfig, plan: TrainConfig, steps: int) -> list[Row]:
-    """The update that follows from FP16 state, after some steps of F32 training."""
+    """The update after some steps of F32 training, with FP16 state."""
     adamw = optimizer.make_optimizer(plan)
     train = optimizer.make_step(cfg, adamw)
     params = model.init(jax.random.key(plan.seed), cfg)
@@ -159,7 +159,7 @@ def fp16_state(cfg: ModelConfig, plan: TrainConfig, steps: int) -> list[Row]:
         return jax.tree.map(lambda a, b: a - b, new, params)
 
     reference = update(after, moments)
-    # Donation says what is state; jit of the caller keeps the arrays alive.
+    # Donation marks the state; the caller's jit keeps the arrays alive.
     step = scalify.transform(
         train, recipe=STATE_ONLY, scales=scales, strict=True, donate_argnums=(0, 1)
     )
@@ -228,7 +228,7 @@ def section(title: str, rows: list[Row]) -> str:
 
 
 def main() -> int:
-    """Runs the command; returns 0 where propagation beats the best plain cast in every case."""
+    """Runs the command; returns 0 if propagation beats the best plain cast in every case."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--layers", type=int, default=12)
     parser.add_argument("--seq", type=int, default=32)

@@ -1,10 +1,10 @@
 """Gradients along FP8 training itself, by artefacts, by jit, and by transform under jax.jit.
 
-A LLaMA of width 144 on bytes of English, AdamW at 2e-3. At a look the gradient of the step that
-trains is put beside that of F32 at the same weights and the same batch, all tensors together and
-the worst one, and beside that of `fp8-current`; and the weights are read by F32, on batches that
-training has not seen, whose loss must be the one that FP8 has of them. A network can learn around a
-cast that clips: its loss falls then, and only these two figures say so.
+A LLaMA of width 144 on bytes of English, AdamW at 2e-3. At each look the training step's gradient
+is compared with F32's at the same weights and batch, for all tensors together and the worst one,
+and with that of `fp8-current`. The weights are also evaluated in F32 on held-out batches, where the
+loss must equal FP8's. A network can learn around a cast that clips: then its loss falls, and only
+these two figures show the defect.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ Tree = Any
 WIDTH, HEADS, KEYS, HIDDEN, VOCAB = 144, 6, 2, 384, 256
 ROWS, LENGTH = 8, 64
 OPTIMIZER = optax.adamw(2e-3)
-# Of a gradient: all tensors together, the worst tensor, and how far below amax scaling; of the loss
-# by F32, a share.
+# Cosines of a gradient, for all tensors together and the worst tensor; the gap to amax scaling;
+# relative increase of the F32 loss.
 ALL_BAR, WORST_BAR, CURRENT_BAR, LOSS_BAR = 0.98, 0.95, 0.003, 0.005
 
 
 def init(layers: int, seed: int) -> Tree:
-    """Returns F32 parameters: normal with deviation 0.02, what writes into the stream smaller."""
+    """Returns F32 parameters: normal with deviation 0.02, smaller for residual-stream writers."""
     rng = np.random.default_rng(seed)
     keys = WIDTH // HEADS * KEYS
 
@@ -156,7 +156,7 @@ class Artefact(Path):
 
 
 class Standalone(Artefact):
-    """The step compiled by `scalify-compile`, which knows no values, and run by `scalify-run`."""
+    """The step compiled by `scalify-compile` without values, and run by `scalify-run`."""
 
     def __init__(self, example: tuple[Any, ...], recipe: str) -> None:
         self._tools = pathlib.Path(os.environ["SCALIFY_BUILD"]) / "bin"
@@ -216,7 +216,7 @@ class Jitted(Path):
 
 
 class Traced(Path):
-    """`jax.jit(scalify.transform(step))`, which keeps nothing between steps."""
+    """`jax.jit(scalify.transform(step))`, without state between steps."""
 
     def __init__(self, example: tuple[Any, ...], recipe: str, **options: Any) -> None:
         self._run = jax.jit(scalify.transform(step, recipe, **options))
@@ -234,12 +234,12 @@ PATHS: dict[str, Callable[..., Path]] = {
 
 
 class Look:
-    """What one look at a run has found: cosines to F32 and to amax scaling, and losses."""
+    """The outcome of one look at a run: cosines to F32 and to amax scaling, and losses."""
 
     def __init__(
         self, at: int, run: Any, current: Any, state: Tree, tokens: Any, held: Any
     ) -> None:
-        """Runs a step on copies of the state; `held` are batches to read the weights on."""
+        """Runs a step on copies of the state; evaluates the weights on the batches `held`."""
         self.at = at
         params, opt = jax.tree.map(np.array, state)
         exact = EXACT(params, tokens)
@@ -256,7 +256,7 @@ class Look:
 
     @property
     def holds(self) -> bool:
-        """Whether all bars hold."""
+        """True if all bars hold."""
         is_read = self.read[1] <= self.read[0] * (1 + LOSS_BAR)
         is_near = self.own.whole >= self.current.whole - CURRENT_BAR
         return self.own.whole >= ALL_BAR and self.own.worst >= WORST_BAR and is_near and is_read
@@ -281,7 +281,7 @@ EXACT = jax.jit(jax.value_and_grad(loss))
 def train(
     make: Callable[..., Path], recipe: str, text: Text, layers: int, at: list[int], **options: Any
 ) -> list[Look]:
-    """Trains by one path, and returns what its looks at these steps have found."""
+    """Trains by one path; returns the looks at these steps."""
     params = init(layers, seed=0)
     state = (params, OPTIMIZER.init(params))
     batches = train_batches(text, max(at) + 1, ROWS, LENGTH, seed=0)
@@ -299,7 +299,7 @@ def train(
 
 
 def main() -> int:
-    """Runs the command; returns 1 where a bar fails."""
+    """Runs the command; returns 1 if a bar fails."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--layers", type=int, default=12)
     parser.add_argument("--at", type=int, nargs="+", default=[0, 100, 300, 600])

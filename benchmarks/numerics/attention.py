@@ -1,13 +1,13 @@
-"""Which format may the dots of attention have? Six kinds of it, three of dots, four formats.
+"""Formats for the dots of attention: six kinds of attention, three kinds of dots, four formats.
 
 Kinds: multi-head, grouped-query, multi-query, windowed, soft-capped, cross. Dots: the scores (QK),
 the mix of values with its two gradients (PV), and the two dots on the gradient of the scores (dS).
-One kind of dot at a time goes to a format, under propagated scales; everything else stays F32.
+One kind of dot at a time is cast to a format, under propagated scales; everything else stays F32.
 Printed: the cosine of the gradients to F32's at equal weights, over all parameters and for the
 worst of the query, key and value weights, at init and after F32 training; and the validation loss
 of training with all three kinds of dots in the format.
 
-Every finished figure is kept in --store and not measured again: stop and go on at will.
+Every finished figure is kept in --store and not measured again: runs can be stopped and resumed.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ KINDS = (
 
 
 def init(key: jax.Array, cfg: Config) -> Any:
-    """Returns parameters drawn as the example's are."""
+    """Returns parameters drawn like the example's."""
     kv = cfg.kv_heads * cfg.head_dim
     residual = 0.02 / (2 * cfg.layers) ** 0.5
     shapes = {
@@ -135,7 +135,7 @@ def attention(x: jax.Array, memory: jax.Array | None, layer: Any, cfg: Config) -
 
 
 def rope_config(cfg: Config) -> Any:
-    """Returns what the example's RoPE reads of a configuration."""
+    """Returns the part of a configuration that the example's RoPE reads."""
     return ModelConfig(dim=cfg.dim, heads=cfg.heads, kv_heads=cfg.heads)
 
 
@@ -182,7 +182,7 @@ class Bench:
         )
 
     def once(self, key: str, measure: Callable[[], Any]) -> Any:
-        """Returns a figure, measured if it is not kept; None if it may not be measured."""
+        """Returns a figure, measured unless kept; None if it must not be measured."""
         found = self.store.get(f"{self.run}.{key}")
         if found is None and not self.kept_only:
             found = {"figure": measure()}
@@ -191,11 +191,11 @@ class Bench:
         return found and found["figure"]
 
     def grads(self, params: Any, batch: Any) -> Any:
-        """The gradients of the loss."""
+        """Returns the gradients of the loss."""
         return jax.grad(lambda p: loss(p, batch, self.cfg))(params)
 
     def step(self, recipe: str) -> Callable[..., Any]:
-        """Returns the gradients by a recipe."""
+        """Returns the gradient function under a recipe."""
         if recipe == "none":
             return self.grads
         return scalify.transform(self.grads, recipe=recipe, scales=self.scales, strict=True)
@@ -213,7 +213,7 @@ class Bench:
         return jax.jit(lambda c, b: jax.lax.scan(body, c, b)[0][0])(start, self.batches[:-1])
 
     def validate_after(self, recipe: str) -> float:
-        """Returns the validation loss, in F32, of weights trained by a recipe."""
+        """Returns the F32 validation loss of weights trained under a recipe."""
         params = self.train(recipe)
         run = jax.jit(lambda p, b: loss(p, b, self.cfg))
         return float(np.mean([run(params, batch) for batch in self.validation]))
@@ -292,7 +292,7 @@ def main() -> int:
         if not options.kind or cfg.kind in options.kind
     ]
     cfg = benches[0].cfg
-    # Gradients first: they are cheaper than training, and say more.
+    # Gradients first: they are cheaper than training, and more informative.
     tables = [
         f"### {dot} (`{part}`)\n\n{gradient_table(benches, dot)}" for dot, part in DOTS.items()
     ]

@@ -1,11 +1,12 @@
 """Which of the optimizer's variables may be narrow? FP8-LM's decoupling of precision, measured.
 
 F32 trains the example to a state. From there each variant takes the same batches at a small
-constant learning rate, with one variable of the optimizer in another format, and is compared with
-F32: the loss, as F32 reads the weights, and the way that the weights went.
+constant learning rate, with one variable of the optimizer in another format. It is compared with
+F32 by the loss of its weights in F32, and by their displacement.
 
-Every finished run is a line of --store and is not run again: stop and go on at will. The state and
-the way that F32 took are arrays under --arrays; where they are gone, these two are run again.
+Every finished run is a line of --store and is not run again: runs can be stopped and resumed. The
+state and F32's displacement are arrays under --arrays; if they are missing, these two are run
+again.
 """
 
 from __future__ import annotations
@@ -55,18 +56,18 @@ VARIANTS = {
     "fp8-lm-o2": "fp8-lm-o2",
     "fp8-lm-o2, to nearest": f'#scalify.recipe<"fp8-lm-o2"{TO_NEAREST}>',
 }
-# Losses of single batches vary by a tenth: the mean over so many is compared.
+# Losses of single batches vary by a tenth, so means over this many are compared.
 LAST = 50
 
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """What is run.
+    """The runs' parameters.
 
     Attributes:
         model: the model's sizes.
-        train: how F32 comes to the state from which all start.
-        steps: how many steps each variant takes from there.
+        train: the F32 training to the common initial state.
+        steps: the number of steps of each variant from there.
         rate: their learning rate.
     """
 
@@ -76,14 +77,14 @@ class Plan:
     rate: float
 
     def key(self, name: str) -> str:
-        """Returns the key of one run: by everything that it depends on."""
+        """Returns the key of one run, from all its parameters."""
         text = json.dumps([dataclasses.asdict(self), VARIANTS.get(name)], sort_keys=True)
         word = "".join(c if c.isalnum() else "-" for c in name.lower()).strip("-")
         return f"{word}.{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
 def trained(plan: Plan, path: pathlib.Path) -> None:
-    """Trains by F32 and writes the leaves of (parameters, optimizer's state)."""
+    """Trains in F32 and writes the leaves of (parameters, optimizer's state)."""
     import jax
 
     import data
@@ -108,7 +109,7 @@ def trained(plan: Plan, path: pathlib.Path) -> None:
 
 
 def run(name: str, plan: Plan, start: pathlib.Path) -> dict[str, Any]:
-    """Goes on from the trained state, in a process of its own; returns what the table needs."""
+    """Continues from the trained state, in a process of its own; returns the table's figures."""
     import jax
     import optax
 
@@ -132,8 +133,8 @@ def run(name: str, plan: Plan, start: pathlib.Path) -> dict[str, Any]:
     before = validation(state[0])
     recipe = VARIANTS[name]
     step = train.compiled(optimizer.make_step(plan.model, adamw), "scalify", recipe, (0, 1))
-    # Other batches than those of the training before. One step more: state is rounded as it comes
-    # in, and the way of the weights is counted from the first step's end on.
+    # Other batches than in the training before. One more step: state is rounded on entry, so the
+    # displacement of the weights counts from the end of the first step.
     batches = data.train_batches(
         text, plan.steps + 1, plan.train.batch, plan.model.seq, plan.train.seed + 1000
     )
@@ -158,9 +159,9 @@ def run(name: str, plan: Plan, start: pathlib.Path) -> dict[str, Any]:
 
 
 def finish(plan: Plan, store: Store, arrays: pathlib.Path, names: list[str], limit: float) -> None:
-    """Runs what the store lacks, and adds each run as it ends; starts none after `limit` seconds.
+    """Runs and adds the variants that the store lacks; starts none after `limit` seconds.
 
-    The first name is F32's: the others are compared with its way.
+    The first name is F32's: the displacements of the others are compared with its.
     """
     end = time.monotonic() + limit
     start, base = (arrays / f"{plan.key(name)}.npz" for name in ("trained", F32))
@@ -186,13 +187,13 @@ def finish(plan: Plan, store: Store, arrays: pathlib.Path, names: list[str], lim
 
 
 def read_way(path: pathlib.Path) -> list[np.ndarray]:
-    """Returns the changes of all weights that a file holds."""
+    """Returns the changes of all weights in a file."""
     with np.load(path) as file:
         return [file[str(i)] for i in range(len(file))]
 
 
 def compared(way: list[np.ndarray], base: list[np.ndarray]) -> dict[str, float]:
-    """Returns the length of a way beside F32's, and its cosine to that."""
+    """Returns the length of a displacement relative to F32's, and its cosine to F32's."""
     ours, f32 = (
         np.concatenate([leaf.ravel() for leaf in leaves]).astype(np.float64)
         for leaves in (way, base)
@@ -211,7 +212,7 @@ def table(plan: Plan, store: Store, names: list[str]) -> str:
         "after",
         "fall",
         f"train loss, last {LAST} steps",
-        "length of the way, F32's = 1",
+        "length of the displacement, F32's = 1",
         "its cosine to F32's",
     ]
     found = [row for name in names if (row := store.get(plan.key(name)))]
@@ -231,16 +232,16 @@ def table(plan: Plan, store: Store, names: list[str]) -> str:
 
 
 def described(plan: Plan) -> str:
-    """Returns what was run, and how the table is to be read."""
+    """Returns a description of the runs and of the table."""
     return (
-        f"The example LLaMA ({plan.model.layers} layers, width {plan.model.dim}), trained by F32 "
+        f"The example LLaMA ({plan.model.layers} layers, width {plan.model.dim}), trained in F32 "
         f"for {plan.train.steps} steps; from that state {plan.steps} steps of AdamW at a learning "
         f"rate of {plan.rate:g}, beta2 {plan.train.beta2}, the same batches for all. A line names "
-        "what is narrow beside the dots and the gradients of weights, which are FP8-LM's in all "
-        "but the first. State is stored with scales, second moments as their roots, rounded "
-        "stochastically unless it says to nearest. Validation is by F32's forward. The way is the "
-        "change of all weights from the end of the first step on: a variable that loses updates "
-        "makes it shorter, one that adds noise turns it."
+        "the narrow variable beside the dots and the gradients of weights, which are FP8-LM's in "
+        "all but the first. State is stored with scales, second moments as their roots, rounded "
+        "stochastically unless it says to nearest. Validation is by F32's forward. The "
+        "displacement is the change of all weights from the end of the first step on: a variable "
+        "that loses updates makes it shorter, one that adds noise turns it."
     )
 
 

@@ -1,8 +1,8 @@
-"""A classifier of scikit-learn's digits under every preset: accuracy beside F32's, seed by seed.
+"""A classifier of scikit-learn's digits under every preset: accuracy compared with F32's, by seed.
 
-1,797 images of 8 x 8 pixels, of which 300 are held out: one is a third of a percent. Three dense
-layers with ReLU and biases, AdamW with a cosine schedule. Runs of one seed share initial weights
-and the order of the data.
+1,797 images of 8 x 8 pixels, of which 300 are held out: one image is a third of a percent. Three
+dense layers with ReLU and biases, AdamW with a cosine schedule. Runs of one seed share initial
+weights and the order of the data.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def logits(params: list[Tree], x: jax.Array) -> jax.Array:
 
 
 def trained(recipe: str, seed: int, steps: int) -> tuple[float, float]:
-    """Trains in our executable; returns accuracy in % and loss on what is held out, in F32."""
+    """Trains in our executable; returns accuracy in % and loss on held-out data, in F32."""
     x, labels = load()
     rule = optax.adamw(optax.cosine_decay_schedule(2e-3, steps), weight_decay=0.01)
 
@@ -108,7 +108,7 @@ def main() -> int:
     if options.write:
         text = (
             f"{' '.join((__doc__ or '').split())} {options.seeds} seeds, {options.steps} steps; "
-            f"judged by weights read in F32.\n\n{common.table(header, lines)}"
+            f"the weights are evaluated in F32.\n\n{common.table(header, lines)}"
         )
         common.write("docs/numerics-digits.md", "Digits by each recipe", text, "make digits")
     return 0

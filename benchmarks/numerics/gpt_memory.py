@@ -1,10 +1,10 @@
-"""SIMULATED memory of GPT-7B, 13B and 175B at FP8-LM's layouts, against what its authors measured.
+"""SIMULATED memory of GPT-7B, 13B and 175B at FP8-LM's layouts, against its authors' measurements.
 
-Nothing is run and no such machine was at hand. Weights, gradients and state are arithmetic on the
-bytes of the recipe's formats. What else a rank holds (activations, CUDA's context, buffers of NCCL
-and of libraries, work space, fragmentation) is taken from the published BF16 sum and is the same
-for both; the published FP8 sum is compared with and nothing else. Beside it: what the plan of a GPT
-layer keeps for the backward, at the layout's micro-batch and its tensor-parallel shard.
+Nothing is run; no such machine was available. Weights, gradients and state follow from the bytes of
+the recipe's formats. The rest of a rank's memory (activations, CUDA's context, buffers of NCCL and
+of libraries, workspaces, fragmentation) is taken from the published BF16 sum, and is the same for
+both. The published FP8 sum is only compared with. A second table has the bytes that the plan of a
+GPT layer keeps for the backward, at the layout's micro-batch and its tensor-parallel shard.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ class Layout:
 
     @property
     def table(self) -> float:
-        """Parameters of a rank's share of the embedding and of positions."""
+        """Parameters of a rank's shard of the embedding and of positions."""
         return (VOCABULARY + SEQUENCE) * self.dim / (self.tensor * self.pipeline)
 
     @property
     def parameters(self) -> float:
-        """Parameters of one rank: its share of the layers, of the embedding and of positions."""
+        """Parameters of one rank: its shards of the layers, of the embedding and of positions."""
         layers = self.layers * (12 * self.dim**2 + 13 * self.dim)
         return layers / (self.tensor * self.pipeline) + self.table
 
@@ -62,17 +62,17 @@ LAYOUTS = [
     Layout("GPT-175B", 96, 12288, 96, 8, 4, 4, 1, 66.1, 40.3),
 ]
 
-# Bytes per parameter: each rank holds weights and gradients, ranks of data parallelism share state.
+# Bytes per parameter: each rank has weights and gradients, data-parallel ranks shard the state.
 # BF16 is Megatron's: BF16 weights, F32 gradients, F32 master and moments. FP8 is o3: E4M3 weights
-# and gradients, F16 master, E4M3 and F16 moments. On Hopper a dot on FP8 wants K minor-most, so
-# that the backward takes a transposed copy of each weight: one byte more.
+# and gradients, F16 master, E4M3 and F16 moments. On Hopper FP8 dots need K minor-most, so the
+# backward takes a transposed copy of each weight: one byte more.
 BF16 = {"weights": 2, "gradients": 4, "state": 12}
 FP8 = {"weights": 2, "gradients": 1, "state": 5}
 
-# The embedding and positions are no linear layers: o3 leaves them and their gradients in 16 bits.
+# The embedding and positions are no linear layers: o3 keeps them and their gradients in 16 bits.
 FP8_TABLE = {"weights": 2, "gradients": 2, "state": 5}
 
-# Points between the shares of memory saved, here and published.
+# Percentage points between the shares of memory saved, here and in the publication.
 BAR = 4.0
 
 # Attention is in 16 bits in FP8-LM's runs; the preset alone would keep its operands in F32.
@@ -80,9 +80,9 @@ O3 = '#scalify.recipe<"fp8-lm-o3", attention = bf16>'
 
 
 def layer(weights: dict[str, Any], x: jax.Array, heads: int, shards: int) -> jax.Array:
-    """One rank's part of a GPT layer under sequence parallelism; x is its piece of the sequence.
+    """One rank's part of a GPT layer under sequence parallelism; x is its shard of the sequence.
 
-    Copies stand for what an all-gather brings, a sum over pieces for a reduce-scatter: the sizes
+    Copies stand for the result of an all-gather, a sum over shards for a reduce-scatter: the sizes
     are those of the rank.
     """
 
@@ -108,7 +108,7 @@ def layer(weights: dict[str, Any], x: jax.Array, heads: int, shards: int) -> jax
     q, k, v = (
         (hidden @ weights[name]).reshape(*hidden.shape[:2], heads // shards, -1) for name in "qkv"
     )
-    # As a fused attention does: the backward makes the scores again.
+    # Like a fused attention: the backward recomputes the scores.
     mixed = jax.checkpoint(attend)(q, k, v).reshape(*hidden.shape[:2], -1)
     x = x + scatter(mixed @ weights["out"])
     hidden = gather(norm(x, weights["gain2"]))
@@ -116,7 +116,7 @@ def layer(weights: dict[str, Any], x: jax.Array, heads: int, shards: int) -> jax
 
 
 def kept(layout: Layout, recipe: str, layers: int) -> int:
-    """Bytes that the plan of some layers keeps from the forward to the backward."""
+    """Returns the bytes that the plan of some layers keeps from the forward to the backward."""
     dim, part = layout.dim, layout.dim // layout.tensor
     shapes: dict[str, tuple[int, ...]] = dict.fromkeys("qkv", (dim, part))
     shapes |= {"out": (part, dim), "up": (dim, 4 * part), "down": (4 * part, dim)}
@@ -158,9 +158,9 @@ def kept(layout: Layout, recipe: str, layers: int) -> int:
 
 
 def activations(layout: Layout, recipe: str) -> float:
-    """Bytes kept on the first stage, which has as many micro-batches in flight as stages.
+    """Returns the bytes kept on the first stage, with as many micro-batches in flight as stages.
 
-    The first layers of a plan differ from later ones, so the fifth and the sixth are taken.
+    The first layers of a plan differ from later ones, so the fifth and the sixth are measured.
     """
     each = (kept(layout, recipe, 6) - kept(layout, recipe, 4)) / 2
     logits = layout.batch * SEQUENCE * VOCABULARY // layout.tensor * (2 + 4)
@@ -168,7 +168,7 @@ def activations(layout: Layout, recipe: str) -> float:
 
 
 def held(layout: Layout, formats: dict[str, int], embedding: dict[str, int]) -> float:
-    """Bytes of a rank's weights, gradients and share of the state."""
+    """Returns the bytes of a rank's weights, gradients and shard of the state."""
 
     def each(bytes_of: dict[str, int]) -> float:
         return bytes_of["weights"] + bytes_of["gradients"] + bytes_of["state"] / layout.data
@@ -178,7 +178,7 @@ def held(layout: Layout, formats: dict[str, int], embedding: dict[str, int]) -> 
 
 
 def main() -> int:
-    """Prints the tables; returns 1 where a model is further than 4 points from the publication."""
+    """Prints the tables; returns 1 if a model is further than 4 points from the publication."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.parse_args()
     failed = False

@@ -1,4 +1,4 @@
-"""Gradients of a recipe beside F32's: what the tables of this folder have in common."""
+"""Gradients of a recipe compared with F32's: shared code of the tables in this folder."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from numerics import cosine
 
 __all__ = ["PRESETS", "Agreement", "Program", "compare", "leaves", "names", "table", "write"]
 
-# All but the controls that must lose.
+# All presets except the controls, which must lose.
 PRESETS = (
     "bf16",
     "fp16",
@@ -32,7 +32,7 @@ PRESETS = (
     "fp8-lm-o3",
 )
 
-# The tables take many compilations and few runs of each.
+# The tables need many compilations and few runs of each.
 FAST = {"xla_backend_optimization_level": 0}
 
 Tree = Any
@@ -41,7 +41,7 @@ Program = Callable[..., Tree]
 
 @dataclasses.dataclass(frozen=True)
 class Agreement:
-    """The cosine of a tree of gradients to another one.
+    """The cosine of a tree of gradients to a reference.
 
     Attributes:
         whole: of all leaves as one vector.
@@ -70,9 +70,9 @@ def names(tree: Tree) -> list[str]:
 
 
 def compare(found: Tree, reference: Tree) -> Agreement:
-    """Returns how well `found` agrees with `reference`, a tree of the same structure.
+    """Returns the agreement of `found` with `reference`, a tree of the same structure.
 
-    A leaf that is not finite agrees by 0.
+    A leaf that is not finite has agreement 0.
     """
     pairs = list(zip(leaves(found), leaves(reference), strict=True))
     if not all(np.isfinite(a).all() for a, _ in pairs):
@@ -84,7 +84,7 @@ def compare(found: Tree, reference: Tree) -> Agreement:
 
 
 def compiled(fn: Program, *args: Any) -> Program:
-    """Returns `fn` compiled fast for arguments like these."""
+    """Returns `fn` compiled with a fast compilation for arguments like these."""
     return jax.jit(fn).lower(*args).compile(compiler_options=FAST)
 
 
@@ -98,15 +98,15 @@ NOTES = "\n## Notes\n"
 
 
 def write(path: str, title: str, text: str, command: str) -> None:
-    """Writes a page of the docs, with the command that made it and the day.
+    """Writes a page of the docs, with the date and the command that made it.
 
-    What people wrote under its heading of notes stays.
+    Hand-written text under its heading of notes is kept.
     """
     target = ROOT / path
     old = target.read_text(encoding="utf-8") if target.exists() else ""
     notes = old[old.index(NOTES) :] if NOTES in old else ""
     day = datetime.datetime.now(datetime.UTC).date().isoformat()
-    # Paragraphs of a page fit a screen; tables are as wide as they are.
+    # Paragraphs are filled; tables keep their width.
     blocks = [
         block if block.startswith(("|", "#", "-")) else textwrap.fill(block, 100)
         for block in text.rstrip().split("\n\n")

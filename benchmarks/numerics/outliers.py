@@ -1,28 +1,29 @@
-"""What breaks FP8 training: is it seen in the same step, and does the loss come back?
+"""Adversaries of FP8 training: does health() show them in the same step, and does the loss recover?
 
 A classifier of scikit-learn's digits, of SwiGLU blocks, is trained under every preset, head
-included. Into one step goes an adversary: weights of SwiGLU that are aligned and large, an input of
-zeros, one outlier of 1e4, gradients of 1e-8, ranks whose gradients differ by 2^20. Or from one step
-on the input comes in other units: times 2^20, and the first product times 2^-20, which changes no
-bit in F32. Printed is what `health()` says of that very step and not of the one before, the cosine
-of the gradient to F32's in this step without and with the adversary, whether all stays finite, and
-after how many steps the mean loss of nine is at most that of F32 under the same adversary, within
-25 % and 0.05, beside how many it may take: as many as scales need to follow. Each row is three
-runs, of seeds 0 to 2 for weights and batches: losses are means, cosines the lowest, and of casts
-those that show it in each run.
+included. One step gets an adversary: weights of SwiGLU that are aligned and large, an input of
+zeros, one outlier of 1e4, gradients of 1e-8, ranks whose gradients differ by 2^20. Or the input
+changes its units from one step on: times 2^20, with the first product times 2^-20, which changes no
+bit in F32. Printed are the counts of `health()` that appear in that step and not in the one before;
+the cosine of the gradient to F32's in this step without and with the adversary; whether everything
+stays finite; and the number of steps until the mean loss of nine steps is at most that of F32 under
+the same adversary, within 25 % and 0.05, beside the number that scales need to follow, which is the
+limit. Each row is three runs, of seeds 0 to 2 for weights and batches: losses are means, cosines
+the lowest, and casts those that show the adversary in each run.
 
-- Propagated scales move by a health policy, at least 4 binades a look while a tenth of the values
-  clips, and two looks for the rest: under "rescale" each step is a look, under "adapt" every fifth,
-  or a step in which a tenth of a cast's values is lost, until one sees the adversary and the step
-  is compiled once more (one that simulates ranks has the fifth alone). Under "report" they stay
-  where they are: that the loss is not back shows what the adversary does where nothing follows.
-- Delayed scales follow upwards after a step, and downwards once their window of 16 steps is over.
-- Where a step measures its scales they follow in the step, and clip nothing where a tensor has
-  grown or shrunk as a whole. `health()` has the scale of each cast and how far it moved: "scale
-  moved" are those of 8 binades or more since the step before, with fewer in the step before that.
-- A row where nothing is seen holds only where nothing was lost either: the gradient of the very
-  step has a cosine of 0.98.
-- What is seen would say little if ordinary steps showed it, too: of each recipe the last 10 of 30
+- A health policy moves propagated scales, by at least 4 binades per look while a tenth of the
+  values clips; two more looks cover the rest. Under "rescale" each step is a look. Under "adapt"
+  every fifth step is one, or a step in which a tenth of a cast's values is lost, until a look sees
+  the adversary and the step is compiled again (a step that simulates ranks looks at every fifth
+  only). Under "report" scales stay: that the loss does not recover shows the effect of the
+  adversary without a policy.
+- Delayed scales follow upwards after a step, and downwards after their window of 16 steps.
+- Scales that a step measures follow within the step, and clip nothing when a tensor grows or
+  shrinks as a whole. `health()` has the scale of each cast and its change: "scale moved" counts
+  changes of at least 8 binades since the step before, if there were fewer in the step before that.
+- A row that shows nothing passes only if nothing was lost: the gradient of that step has a cosine
+  of 0.98.
+- The counts would say little if ordinary steps had them too: for each recipe the last 10 of 30
   steps without an adversary must show nothing.
 """
 
@@ -59,15 +60,15 @@ __all__ = [
 ]
 
 WIDTH, HIDDEN, BLOCKS, RANKS, ROWS = 64, 128, 3, 4, 64
-# Of a gradient, for a step in which nothing was seen.
+# Cosine of a gradient in a step that shows nothing.
 BAR = 0.98
-# Binades by which a measured scale moves only where its tensor is another one: of two batches the
-# amaxes differ by one or two.
+# Binades that a measured scale moves only if its tensor changes: amaxes of two batches differ by
+# one or two.
 MOVED = 8
-# Steps behind one whose losses count with it. Single ones say little: where the loss falls by half
-# in two steps, a run under FP8 leaves a bound of 25 % and comes back though nothing ever clips.
+# Later steps whose losses are averaged with a step's. Single losses say little: while the loss
+# falls by half in two steps, an FP8 run leaves a bound of 25 % and returns although nothing clips.
 STAYS = 8
-# The longest that may be taken: the window of delayed scales.
+# The longest recovery allowed: the window of delayed scales.
 LONGEST = 16
 SEEDS = 3
 
@@ -114,7 +115,7 @@ def step(
     weights: jax.Array,
     unit: jax.Array,
 ) -> Any:
-    """Takes a step of RANKS ranks with a batch [RANKS, rows, 64] and a weight each.
+    """Runs a step of RANKS ranks with a batch [RANKS, rows, 64] and a weight each.
 
     Returns weights, state, the mean gradient and the mean loss.
     """
@@ -130,13 +131,13 @@ def step(
 
 @functools.cache
 def in_f32() -> Any:
-    """Returns the step as XLA runs it."""
+    """Returns the step compiled by XLA."""
     return jax.jit(step)
 
 
 @dataclasses.dataclass
 class Given:
-    """What one step is given."""
+    """The inputs of one step."""
 
     params: Tree
     x: np.ndarray
@@ -174,12 +175,12 @@ def other_units(given: Given) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Adversary:
-    """What a step is made to suffer.
+    """A disturbance of a step.
 
     Attributes:
-        apply: changes what the step is given.
-        binades: how far what it brings is from what was there, which scales have to follow.
-        persists: whether each later step suffers it too.
+        apply: changes the step's inputs.
+        binades: the change in magnitude that scales must follow.
+        persists: whether it applies to each later step too.
     """
 
     apply: Callable[[Given], None]
@@ -198,32 +199,32 @@ ADVERSARIES = {
 
 
 def policies(recipe: str) -> tuple[scalify.HealthPolicy, ...]:
-    """Returns the health policies to try: those that move scales, where these are constants."""
+    """Returns the health policies to try: those that move scales, if these are constants."""
     if scalify.Recipe.preset(recipe).scales != "propagated":
         return (scalify.HealthPolicy("report"),)
     return scalify.HealthPolicy("rescale"), scalify.HealthPolicy("adapt", every=5)
 
 
 def may_take(recipe: str, policy: scalify.HealthPolicy, adversary: str) -> int:
-    """Returns the steps after which scales have followed an adversary."""
+    """Returns the number of steps in which scales follow an adversary."""
     parts = scalify.Recipe.preset(recipe)
     if parts.is_delayed:
         return parts.history
     if parts.scales != "propagated":
         return 0
-    # A look moves a scale by 4 binades, the last ones by 2 and 1.
+    # A look moves a scale by 4 binades, the last two looks by 2 and 1.
     looks = math.ceil(ADVERSARIES[adversary].binades / 4) + 2
-    # Behind its first look "adapt" is "rescale", at five times as many.
+    # After its first look "adapt" acts like "rescale", with five times as many looks.
     return policy.every + max(1, policy.every // 5) * looks if policy.action == "adapt" else looks
 
 
 @functools.cache
 def compiled(recipe: str, policy: scalify.HealthPolicy) -> Any:
-    """Returns the step under a recipe, and what its executable keeps at the start."""
+    """Returns the step under a recipe, and its executable's initial state."""
     if recipe == "none":
         run = scalify.jit(step, recipe="none")
     else:
-        # Every dot is cast: what stays wide could not suffer.
+        # Every dot is cast: wide dots would be unaffected.
         text = f'#scalify.recipe<"{recipe}", head = true, sensitive = true'
         if recipe.startswith("fp8"):
             text += f", stored_gradient = f8E4M3FN, simulated_ranks = {RANKS}"
@@ -235,7 +236,7 @@ def compiled(recipe: str, policy: scalify.HealthPolicy) -> Any:
 
 
 def given_at(index: int, params: Tree, seed: int = 0) -> Given:
-    """Returns what step `index` is given without an adversary."""
+    """Returns the inputs of step `index` without an adversary."""
     x, labels = digits.load()
     picked = np.random.default_rng(index + 1000 * seed).integers(0, 1500, RANKS * ROWS)
     return Given(
@@ -253,7 +254,7 @@ def arguments(given: Given, state: Tree) -> tuple[Any, ...]:
 
 
 def findings(now: list[dict[str, Any]], before: list[dict[str, Any]]) -> dict[str, int]:
-    """Returns how many casts show what they did not show in the step before."""
+    """Returns the number of casts with counts that the step before did not have, by kind."""
     found = {"NaN": 0, "saturated": 0, "flushed": 0, "all zero": 0, "scale moved": 0}
     for row, old in zip(now, before, strict=True):
         half, whole = row["elements"] / 2, row["elements"]
@@ -267,14 +268,14 @@ def findings(now: list[dict[str, Any]], before: list[dict[str, Any]]) -> dict[st
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """What became of one run.
+    """The outcome of one run.
 
     Attributes:
-        findings: of the step with the adversary, casts that showed something new, by what.
+        findings: casts of the adversary's step with new counts, by kind.
         finite: whether weights and losses stayed finite.
         losses: of the step with the adversary and each later one.
         cosines: of the gradient to F32's at equal weights, in this step without the adversary and
-            with it; None where F32's is zero.
+            with it; None if F32's is zero.
     """
 
     findings: dict[str, int]
@@ -294,7 +295,7 @@ def suffer(
     """Trains some steps, one with the adversary, and some more."""
     policy = policy or policies(recipe)[0]
     if policy.action == "adapt":
-        compiled.cache_clear()  # it has been compiled once more
+        compiled.cache_clear()  # the last run compiled it again
     run, kept = compiled(recipe, policy)
     what = ADVERSARIES[adversary]
     params = init(seed)
@@ -331,9 +332,9 @@ def suffer(
 def suffer_all(
     recipe: str, adversary: str, before: int, after: int, policy: scalify.HealthPolicy | None = None
 ) -> Outcome:
-    """Returns what the runs of all seeds have in common.
+    """Combines the runs of all seeds.
 
-    That is what is found in each, the means of their losses, and the lowest of their cosines.
+    Returns the findings of every run, the means of their losses, and the lowest of their cosines.
     """
     runs = [suffer(recipe, adversary, before, after, policy, seed) for seed in range(SEEDS)]
     names = [name for name in runs[0].findings if all(name in run.findings for run in runs)]
@@ -347,9 +348,10 @@ def suffer_all(
 
 
 def seen_without(recipe: str, steps: int = 30, looked_at: int = 10) -> list[dict[str, int]]:
-    """Returns what the last steps of a run without an adversary show, each beside the one before.
+    """Returns the findings of the last steps of a run without an adversary.
 
-    Scales stay as they are: a policy would only move them where something shows.
+    Each step is compared with the one before. Scales stay constant: a policy would move them only
+    after a finding.
     """
     run, kept = compiled(recipe, scalify.HealthPolicy("report"))
     params = init(0)
@@ -366,18 +368,18 @@ def seen_without(recipe: str, steps: int = 30, looked_at: int = 10) -> list[dict
 
 
 def agreement(gradient: Tree, exact: Tree) -> float | None:
-    """Returns the cosine of two gradients; None where the second is zero."""
+    """Returns the cosine of two gradients; None if the second is zero."""
     if not any(np.any(leaf) for leaf in common.leaves(exact)):
         return None
     return common.compare(gradient, exact).whole
 
 
 def steps_until_back(found: Outcome, exact: Outcome) -> int | None:
-    """Returns after how many steps the loss is F32's or less, within the bounds, and stays so.
+    """Returns the number of steps until the loss stays within the bounds of F32's.
 
-    Of each step the mean over it and those behind it counts.
+    Each step counts with the mean over it and the steps after it.
     """
-    # The reference has been run for the longest.
+    # The reference has run for the longest time.
     losses = list(zip(found.losses, exact.losses, strict=False))
     means = [np.mean(losses[i : i + STAYS + 1], axis=0) for i in range(len(losses) - STAYS)]
     back = [own <= 1.25 * other + 0.05 for own, other in means]
@@ -386,7 +388,7 @@ def steps_until_back(found: Outcome, exact: Outcome) -> int | None:
 
 
 def nothing_lost(found: Outcome) -> bool:
-    """Whether the gradient in the step is within the bar."""
+    """True if the step's gradient is within the bar."""
     given = found.cosines[1]
     return given is None or given >= BAR
 
@@ -394,7 +396,7 @@ def nothing_lost(found: Outcome) -> bool:
 def judged(
     recipe: str, policy: scalify.HealthPolicy, adversary: str, before: int, exact: Outcome
 ) -> tuple[list[str], bool]:
-    """Returns a row of the table, and whether what it says is as it must be."""
+    """Returns a row of the table, and whether it passes."""
     most = may_take(recipe, policy, adversary)
     found = suffer_all(recipe, adversary, before, most + STAYS, policy)
     back = steps_until_back(found, exact)
@@ -411,7 +413,7 @@ def judged(
 
 
 def main() -> int:
-    """Runs the command; returns 1 where an adversary is not seen or wins."""
+    """Runs the command; returns 1 if an adversary is not seen or wins."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--recipes", nargs="*", default=common.PRESETS)
     parser.add_argument("--before", type=int, default=20, help="steps before the adversary")
@@ -422,7 +424,7 @@ def main() -> int:
         exact = suffer_all("none", adversary, options.before, LONGEST + STAYS)
         for recipe in options.recipes:
             for policy in policies(recipe):
-                # One compilation more shows it for what lasts.
+                # For a single step the second compilation shows nothing new.
                 if policy.action == "adapt" and not what.persists:
                     continue
                 cells, holds = judged(recipe, policy, adversary, options.before, exact)
@@ -431,7 +433,7 @@ def main() -> int:
                 print(" | ".join(cells), flush=True)
     still, report = "inputs times 2^20", scalify.HealthPolicy("report")
     cells, holds = judged("fp8", report, still, options.before, exact)
-    # Where nothing follows the loss must stay away, or the rows above would show nothing.
+    # Without a policy the loss must not recover, or the rows above would prove nothing.
     good &= not holds
     lines.append([*cells[:-1], "FAILS" if holds else "not back, as it must be"])
     print(" | ".join(lines[-1]), flush=True)

@@ -1,14 +1,14 @@
-"""Gradients of N ranks reduced in FP8, simulated on one device: which factor comes before the cast?
+"""Gradients of N ranks reduced in FP8, simulated on one device: which factor before the cast?
 
-FP8-LM (arXiv 2310.18313, section 2.1) casts each rank's gradient on a scale that all share, sums
-the data in FP8, and folds the average into the scale. `minimum` casts as it is, `inverse_sqrt`
-multiplies by 1 / sqrt(N) before, `mu` by a factor that is halved where more than 0.001 % of the
-data are at the largest value and else doubles in 1,000 steps. Ranks draw gradients of one size
-that have nothing in common but a hundredth of their energy ("alike"), the same gradient
-("equal"), or sizes spread over 2^-8 to 2^4 ("apart"). Printed, after steps enough for mu to settle:
-signal to noise of the mean beside the mean of the gradients that are not cast, the mean of several
-seeds and how far from it the furthest is, and how many values became zero (underflow) and saturated
-(overflow) in the casts. SIMULATED: no wire, no ranks.
+FP8-LM (arXiv 2310.18313, section 2.1) casts each rank's gradient with a scale that all ranks share,
+sums the data in FP8, and folds the average into the scale. `minimum` casts without a factor,
+`inverse_sqrt` multiplies by 1 / sqrt(N) before, `mu` by a factor that is halved if more than 0.001
+% of the data have the largest value and otherwise doubles in 1,000 steps. Gradients of the ranks
+have equal size and share only a hundredth of their energy ("alike"), are equal ("equal"), or have
+sizes from 2^-8 to 2^4 ("apart"). Printed, after enough steps for mu to settle: signal to noise of
+the mean against the mean of uncast gradients, as the mean of several seeds with the largest
+deviation from it, and the shares of values that the casts flushed (underflow) and saturated
+(overflow). SIMULATED: no wire, no ranks.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ def mean_gradient(w: jax.Array, x: jax.Array, t: jax.Array) -> jax.Array:
 
 
 def inputs(case: str, ranks: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns x [ranks, rows, width] and what the outputs are multiplied with."""
+    """Returns x [ranks, rows, width] and the factors of the outputs."""
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(ranks, ROWS, WIDTH))
     t = rng.normal(size=(ranks, ROWS, OUT))
     if case == "equal":
         x[:], t[:] = x[0], t[0]
     else:
-        # Rows in common: a tenth of the size, a hundredth of the energy.
+        # Shared rows: a tenth of the size, a hundredth of the energy.
         x += 0.1 * x[:1]
         t += 0.1 * t[:1]
     if case == "apart":
@@ -62,7 +62,7 @@ def inputs(case: str, ranks: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 @dataclasses.dataclass(frozen=True)
 class Noise:
-    """What the casts of one run did: dB, and shares that became zero and that saturated."""
+    """The noise of one run's casts: dB, and the shares of flushed and saturated values."""
 
     ratio: float
     flushed: float
@@ -103,7 +103,7 @@ def noise_of(
         signal += float(np.sum(exact**2))
         noise += float(np.sum((exact - found) ** 2))
         for row in run.health():
-            # Of the ranks' stacked gradients, and of their sum.
+            # Those of the ranks' stacked gradients, and of their sum.
             if row["cast"].endswith((": concatenate", ": reduce")):
                 flushed += row["flushed"]
                 saturated += row["saturated"]
@@ -114,7 +114,7 @@ def noise_of(
 
 
 def text_of(seeds: Sequence[Noise]) -> str:
-    """Returns the means of some seeds, and the spread of the ratio."""
+    """Returns the mean over seeds, and the spread of the ratio."""
     ratios = [one.ratio for one in seeds]
     ratio = statistics.fmean(ratios)
     spread = max(abs(one - ratio) for one in ratios)

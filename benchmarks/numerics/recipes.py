@@ -1,10 +1,10 @@
-"""Gradients of every preset beside F32's, at weights that F32 training passed through.
+"""Gradients of every preset compared with F32's, at weights along F32 training.
 
-The example is trained in F32, from several seeds. At some of its weights each preset gives the
-gradients of one batch, in our own executable; printed is their cosine to F32's, over all parameters
-and for the worst single tensor: the lowest of the seeds, and how far above it the highest is.
-Presets that keep something between steps (histories of amaxes, mu) see some other batches at the
-same weights first. Scales of weights are measured once, at initial weights.
+The example is trained in F32, from several seeds. At some of its weights each preset computes the
+gradients of one batch, in our own executable. Printed is their cosine to F32's, over all parameters
+and for the worst single tensor: the lowest of the seeds, and its distance to the highest. Presets
+with state between steps (histories of amaxes, mu) first take some other batches at the same
+weights. Scales of weights are measured once, at initial weights.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Tree = Any
 def trained(
     cfg: ModelConfig, plan: TrainConfig, looks: list[int], batches: np.ndarray
 ) -> dict[int, Tree]:
-    """Returns the weights that F32 training has after each number of steps."""
+    """Returns the weights of F32 training after each number of steps."""
     params = model.init(jax.random.key(plan.seed), cfg)
     adamw = optimizer.make_optimizer(plan)
     state = (params, adamw.init(params))
@@ -72,7 +72,7 @@ def gradients_of(
 
 
 def passes(found: common.Agreement, amax: common.Agreement) -> bool:
-    """Returns whether the gradient bar holds."""
+    """True if the gradient bar holds."""
     return (
         found.whole >= numerics.GLOBAL_BAR
         and found.worst >= numerics.WORST_BAR
@@ -92,7 +92,7 @@ def text_of(seeds: Sequence[common.Agreement]) -> str:
 def measured(
     cfg: ModelConfig, plan: TrainConfig, looks: list[int], recipes: Sequence[str]
 ) -> dict[str, dict[int, common.Agreement]]:
-    """Returns what each preset's gradients have to do with F32's, of the plan's seed."""
+    """Returns the agreement of each preset's gradients with F32's, for the plan's seed."""
     batches = data.train_batches(data.load(), max(looks) + BEFORE, plan.batch, cfg.seq, plan.seed)
     kept = trained(cfg, plan, looks, batches)
     print(f"trained {max(looks)} steps in F32, seed {plan.seed}", flush=True)
@@ -113,14 +113,14 @@ def described(cfg: ModelConfig, plan: TrainConfig, seeds: int) -> str:
         f"{cfg.seq} bytes, seeds {plan.seed} to {plan.seed + seeds - 1}, after steps of F32 "
         f"training; the learning rate {plan.learning_rate} is warmed up over {plan.warmup} steps. "
         "Cosine of a batch's gradients to F32's at the same weights: of all parameters / of the "
-        "worst tensor, the lowest of the seeds, and how far above it the highest is. Bars, for "
+        "worst tensor, the lowest of the seeds, and its distance to the highest. Bars, for "
         f"each seed: at least {numerics.GLOBAL_BAR} / {numerics.WORST_BAR}, and all within "
         f"{numerics.AMAX_BAR} of `{AMAX}`."
     )
 
 
 def main() -> int:
-    """Runs the command; returns 1 where a bar fails."""
+    """Runs the command; returns 1 if a bar fails."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--recipes", nargs="*", default=list(common.PRESETS))
     parser.add_argument("--looks", type=int, nargs="*", default=[0, 100, 1000])

@@ -1,12 +1,12 @@
 """Trains the example under each recipe and many seeds; prints the mean paired gap to F32.
 
-Runs of one seed share initial weights, data order and steps, so the gap is paired. Beside the
-recipes runs F32 against itself: the same step from weights that differ by 2^-20 of their value,
-far below what any format rounds. Its gap is what chaos alone makes of a difference.
+Runs of one seed share initial weights, data order and steps, so the gap is paired. F32 also runs
+against itself: the same step from weights that differ by 2^-20 of their value, far below the
+rounding of any format. Its gap is the effect of chaos alone.
 
-Every finished run is a line of --store and is not run again: stop and go on at will. The store is
-committed, so that seeds can be added on another day. Several processes may share it: each takes
-one --part of the list.
+Every finished run is a line of --store and is not run again: runs can be stopped and resumed. The
+store is committed, so that seeds can be added later. Several processes may share it: each takes one
+--part of the list.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = ["Gap", "main"]
 
 BASE = "none"
 NUDGED = "none, nudged"  # F32 from weights that differ by 2^-20
-# What is done about casts that clip, other than what a step does unasked.
+# Health policies other than the default.
 HEALTH: dict[str, Any] = {"fp8, off": "off", "fp8, rescale": "rescale"}
 RUN_AS = {NUDGED: BASE, **dict.fromkeys(HEALTH, "fp8")}
 
@@ -88,11 +88,11 @@ class Gap:
         return statistics.fmean(self.gaps)
 
     def half_width(self, quantiles: dict[int, float]) -> float:
-        """Half of the 95 % interval of the mean by a table; infinite below two seeds."""
+        """Half of the 95 % interval of the mean by a table; infinite for fewer than two seeds."""
         count = len(self.gaps)
         if count < 2:
             return math.inf
-        # Between two entries the one of fewer degrees of freedom is the wider.
+        # Between two entries, the one with fewer degrees of freedom gives the wider interval.
         known = max(degrees for degrees in quantiles if degrees < count)
         return quantiles[known] * statistics.stdev(self.gaps) / math.sqrt(count)
 
@@ -103,14 +103,14 @@ class Gap:
 
 
 def key_of(recipe: str, cfg: ModelConfig, plan: TrainConfig) -> str:
-    """Returns the name of one run: by everything that the run depends on."""
+    """Returns the name of one run, from all its parameters."""
     key = json.dumps([dataclasses.asdict(cfg), dataclasses.asdict(plan)], sort_keys=True)
     digest = hashlib.sha256(key.encode()).hexdigest()[:12]
     return f"{recipe.replace(', ', '-')}.{plan.seed}.{digest}"
 
 
 def run(recipe: str, cfg: ModelConfig, plan: TrainConfig) -> dict[str, Any]:
-    """Trains once, in a process of its own, and returns what the table needs."""
+    """Trains once, in a process of its own, and returns the table's figures."""
     import jax
 
     import data
@@ -129,7 +129,7 @@ def run(recipe: str, cfg: ModelConfig, plan: TrainConfig) -> dict[str, Any]:
         usual = train.compiled
 
         def kept(fn: Any, backend: str, recipe: str, donate: tuple[int, ...] = ()) -> Any:
-            if not donate:  # the loss alone, of weights whose scales are measured anew
+            if not donate:  # the loss alone, with scales measured from its weights
                 return usual(fn, backend, recipe)
             return scalify.jit(fn, recipe=recipe, donate_argnums=donate, health=health)
 
@@ -155,7 +155,7 @@ def run(recipe: str, cfg: ModelConfig, plan: TrainConfig) -> dict[str, Any]:
 
 
 def finish(store: Store, todo: list[tuple[str, ModelConfig, TrainConfig]], limit: float) -> None:
-    """Runs a list, and adds each run as it ends; starts none after `limit` seconds."""
+    """Runs a list, and adds each run at its end; starts none after `limit` seconds."""
     end = time.monotonic() + limit
     # A process per run: a run leaves threads and compiled steps behind, and a forked JAX hangs.
     context = multiprocessing.get_context("spawn")
@@ -172,7 +172,7 @@ def finish(store: Store, todo: list[tuple[str, ModelConfig, TrainConfig]], limit
 def gaps(rows: list[dict[str, Any]], recipe: str, key: str = "validation") -> Gap:
     """Returns the gaps of the seeds for which both the recipe and F32 have run.
 
-    A run of which the store holds no losses holds its gaps to F32.
+    A run without losses in the store has its gaps to F32 there.
     """
     base = {row["seed"]: row for row in rows if row["recipe"] == BASE}
     found = {}
@@ -210,7 +210,7 @@ def table(rows: list[dict[str, Any]], recipes: list[str]) -> str:
 
 
 def described(cfg: ModelConfig, plan: TrainConfig, seeds: int) -> str:
-    """Returns what was trained, and how the table is to be read."""
+    """Returns a description of the training and of the table."""
     return (
         f"The example LLaMA ({cfg.layers} layers, width {cfg.dim}, F32 as written): {plan.steps} "
         f"steps of {plan.batch} sequences of {cfg.seq} bytes, learning rate {plan.learning_rate}, "
@@ -219,14 +219,14 @@ def described(cfg: ModelConfig, plan: TrainConfig, seeds: int) -> str:
         "text, in nats, by the recipe's own forward. Runs of one seed share initial weights and "
         "the order of the data, so gaps are paired; the bound (one-sided) and the interval "
         "(two-sided) are Student's. F32 against itself "
-        "starts from weights that differ by 2^-20 of their value: its gap is what chaos makes of "
-        "a difference. The last column is the gap of the same weights where F32 reads them: what "
-        "training lost, without what the forward of the validation rounds."
+        "starts from weights that differ by 2^-20 of their value: its gap is the effect of chaos "
+        "alone. The last column is the gap of the same weights evaluated in F32: the gap "
+        "that training causes, without the rounding of the validation's forward."
     )
 
 
 def main() -> int:
-    """Runs the command; returns 1 where an upper bound is above --bar."""
+    """Runs the command; returns 1 if an upper bound is above --bar."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--recipes", nargs="*", default=["fp16", "fp8", "fp8-block", "fp8-lm-o2"])
     parser.add_argument("--seeds", type=int, default=8)
@@ -242,7 +242,7 @@ def main() -> int:
     store = Store(options.store)
     recipes = [BASE, NUDGED, *options.recipes]
     plans = [dataclasses.replace(first, seed=first.seed + i) for i in range(options.seeds)]
-    # Seed by seed, so that a run that is stopped leaves whole pairs.
+    # Seed by seed, so that a stopped run leaves complete pairs.
     work = [(recipe, cfg, plan) for plan in plans for recipe in recipes]
     part, parts = map(int, options.part.split("/"))
     done = store.rows()

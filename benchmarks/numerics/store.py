@@ -1,7 +1,7 @@
-"""A file of outcomes of long measurements: one JSON line each, to go on where one stopped.
+"""A file of outcomes of long measurements, one JSON line each, so that a run can be resumed.
 
-Lines are only ever added, by short writes at the end, so that several processes may share a file
-and a run that is cut off loses nothing. A line replaces an earlier one of the same key.
+Lines are only appended, by short writes, so that several processes may share a file and an
+interrupted run loses nothing. A line replaces an earlier one of the same key.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from typing import Any
 
 __all__ = ["RESULTS", "Store"]
 
-# Committed, so that what took hours is there on another day.
+# Committed, so that results of hours remain available.
 RESULTS = pathlib.Path(__file__).resolve().parents[1] / "results"
 
 
 class Store:
-    """Outcomes by their key: everything that an outcome depends on, as a short text."""
+    """Outcomes by key, a short text of all parameters that an outcome depends on."""
 
     def __init__(self, path: pathlib.Path) -> None:
-        """Opens a file, which need not be there yet."""
+        """Opens a file, which need not exist yet."""
         self.path = path
 
     def rows(self) -> dict[str, dict[str, Any]]:
-        """Returns the outcomes by their keys, in the order in which these came first."""
+        """Returns the outcomes by key, in the order of their first lines."""
         text = self.path.read_text(encoding="utf-8") if self.path.exists() else ""
         return {row["run"]: row for row in map(json.loads, text.splitlines())}
 
     def get(self, key: str) -> dict[str, Any] | None:
-        """Returns one outcome; None where there is none yet."""
+        """Returns one outcome; None if it does not exist yet."""
         return self.rows().get(key)
 
     def add(self, key: str, outcome: dict[str, Any]) -> None:

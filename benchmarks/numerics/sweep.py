@@ -1,11 +1,10 @@
 """Trains the example by each recipe at three learning rates and three seeds; counts divergences.
 
-The rates are the example's own, a third of it and three times it. `fp8` also runs with constant
-scales and with such as follow what is counted from the start, at the rate that moves them most:
-unasked a step takes these once a cast clips. Runs are those of seeds.py, of the same store, so that
-what either has run the other does not run again. A run diverged where its validation loss is not
-finite, or a quarter above what F32 reaches from the same seed at the example's own rate: it did not
-recover from what threw it off.
+The rates are the example's own, a third of it and three times it. At the largest rate, which moves
+scales most, `fp8` also runs with constant scales and with scales that follow the counts from the
+start; by default a step adopts these once a cast clips. Runs are those of seeds.py in the same
+store, so that neither repeats the other's. A run diverged if its validation loss is not finite, or
+a quarter above F32's from the same seed at the example's own rate: it did not recover.
 """
 
 from __future__ import annotations
@@ -27,22 +26,22 @@ from config import ModelConfig, TrainConfig
 
 __all__ = ["main", "table"]
 
-# In one process fp8-lm-o3 has the code of fp8-lm-o2.
+# fp8-lm-o3 equals fp8-lm-o2 within one process.
 RECIPES = tuple(recipe for recipe in gradients.PRESETS if recipe != "fp8-lm-o3")
 FACTORS = (1.0, 1 / 3, 3.0)
-# Above F32's validation loss at the example's own rate by this factor a run has diverged.
+# A run has diverged above this factor of F32's validation loss at the example's own rate.
 LOST = 1.25
 
 Losses = dict[tuple[str, float], dict[int, float]]
 
 
 def has_diverged(loss: float, usual: float) -> bool:
-    """Whether a run's validation loss says that it diverged; `usual` is F32's."""
+    """True if a run's validation loss shows divergence; `usual` is F32's."""
     return not math.isfinite(loss) or loss > LOST * usual
 
 
 def cells_of(losses: Losses, recipe: str, rate: float, own: float) -> list[str]:
-    """Returns one line of the table: of one recipe at one rate.
+    """Returns one line of the table, for one recipe at one rate.
 
     Args:
         losses: validation losses by recipe and rate, by seed.
@@ -83,13 +82,13 @@ def table(losses: Losses, own: float) -> str:
 
 
 def described(cfg: ModelConfig, plan: TrainConfig, count: int) -> str:
-    """Returns what was trained, and how the table is to be read."""
+    """Returns a description of the training and of the table."""
     return (
         f"The example LLaMA ({cfg.layers} layers, width {cfg.dim}), {plan.steps} steps of "
         f"{plan.batch} sequences of {cfg.seq} bytes, in our own executable on the CPU, seeds "
         f"{plan.seed} to {plan.seed + count - 1}. Validation is by the recipe's own forward, in "
         "nats. Runs of one seed and rate share initial weights and data. A run counts as diverged "
-        f"where its loss is not finite or above {LOST} times F32's at the example's own rate, "
+        f"if its loss is not finite or above {LOST} times F32's at the example's own rate, "
         f"{plan.learning_rate:g}; it is left out of the gaps. A single gap is mostly chaos: "
         "[many seeds](numerics-seeds.md) says how much."
     )

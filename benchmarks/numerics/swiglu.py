@@ -1,11 +1,11 @@
 """SwiGLU's feed-forward network by each recipe: noise of outputs, gradients and casts.
 
 The data are those of torchao's test of its float8 numerics (pytorch/ao,
-test/float8/test_numerics_integration.py, LLaMA 3 70B's 4096 x 14336 over 8,192 tokens) at a
-smaller size: weights uniform within 1 / sqrt(fan-in), inputs standard normal, the loss the sum of
-the outputs, the second of two batches. Its bars: 20 dB for the output and the gradient of each
-weight, 25 dB for a cast, which one to E5M2 just meets: a bit of mantissa is 6 dB.
-Casts of `fp8-block`, which casts nothing to E5M2, are those of NumPy and ml_dtypes on what F32 has.
+test/float8/test_numerics_integration.py, LLaMA 3 70B's 4096 x 14336 over 8,192 tokens) at a smaller
+size: weights uniform within 1 / sqrt(fan-in), inputs standard normal, the loss the sum of the
+outputs, the second of two batches. Its bars: 20 dB for the output and the gradient of each weight,
+25 dB for a cast, which a cast to E5M2 just meets: a bit of mantissa is 6 dB. The casts of
+`fp8-block`, which has none to E5M2, are made by NumPy and ml_dtypes from F32's values.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ import scalify
 
 __all__ = ["main", "measured", "of_blocks"]
 
-# All three dots are cast, the last one before the result as well; nothing stays wide by a model.
+# All three dots are cast, even the last one before the result; the cost model keeps none wide.
 ALL = "head = true, sensitive = true"
 RECIPES = ("fp8", "fp8-current", "fp8-delayed", "fp8-block", "fp8-lm-o1", "fp8-lm-o2")
 OUT_BAR, CAST_BAR = 20.0, 25.0
-# Of E4M3 (OCP 8-bit floating point, revision 1.0, table 2).
+# Largest value of E4M3 (OCP 8-bit floating point, revision 1.0, table 2).
 LARGEST = 448.0
 
 Tree = Any
@@ -60,7 +60,7 @@ def step(params: Tree, x: jax.Array) -> tuple[jax.Array, Tree]:
 
     def total(params: Tree, x: jax.Array) -> tuple[jax.Array, jax.Array]:
         out = (jax.nn.silu(x @ params["w1"]) * (x @ params["w3"])) @ params["w2"]
-        # Flat, for a result like the input would make that one look like state.
+        # Flat, since a result of the input's type would make the input look like state.
         return jnp.sum(out), out.ravel()
 
     found, out = jax.grad(total, has_aux=True)(params, x)
@@ -68,7 +68,7 @@ def step(params: Tree, x: jax.Array) -> tuple[jax.Array, Tree]:
 
 
 def in_blocks(value: np.ndarray, block: tuple[int, int]) -> np.ndarray:
-    """Returns what E4M3 keeps of a matrix, by the smallest power of two that holds each block."""
+    """Returns a matrix rounded to E4M3, with the least sufficient power of two per block."""
     kept = np.empty_like(value)
     rows, columns = (
         range(0, extent, size) for extent, size in zip(value.shape, block, strict=True)
@@ -83,10 +83,10 @@ def in_blocks(value: np.ndarray, block: tuple[int, int]) -> np.ndarray:
 
 
 def of_blocks(params: Tree, x: jax.Array) -> dict[str, float]:
-    """Returns dB of each cast by blocks, of what F32 has there, as NumPy and ml_dtypes cast.
+    """Returns dB of each cast by blocks, of F32's values, as cast by NumPy and ml_dtypes.
 
-    Scales of blocks are no single number to probe; that the compiler's casts have these bits is
-    tested elsewhere (test_block_scaling.py).
+    Scales of blocks are no single number to probe. test_block_scaling.py tests that the compiler's
+    casts have these bits.
     """
     gate, up = x @ params["w1"], x @ params["w3"]
     hidden, silu = jax.vjp(lambda gate, up: jax.nn.silu(gate) * up, gate, up)
@@ -132,7 +132,7 @@ def cell(value: float) -> str:
 
 
 def main() -> int:
-    """Runs the command; returns 1 where a bar fails."""
+    """Runs the command; returns 1 if a bar fails."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--dim", type=int, default=512)
     parser.add_argument("--hidden", type=int, default=1792)

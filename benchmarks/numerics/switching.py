@@ -1,10 +1,10 @@
 """The last 5 % of training in BF16, after FP8: the example, with no state converted by hand.
 
-What a step by one recipe returns, FP8 moments and F16 masters included, goes into the step of
-another one as it is. Beside such runs stand those that keep one recipe to the end; all have the
-same initial weights, data and learning rates. The losses are of the last step before the change and
-of the first behind it, and validation is in F32, of the weights that are left: means over seeds.
-Gaps of a percent are noise ([many seeds](numerics-seeds.md)).
+The results of a step by one recipe, FP8 moments and F16 masters included, are the arguments of
+another recipe's step, unchanged. They are compared with runs that keep one recipe to the end; all
+have the same initial weights, data and learning rates. The losses are of the last step before the
+change and of the first after it. Validation is in F32, of the final weights. All are means over
+seeds. Gaps of a percent are noise ([many seeds](numerics-seeds.md)).
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Trainer:
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """Losses of the last step before the change and of the first behind it, and of validation."""
+    """Losses of the last step before the change and of the first after it, and of validation."""
 
     before: float
     behind: float
@@ -81,7 +81,7 @@ class Run:
 def runs_of(
     cfg: ModelConfig, plan: TrainConfig, recipes: Sequence[str], change: int
 ) -> dict[str, Run]:
-    """Returns what each way of training comes to, from the plan's seed."""
+    """Returns the outcome of each way of training, from the plan's seed."""
     trainer, found = Trainer(cfg, plan), {}
     for recipe in (BASE, LAST):
         state, losses = trainer.run(trainer.step(recipe), trainer.start(), 0, plan.steps)
@@ -90,7 +90,8 @@ def runs_of(
     for recipe in recipes:
         step = trainer.step(recipe)
         state, losses = trainer.run(step, trainer.start(), 0, change)
-        # The straight run goes on with true values, which the step packs to the same bits.
+        # The run without a change continues with true values, which the step packs to the same
+        # bits.
         copied = jax.tree.map(np.array, state)
         changed, rest = trainer.run(trainer.step(LAST), state, change, plan.steps)
         straight, same = trainer.run(step, copied, change, plan.steps)

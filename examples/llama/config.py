@@ -1,4 +1,4 @@
-"""Sizes of the example model, and how its training runs."""
+"""Sizes of the example model, and the parameters of its training."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ __all__ = ["ModelConfig", "TrainConfig"]
 class ModelConfig:
     """A LLaMA: pre-norm blocks of grouped-query attention and SwiGLU, untied head.
 
-    The defaults are deep and narrow on purpose: rules that lose a scale lose it with
-    depth, so twelve layers show what four hide.
+    The defaults are deep and narrow on purpose: errors of scale rules accumulate with depth, so
+    twelve layers show errors that four hide.
     """
 
     vocab: int = 256
@@ -24,7 +24,7 @@ class ModelConfig:
     seq: int = 128
     rope_theta: float = 10000.0
     norm_eps: float = 1e-5
-    # Format of activations and of the weights where they are used; masters stay F32.
+    # Type of activations, and of weights at their use; masters stay F32.
     dtype: str = "float32"
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Byte-level English text that every Python carries: the topics of its help system."""
+"""Byte-level English text that ships with Python: the topics of its help system."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Text:
 def load(validation_share: float = 0.1) -> Text:
     """Returns the text, split by topic so that no sentence is in both parts.
 
-    Every n-th topic in alphabetical order is for validation, until the part is full: the
-    split depends on nothing but Python's version.
+    Every n-th topic in alphabetical order is for validation, until that part is full: the split
+    depends on Python's version only.
     """
     topics = [text for _, text in sorted(pydoc_data.topics.topics.items())]
     goal = validation_share * sum(len(text) for text in topics)

@@ -1,6 +1,6 @@
-"""Decoding with a cache of keys and values: one token a step.
+"""Decoding with a cache of keys and values: one token per step.
 
-Shapes as in `model`; S is the cache's length, the largest number of tokens.
+Shapes as in `model`; S is the cache's length, the maximal number of tokens.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def init_cache(cfg: ModelConfig, batch: int, length: int) -> Cache:
 def attend(
     x: jax.Array, layer: model.Params, cache: dict[str, jax.Array], at: jax.Array, cfg: ModelConfig
 ) -> tuple[dict[str, jax.Array], jax.Array]:
-    """Attention of one token `x` [B, 1, D] at position `at` to all before it."""
+    """Attention of one token `x` [B, 1, D] at position `at` to all positions up to it."""
     batch, groups = x.shape[0], cfg.heads // cfg.kv_heads
     length = cache["key"].shape[1]
     tables = [jax.lax.dynamic_slice_in_dim(t, at, 1) for t in model.rope_tables(cfg, length)]
@@ -49,7 +49,7 @@ def attend(
 def decode(
     params: model.Params, cache: Cache, token: jax.Array, at: jax.Array, cfg: ModelConfig
 ) -> tuple[Cache, jax.Array]:
-    """Reads one token and returns the cache with it and F32 logits [B, V] of the next.
+    """Reads one token and returns the updated cache and F32 logits [B, V] of the next.
 
     Args:
         params: the tree of `model.init`.

@@ -19,8 +19,8 @@ def generate(
 ) -> str:
     """Returns the prompt continued by `length` sampled bytes.
 
-    The window always has cfg.seq bytes, so that one compiled program serves: the attention
-    is causal, so what stands behind the last byte has no say.
+    The window always has cfg.seq bytes, so that one compiled program suffices. The attention is
+    causal, so bytes after the last one have no effect.
     """
 
     def last_logits(params: Any, window: jax.Array, last: jax.Array) -> jax.Array:

@@ -20,10 +20,10 @@ Params = dict[str, Any]
 
 
 def init(key: jax.Array, cfg: ModelConfig) -> Params:
-    """Returns F32 parameters drawn as GPT-2 draws them.
+    """Returns F32 parameters with GPT-2's initialisation.
 
-    Every matrix is normal with deviation 0.02, but the two that write into the residual
-    stream (`wo`, `w_down`) have 0.02 / sqrt(2 * layers), so that the stream's variance does
+    Every matrix is normal with deviation 0.02, except for the two that write into the residual
+    stream (`wo`, `w_down`): they have 0.02 / sqrt(2 * layers), so that the stream's variance does
     not grow with depth. Norm gains are one.
     """
     residual = 0.02 / (2 * cfg.layers) ** 0.5

@@ -1,13 +1,13 @@
-"""How good are the scales? Prints the drift bar and the gradient bar of the example.
+"""Quality of the scales: prints the drift bar and the gradient bar of the example.
 
 At initial weights and after some steps of F32 training:
 
-- drift: log2(true rms / scale) of every quantised operand, and its SQNR beside what an amax
-  scale (a power of two) would give the same values;
-- gradients: the cosine of each recipe's gradients to F32's, over all parameters and for the
-  worst single tensor.
+- drift: log2(true rms / scale) of every quantised operand, and its SQNR beside that of an amax
+  scale (a power of two) for the same values;
+- gradients: the cosine of each recipe's gradients to F32's, over all parameters and for the worst
+  single tensor.
 
-Scales of weights are measured once, at the start, as training does.
+Scales of weights are measured once, at the start, as in training.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ BACKWARD_BAR = (-8.0, 8.0)
 WITHIN_DB, SHARE_BAR = 1.0, 0.95
 GLOBAL_BAR, WORST_BAR, AMAX_BAR = 0.98, 0.95, 0.003
 RECIPES = ("fp8", "fp8-current", "fp8-lm-o2", "fp8-plain", "fp8-plain-scaled")
-# fp8-lm-o1 and -o3 give the same gradients: they differ in state alone.
+# fp8-lm-o1 and -o3 give the same gradients: they differ in state only.
 BARRED = ("fp8", "fp8-lm-o2")
 AMAX_RECIPE = "fp8-current"
 
@@ -42,7 +42,7 @@ Grads = Callable[[Any, Any], tuple[Any, Any]]
 
 
 def drift_bar(operands: list[Operand], verbose: bool) -> bool:
-    """Prints the operands' drift and SQNR; returns whether they hold the bar."""
+    """Prints the operands' drift and SQNR; returns True if they hold the bar."""
     if verbose:
         print("  log2(rms/scale)   SQNR  by amax   operand")
         for item in operands:
@@ -76,7 +76,7 @@ def drift_bar(operands: list[Operand], verbose: bool) -> bool:
 
 
 def gradient_bar(grads: dict[str, Any], names: list[str]) -> bool:
-    """Prints each recipe's cosines to F32; returns whether those of `BARRED` hold the bars."""
+    """Prints each recipe's cosines to F32; returns True if those of `BARRED` hold the bars."""
     reference = grads["none"]
     whole, worst = {}, {}
     print("  recipe              global   worst tensor")
@@ -107,7 +107,7 @@ def verdict(holds: bool) -> str:
 
 
 def judge(where: str, grads: Grads, args: tuple[Any, Any], scales: Any, verbose: bool) -> bool:
-    """Prints both bars at one set of weights; returns whether both hold."""
+    """Prints both bars at one set of weights; returns True if both hold."""
     import scalify
 
     print(f"\nDrift {where}, recipe fp8")
@@ -128,13 +128,13 @@ def judge(where: str, grads: Grads, args: tuple[Any, Any], scales: Any, verbose:
 
 
 def main() -> int:
-    """Runs the command; returns 0 where every bar holds."""
+    """Runs the command; returns 0 if every bar holds."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--look", type=int, default=100, help="F32 steps between the looks (100)")
     parser.add_argument("--verbose", action="store_true", help="one line an operand")
     cli.add_fields(parser, ModelConfig, TrainConfig)
     options = parser.parse_args()
-    # The schedule is the training run's own, of which the first steps are taken.
+    # The schedule is that of the whole training run, of which only the first steps run.
     cfg, plan = cli.made(options, ModelConfig), cli.made(options, TrainConfig)
 
     import scalify

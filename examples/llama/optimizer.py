@@ -25,9 +25,9 @@ def make_optimizer(
     """Returns clipping by global norm, then AdamW; only matrices decay.
 
     Args:
-        train: the coefficients, and without a schedule that of the learning rate.
+        train: the coefficients, and the learning rate of the default schedule.
         schedule: the learning rate by the step.
-        decays: which leaves decay, where leaves of two dimensions are not all matrices.
+        decays: which leaves decay, if some leaves of two dimensions are no matrices.
     """
     schedule = schedule or optax.warmup_cosine_decay_schedule(
         init_value=0.0,

@@ -11,8 +11,8 @@ __all__ = ["Progress"]
 class Progress:
     """Shows loss, tokens a second and the time left.
 
-    Speed and time left start at the second step: the first one compiles. Steps that were `done`
-    before, by another process, count as made.
+    Speed and time left start at the second step, since the first one compiles. Steps that another
+    process has `done` before count as made.
     """
 
     def __init__(self, name: str, steps: int, tokens: int, done: int = 0) -> None:
@@ -27,11 +27,11 @@ class Progress:
         self.loss = 0.0
 
     def say(self, what: str) -> None:
-        """Shows a word in place of the numbers."""
+        """Shows a word instead of the numbers."""
         self._show(f"{self.name:<10} {what} ...")
 
     def update(self, done: int, loss: float) -> None:
-        """Takes one step's loss; shows it where the last line is old enough."""
+        """Takes one step's loss; shows it if the last line is old enough."""
         now = time.perf_counter()
         mine = done - self.before
         if mine == 1:

@@ -1,7 +1,7 @@
-"""Training steps of LLaMA 3 8B's shape as StableHLO text, for compilers: no array is ever made.
+"""Training steps of LLaMA 3 8B's shape as StableHLO text, for compilers: no array is allocated.
 
 Two forms: layers unrolled in Python as in `model`, or scanned over stacked weights with a
-checkpoint around each layer, as large models are written.
+checkpoint around each layer, like large models.
 
     python examples/llama/shapes.py --form=scanned --layers=32 --seq=4096 -o step.mlir
 """
@@ -46,7 +46,7 @@ def stack(params: Params) -> Params:
 
 
 def scanned_loss(params: Params, batch: jax.Array, cfg: ModelConfig) -> jax.Array:
-    """Returns `model.loss` of stacked parameters; the backward computes each layer again.
+    """Returns `model.loss` of stacked parameters; the backward rematerialises each layer.
 
     Args:
         params: the tree of `stack`.
@@ -55,7 +55,7 @@ def scanned_loss(params: Params, batch: jax.Array, cfg: ModelConfig) -> jax.Arra
     """
     tables = rope_tables(cfg, batch.shape[1] - 1)
 
-    # A loop keeps what is made again apart from the forward; a barrier is not needed.
+    # A loop separates rematerialised ops from the forward; a barrier is unnecessary.
     @functools.partial(jax.checkpoint, prevent_cse=False)
     def layer(x: jax.Array, weights: Params) -> tuple[jax.Array, None]:
         with jax.named_scope("attention"):
@@ -77,7 +77,7 @@ def scanned_loss(params: Params, batch: jax.Array, cfg: ModelConfig) -> jax.Arra
 
 
 def is_matrix(params: Params) -> Any:
-    """Returns which leaves decay: a stack of gains has two dimensions, but is no matrix."""
+    """Returns the leaves that decay: a stack of gains has two dimensions, but is no matrix."""
     return jax.tree.map_with_path(lambda path, _: "norm" not in str(path[-1]), params)
 
 
@@ -86,7 +86,7 @@ def lower(cfg: ModelConfig, *, scanned: bool, batch: int = 1) -> str:
 
     Args:
         cfg: the model's sizes; `dtype` is that of activations, masters are F32.
-        scanned: whether layers are one loop over stacked weights.
+        scanned: whether layers are a loop over stacked weights.
         batch: sequences of `cfg.seq` tokens.
     """
     params = jax.eval_shape(lambda: model.init(jax.random.key(0), cfg))

@@ -1,7 +1,7 @@
-"""The example on a mesh of ranks: which parts each has, and its steps compiled for that.
+"""The example on a mesh of ranks: its shardings, and its steps compiled for them.
 
-The same command runs under mpirun, a rank each, or alone, and then one process computes
-what all ranks would, bit for bit.
+The same command runs under mpirun with one rank per process, or alone: then one process computes
+the results of all ranks, bit for bit.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from scalify.mesh import Mesh, make_mesh
 __all__ = ["Ranks", "bits", "gathered", "parse"]
 
 AXES = ("data", "tensor")
-# Megatron's split: columns of what comes first, rows of what follows, the vocabulary.
+# Megatron's sharding: columns of the first matrix, rows of the second, the vocabulary.
 COLUMNS = re.compile(r"'(wq|wk|wv|w_gate|w_up|head)'")
 ROWS = re.compile(r"'(wo|w_down|embed)'")
 
@@ -31,7 +31,7 @@ def parse(text: str) -> dict[str, int]:
     """Returns the axes of "data=4,tensor=2", sizes by names.
 
     Raises:
-        ValueError: an axis that the example does not know, twice, or not a number of ranks.
+        ValueError: an unknown axis, an axis twice, or a size that is no number of ranks.
     """
     axes: dict[str, int] = {}
     for part in text.split(","):
@@ -47,8 +47,8 @@ class Ranks:
     """The ranks of one run.
 
     Attributes:
-        mesh: of axes "data" and "tensor".
-        zero: which state ranks of data share.
+        mesh: with axes "data" and "tensor".
+        zero: ZeRO level, the state that data-parallel ranks shard.
     """
 
     mesh: Mesh
@@ -61,11 +61,11 @@ class Ranks:
 
     @property
     def batch(self) -> P:
-        """How rows of a batch lie: each rank of data has its own."""
+        """The sharding of a batch: each data-parallel rank has its own rows."""
         return P("data") if "data" in self.mesh.axes else P()
 
     def specs(self, tree: Any) -> Any:
-        """Returns the shardings of parameters, or of moments of them, as a tree like theirs."""
+        """Returns the shardings of parameters or moments, as a tree of the same structure."""
 
         def spec(path: Any, leaf: Any) -> P:
             name = jax.tree_util.keystr(path)
@@ -97,7 +97,7 @@ class Ranks:
 
 
 def gathered(tree: Any) -> Any:
-    """Returns the tree with whole arrays; every rank has to ask for it."""
+    """Returns the tree with whole arrays; every rank must call it."""
 
     def whole(leaf: Any) -> Any:
         return np.asarray(leaf.gather() if isinstance(leaf, scalify.Shard) else leaf)

@@ -1,7 +1,7 @@
-"""Trains the example LLaMA by a recipe, with the F32 run beside it, and compares the two.
+"""Trains the example LLaMA by a recipe and in F32, and compares the two.
 
-Both runs have equal steps, seed and data order; what differs is the recipe alone. The end
-is a table of validation losses and a page with curves and scales, out/llama.html.
+Both runs have the same steps, seed and data order; only the recipe differs. The result is a table
+of validation losses and a page with curves and scales, out/llama.html.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Run", "main"]
 
-BAR = 1.5  # percent of validation loss that a low-precision run may lose to F32
+BAR = 1.5  # percent of validation loss by which a low-precision run may exceed F32's
 
 
 @dataclasses.dataclass
 class Run:
-    """What one training run leaves behind."""
+    """The results of one training run."""
 
     recipe: str
     losses: list[float]
@@ -47,7 +47,7 @@ class Run:
     params: Any
     report: list[dict[str, Any]]
     health: list[dict[str, Any]]
-    trained: int  # steps in this process: those before a checkpoint were another one's
+    trained: int  # steps in this process, without those before a checkpoint
     bits: str = ""  # on ranks, a digest of losses, weights and moments
 
 
@@ -56,7 +56,7 @@ def compiled(
 ) -> Callable[..., Any]:
     """Returns `fn` compiled: by Scalify, by XLA after Scalify's rewrite, or by XLA alone.
 
-    Plain jax.jit knows no recipe: it is given "none" only.
+    Plain jax.jit has no recipes: it only gets "none".
     """
     if backend == "jax":
         return jax.jit(fn, donate_argnums=donate)
@@ -68,19 +68,19 @@ def compiled(
 
 
 def rows(step: Any, name: str) -> list[dict[str, Any]]:
-    """Returns the rows of step.report() or step.health(); none where there is no such method."""
+    """Returns the rows of step.report() or step.health(); [] if there is no such method."""
     method = getattr(step, name, None)
     return [dict(row) for row in method()] if method else []
 
 
 @dataclasses.dataclass(frozen=True)
 class Store:
-    """Where checkpoints of one run go.
+    """The checkpoints of one run.
 
     Attributes:
         folder: of the run.
-        every: steps from one to the next; the last step has one too.
-        resume: go on from the newest.
+        every: steps between checkpoints; the last step has one too.
+        resume: continue from the newest.
     """
 
     folder: pathlib.Path
@@ -88,7 +88,7 @@ class Store:
     resume: bool
 
     def load(self, tree: Any, step: Any) -> tuple[int, Any]:
-        """Returns how many steps were done and their state; none and `tree` for a new run."""
+        """Returns the number of steps done and their state; 0 and `tree` for a new run."""
         from scalify import checkpoint
 
         if self.resume and checkpoint.latest(self.folder, jit=step):
@@ -96,7 +96,7 @@ class Store:
         return 0, tree
 
     def save(self, tree: Any, step: Any, done: int, steps: int) -> None:
-        """Saves the state after `done` steps where it is due."""
+        """Saves the state after `done` steps if it is due."""
         from scalify import checkpoint
 
         if done % self.every == 0 or done == steps:
@@ -114,7 +114,7 @@ def train(
 ) -> Run:
     """Trains from the seed's initial weights for plan.steps steps, then validates on all text.
 
-    On ranks each has its parts, and in the end all have the whole weights.
+    On ranks each rank has its shards during training, and the whole weights at the end.
     """
     params = model.init(jax.random.key(plan.seed), cfg)
     adamw = optimizer.make_optimizer(plan)
@@ -129,7 +129,7 @@ def train(
     done = 0
     losses: list[float] = []
     if store is not None:
-        # The losses grow with the run, which may go on for longer than it was meant to.
+        # The number of losses is open: a run may continue for longer than planned.
         grown = jax.ShapeDtypeStruct((None,), np.float64)
         done, (params, state, found) = store.load((params, state, grown), step)
         losses = found.tolist() if done else []
@@ -165,7 +165,7 @@ def train(
     windows = data.validation_batches(text, plan.batch, cfg.seq)
     validated = [float(np.asarray(evaluate(params, batch))) for batch in windows]
     params = jax.tree.map(np.asarray, params)
-    # Of a run on ranks the first one reports.
+    # On ranks the first rank reports.
     is_told = done < plan.steps and (ranks is None or ranks.mesh.rank == 0)
     return Run(
         recipe=recipe,
@@ -182,7 +182,7 @@ def train(
 
 
 def table(runs: list[Run], plan: TrainConfig, tokens: int) -> str:
-    """Returns the closing table; the first run is the one that the gaps refer to."""
+    """Returns the closing table; gaps refer to the first run."""
     lines = ["run           validation loss   gap       train loss   tokens/s   training   compile"]
     for run in runs:
         gap = 100 * (run.validation / runs[0].validation - 1)
@@ -197,7 +197,7 @@ def table(runs: list[Run], plan: TrainConfig, tokens: int) -> str:
 
 
 def casts(run: Run) -> str:
-    """Returns one line on what the run's casts saturated and flushed in its last step."""
+    """Returns one line on the values that the casts of the last step saturated and flushed."""
     if not run.health:
         return ""
     total = sum(row["elements"] for row in run.health)
@@ -217,16 +217,16 @@ def parse() -> argparse.Namespace:
         "--backend",
         choices=["scalify", "transform", "jax"],
         default="scalify",
-        help="who compiles the step: Scalify, XLA after Scalify's rewrite, XLA alone (scalify)",
+        help="compiler of the step: Scalify, XLA after Scalify's rewrite, XLA alone (scalify)",
     )
-    parser.add_argument("--alone", action="store_true", help="leave the F32 run out")
-    parser.add_argument("--max-gap", type=float, help="exit with 1 where the gap is wider, in %%")
+    parser.add_argument("--alone", action="store_true", help="skip the F32 run")
+    parser.add_argument("--max-gap", type=float, help="exit with 1 if the gap is wider, in %%")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("out/llama.html"))
     parser.add_argument("--save", type=pathlib.Path, help="a folder for checkpoints")
     parser.add_argument("--every", type=int, default=100, help="steps between checkpoints (100)")
-    parser.add_argument("--resume", action="store_true", help="go on from the newest in --save")
+    parser.add_argument("--resume", action="store_true", help="continue from the newest in --save")
     parser.add_argument("--mesh", help="of ranks: data=4,tensor=2; alone, one process is all ranks")
-    parser.add_argument("--zero", type=int, choices=range(4), default=0, help="state in shares (0)")
+    parser.add_argument("--zero", type=int, choices=range(4), default=0, help="ZeRO level (0)")
     cli.add_fields(parser, ModelConfig, TrainConfig)
     options = parser.parse_args()
     check_mesh(parser, options)
@@ -235,27 +235,27 @@ def parse() -> argparse.Namespace:
     if options.save is not None and options.backend != "scalify":
         parser.error(f"backend '{options.backend}' keeps no checkpoints: leave out --save")
     if options.resume and options.save is None:
-        parser.error("--resume goes on from checkpoints: say where they are by --save")
+        parser.error("--resume continues from checkpoints: name their folder by --save")
     if options.every < 1:
         parser.error(f"--every {options.every}: expected 1 or more")
     if options.save is not None and not options.resume:
         for recipe in recipes(options):
             if any((folder := options.save / recipe).glob("step-*")):
                 parser.error(
-                    f"'{folder}' holds checkpoints of an earlier run: go on from them by --resume, "
-                    "remove them, or --save elsewhere"
+                    f"'{folder}' holds checkpoints of an earlier run: continue from them by "
+                    "--resume, remove them, or --save elsewhere"
                 )
     return options
 
 
 def check_mesh(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    """Refuses ranks that cannot train; what `options.mesh` says becomes the ranks."""
+    """Refuses ranks that cannot train; replaces `options.mesh` by the ranks."""
     if options.mesh is None:
         if options.zero:
-            parser.error("--zero is about what ranks share: say which by --mesh data=8")
+            parser.error("--zero shards state over ranks: add --mesh data=8")
         return
     if options.backend != "scalify":
-        parser.error(f"backend '{options.backend}' knows no ranks: leave out --mesh")
+        parser.error(f"backend '{options.backend}' has no ranks: leave out --mesh")
     import sharding
 
     try:
@@ -268,7 +268,7 @@ def check_mesh(parser: argparse.ArgumentParser, options: argparse.Namespace) -> 
 
 
 def recipes(options: argparse.Namespace) -> list[str]:
-    """Returns the recipes to train by, the one to compare with first."""
+    """Returns the recipes of the runs, the reference first."""
     alone = options.alone or options.recipe == "none"
     return [options.recipe] if alone else ["none", options.recipe]
 
@@ -278,7 +278,7 @@ def main() -> int:
     options = parse()
     cfg, plan = cli.made(options, ModelConfig), cli.made(options, TrainConfig)
     is_first = options.mesh is None or options.mesh.mesh.rank == 0
-    if not is_first:  # the first rank speaks for all
+    if not is_first:  # only the first rank prints
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
     text = data.load()
     count = sum(
@@ -304,7 +304,7 @@ def main() -> int:
 
 
 def present(runs: list[Run], cfg: ModelConfig, plan: TrainConfig, out: pathlib.Path) -> None:
-    """Prints a sample, the table and what casts did, and writes the page."""
+    """Prints a sample, the table and the casts' counts, and writes the page."""
     last = runs[-1]
     prompt = "The class statement "
     print(

@@ -175,12 +175,12 @@ NB_MODULE(_compiler, module) {
              "Returns the IR text after a pass pipeline.");
   module.def("run_passes", &runPasses, nb::arg("text"), nb::arg("pipeline"),
              nb::arg("debug_info") = false, nb::arg("options") = "{}",
-             "Returns (IR text after a pass pipeline, diagnostics); of the "
-             "options `roles` counts.");
+             "Returns (IR text after a pass pipeline, diagnostics); the only "
+             "option in use is `roles`.");
   module.def("recipes", &getRecipes, "Returns the names of the presets.");
   module.def("recipe_parts", &getParts, "Returns the parts of a recipe.");
   module.def("priors", &listPriors,
-             "Returns the table of guesses about training.");
+             "Returns the table of priors about training.");
   module.def("read_recipe", &readRecipeText, nb::arg("text"),
              "Returns the value of every part as JSON.");
   module.def("print_recipe", &printRecipeParts, nb::arg("name"),

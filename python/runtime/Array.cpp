@@ -24,7 +24,8 @@ nb::tuple shapeOf(const Array &self) {
   return nb::tuple(shape);
 }
 
-/// NumPy's protocol: a view where possible, a copy where asked or needed.
+/// Implements NumPy's protocol: a view if possible, a copy if requested or
+/// needed.
 nb::object asNumpy(const Array &self, const nb::object &dtype,
                    const nb::object &copy) {
   bool wantsCopy = !copy.is_none() && nb::cast<bool>(copy);
@@ -77,8 +78,8 @@ Array scalify::rt::py::copyOf(nb::handle object, const nb::object &dtype) {
 
 void scalify::rt::py::bindArray(nb::module_ &module) {
   nb::class_<Array>(module, "Array", nb::is_weak_referenceable(),
-                    "A dense tensor that owns its memory. A step takes a "
-                    "donated Array over without a copy and leaves it empty.")
+                    "A dense tensor that owns its memory. A step takes over "
+                    "a donated Array without a copy and leaves it empty.")
       .def_prop_ro("shape", &shapeOf)
       .def_prop_ro("dtype",
                    [](const Array &a) { return numpyDType(a.type().dtype); })
@@ -86,11 +87,11 @@ void scalify::rt::py::bindArray(nb::module_ &module) {
       .def_prop_ro("size", [](const Array &a) { return a.type().elements; })
       .def_prop_ro("nbytes", [](const Array &a) { return a.type().bytes; })
       .def("is_deleted", &Array::consumed,
-           "True once a step has taken the memory over.")
+           "True once a step has taken over the memory.")
       .def("is_lent", &Array::lent,
-           "True once DLPack has given the memory to another library, which "
+           "True once DLPack has passed the memory to another library, which "
            "may write there.")
-      .def("item", &item, "The value of a one-element array.")
+      .def("item", &item, "Returns the value of a one-element array.")
       .def("__array__", &asNumpy, nb::arg("dtype") = nb::none(),
            nb::arg("copy") = nb::none())
       .def("__dlpack__",

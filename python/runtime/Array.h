@@ -12,11 +12,12 @@ public:
   Array(SlotRef slot, TensorType type)
       : slot(std::move(slot)), tensorType(std::move(type)) {}
 
-  /// The slot; raises ValueError if a step has consumed the array.
+  /// Returns the slot; raises ValueError if a step has consumed the array.
   const SlotRef &live() const;
   bool consumed() const { return !slot; }
   void consume() { slot.reset(); }
-  /// True if another library has had the memory, and so may have written there.
+  /// True if another library has received the memory, and so may have written
+  /// it.
   bool lent() const { return isLent; }
   void lend() { isLent = true; }
   /// True if a view of the memory is alive elsewhere in Python.
@@ -29,7 +30,7 @@ private:
   bool isLent = false;
 };
 
-/// A copy of any array-like in the host's memory.
+/// Returns a copy of any array-like in the host's memory.
 Array copyOf(nb::handle object, const nb::object &dtype);
 
 void bindArray(nb::module_ &module);

@@ -74,11 +74,11 @@ void scalify::rt::py::bindCommunicator(nb::module_ &module) {
            nb::arg("rank") = 0, nb::arg("size") = 0,
            nb::arg("job") = nb::none())
       .def("all_gather", &Communicator::allGather, nb::arg("part"),
-           "Every rank's bytes, of one length, in the order of ranks.")
+           "Returns every rank's bytes, of one length, in their order.")
       .def("barrier", &Communicator::barrier,
            "Returns when all ranks have called it.")
       .def("abort", &Communicator::abort, nb::arg("reason"),
-           "This rank gives up: the others' calls fail with that text.")
+           "Aborts this rank: the others' calls fail with `reason`.")
       .def_prop_ro("rank",
                    [](const Communicator &self) {
                      return scalify_rt_comm_rank(self.share().get());
@@ -95,5 +95,5 @@ void scalify::rt::py::bindCommunicator(nb::module_ &module) {
         return scalify_rt_comm_bytes_sent(self.share().get());
       });
   module.def("launched", &launched,
-             "This process's rank and how many were launched.");
+             "Returns this process's rank and the number of ranks.");
 }

@@ -1,4 +1,4 @@
-// _runtime.Communicator: the ranks that were launched with this one.
+// _runtime.Communicator: connects this rank to the others of the launch.
 #ifndef SCALIFY_PYTHON_RUNTIME_COMMUNICATOR_H
 #define SCALIFY_PYTHON_RUNTIME_COMMUNICATOR_H
 
@@ -10,7 +10,7 @@ namespace scalify::rt::py {
 
 class Communicator {
 public:
-  /// With size 0 rank and size are those of the launch.
+  /// If `size` is 0, rank and size come from the launch.
   Communicator(const std::optional<std::string> &transport, double timeout,
                int32_t rank, int32_t size,
                const std::optional<std::string> &job);

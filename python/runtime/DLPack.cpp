@@ -68,7 +68,7 @@ nb::object capsuleOf(nb::handle object, uintptr_t stream) {
     if (!error.matches(PyExc_TypeError))
       throw;
   }
-  // Of a time before versions.
+  // Older libraries do not accept max_version.
   nb::del(kwargs["max_version"]);
   return method(**kwargs);
 }
@@ -92,7 +92,7 @@ std::optional<DLDevice> scalify::rt::py::dlpackDevice(nb::handle object) {
     return DLDevice{nb::cast<int>(nb::int_(place[0])),
                     nb::cast<int>(nb::int_(place[1]))};
   } catch (nb::python_error &) {
-    return std::nullopt; // as of a JAX array on several devices
+    return std::nullopt; // for example a JAX array on several devices
   }
 }
 

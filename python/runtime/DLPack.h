@@ -1,4 +1,4 @@
-// Arrays of other libraries by DLPack: where they lie, and their memory.
+// Arrays of other libraries by DLPack: their device and their memory.
 #ifndef SCALIFY_PYTHON_RUNTIME_DLPACK_H
 #define SCALIFY_PYTHON_RUNTIME_DLPACK_H
 
@@ -8,25 +8,26 @@
 
 namespace scalify::rt::py {
 
-/// DLPack's numbers for where memory lies.
+/// DLPack's device type and index.
 struct DLDevice {
   int kind = 1;
   int ordinal = 0;
-  /// Memory that CUDA pinned is the host's all the same.
+  /// True for the host's memory, including memory that CUDA pinned.
   bool isHost() const { return kind == 1 || kind == 3; }
-  /// A GPU's, or managed, which both sides address.
+  /// True for a GPU's memory, or managed memory, which both sides address.
   bool isCuda() const { return kind == 2 || kind == 13; }
 };
 
-/// Where an object says that it lies; nothing if it does not say.
+/// Returns the object's device, or nullopt if the object does not have one.
 std::optional<DLDevice> dlpackDevice(nb::handle object);
 
-/// The object's memory, dense and row major, as it is; raises BufferError or
-/// TypeError, with the way out, if it cannot be read so. A stream of a GPU has
-/// waited for what writes it; 0 for memory of the host.
+/// Returns the object's dense, row-major memory without a copy. Raises
+/// BufferError or TypeError, with the way out, if it cannot be read so.
+/// `stream` is a GPU's stream that waits for pending writes; 0 for the host's
+/// memory.
 ArrayView dlpackView(nb::handle object, uintptr_t stream);
 
-/// A DLPack capsule over `slot`; `kwargs` are those of __dlpack__.
+/// Returns a DLPack capsule over `slot`; `kwargs` are those of __dlpack__.
 nb::object dlpackCapsule(const SlotRef &slot, const TensorType &type,
                          const nb::kwargs &kwargs);
 

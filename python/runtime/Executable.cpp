@@ -155,7 +155,7 @@ nb::tuple Executable::run(const nb::sequence &inputs,
                             int32_t(call.pointers.size()), out.data(),
                             int32_t(out.size()));
   }
-  // An interrupted step has left donated memory half written.
+  // An interrupted step leaves donated memory half written.
   if (status == SCALIFY_RT_OK || status == SCALIFY_RT_INTERRUPTED ||
       status == SCALIFY_RT_HOST)
     call.consume();
@@ -237,7 +237,7 @@ Array Executable::put(nb::handle object, const nb::object &dtype) {
   return Array(std::move(slot), array.type());
 }
 
-/// The function keeps what it raises, for whoever sees the step fail.
+/// The function stores its own exception, for the caller of the step.
 static int callPython(void *function, int32_t index, void *const *buffers) {
   nb::gil_scoped_acquire lock;
   PyObject *result = PyObject_CallFunction(
@@ -280,8 +280,8 @@ nb::list Executable::profile() const {
   }
   return out;
 }
-// What is called back may refer to whoever has the executable: Python's
-// collector of cycles has to see that.
+// The callback may refer to the executable's owner: Python's cyclic garbage
+// collector must see the reference.
 int visitHostCall(PyObject *self, visitproc visit, void *arg) {
   Py_VISIT(Py_TYPE(self));
   if (nb::inst_ready(self))
@@ -311,34 +311,35 @@ void scalify::rt::py::bindExecutable(nb::module_ &module) {
            nb::arg("comm") = nb::none())
       .def("run", &Executable::run, nb::arg("inputs"),
            nb::arg("function") = "step",
-           "Runs one function. Donated results come back as Array, and on a "
-           "GPU all do; others as NumPy arrays.")
+           "Runs one function. Returns donated results, and on a GPU all "
+           "results, as Array; others as NumPy arrays.")
       .def("xla_call", &Executable::xlaCall, nb::arg("operands"),
            nb::arg("results"), nb::keep_alive<0, 1>(),
-           "The step for a custom call of an XLA program: which argument each "
-           "operand is, and which result each result.")
+           "Returns the step as a custom call of an XLA program, by the "
+           "argument of each operand and the step's result of each result.")
       .def("health", &Executable::health,
-           "Counts of each cast in the last run.")
+           "Returns the counts of each cast in the last run.")
       .def("counters", &Executable::counters,
-           "The same counts as an array, a row (saturated, flushed, zeros, "
-           "nans, top, scales) each.")
+           "Returns the same counts as an array, with a row (saturated, "
+           "flushed, zeros, nans, top, scales) per cast.")
       .def("set_counters", &Executable::setCounters, nb::arg("words"),
-           "Puts such an array in their place until the next run.")
+           "Replaces the counts by such an array until the next run.")
       .def("initial", &Executable::initial, nb::arg("index"),
-           "What an argument of the step starts from.")
+           "Returns the initial value of an argument of the step.")
       .def("put", &Executable::put, nb::arg("object"),
            nb::arg("dtype") = nb::none(),
-           "Copies any array-like into an Array where steps need not move it.")
+           "Copies any array-like into an Array that steps use in place.")
       .def("set_host_call", &Executable::setHostCall,
            nb::arg("function").none(),
-           "Sets what commands of the kind host_call call: function(index, "
-           "address of the addresses of its buffers) -> True, or the step "
-           "fails. None removes it.")
+           "Sets the callback of host_call commands: function(index, address "
+           "of the addresses of its buffers) -> True, or the step fails. None "
+           "removes it.")
       .def("profile", &Executable::profile,
-           "Calls and time of each command since profiling was set.")
+           "Returns the calls and time of each command since profiling was "
+           "enabled.")
       .def("set_profiling", &Executable::setProfiling, nb::arg("on"))
       .def_prop_ro("trace", &Executable::trace,
-                   "What the null device was asked to do, a line each.")
+                   "The null device's record, one line per command or call.")
       .def_prop_ro("manifest", &Executable::manifest)
       .def_prop_ro("functions", &Executable::functions)
       .def_prop_ro("args", &Executable::args)

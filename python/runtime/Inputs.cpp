@@ -6,7 +6,7 @@
 using namespace scalify::rt;
 using namespace scalify::rt::py;
 
-// As the runtime has it for a GPU's memory: kernels and cuBLASLt read vectors.
+// The runtime's alignment of GPU memory: kernels and cuBLASLt read vectors.
 static constexpr uintptr_t kAlignment = 64;
 
 static void checkType(const Parameter &parameter, const TensorType &type) {
@@ -16,7 +16,7 @@ static void checkType(const Parameter &parameter, const TensorType &type) {
                               .c_str());
 }
 
-/// Runs `read`, and says in its errors which argument they are about.
+/// Runs `read`, and prefixes its errors with the argument's name.
 template <typename Fn>
 static ArrayView named(const Parameter &parameter, Fn read) {
   const std::string start = "argument '" + parameter.name + "': ";
@@ -84,7 +84,7 @@ void Inputs::bindArray(const Parameter &parameter, size_t index, Array &array) {
     return;
   }
   consumed.push_back(&array);
-  // Memory that someone still looks at stays as it is.
+  // Memory with another live view must not change.
   if (!isInPlace || isShared)
     return copyToDonated(parameter, index, slot->data(), !slot->device());
   donated[index] = slot;

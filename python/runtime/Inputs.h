@@ -1,5 +1,5 @@
-// The arguments of one call: what is read, what is consumed, who keeps it
-// alive.
+// Binds the arguments of one call: memory to read, Arrays to consume, owners to
+// keep alive.
 #ifndef SCALIFY_PYTHON_RUNTIME_INPUTS_H
 #define SCALIFY_PYTHON_RUNTIME_INPUTS_H
 
@@ -16,19 +16,19 @@ struct Parameter {
 
 class Inputs {
 public:
-  /// `inputs` are those from the parameter `first` on.
+  /// `inputs` are the arguments from `first` on.
   Inputs(Loaded &loaded, const std::vector<Parameter> &parameters,
          const nb::sequence &inputs, size_t first = 0);
 
   std::vector<void *> pointers;
   std::vector<SlotRef> donated; // per argument; null where not donated
-  /// The Arrays that a step takes over are empty when it has run.
+  /// Empties the Arrays that the step has taken over, after it has run.
   void consume() const;
 
 private:
   void bind(const Parameter &parameter, size_t index, nb::handle input);
   void bindArray(const Parameter &parameter, size_t index, Array &array);
-  /// Memory of a GPU that another library owns.
+  /// Binds GPU memory of another library.
   void bindForeign(const Parameter &parameter, size_t index, nb::handle input);
   void bindHost(const Parameter &parameter, size_t index, nb::handle input);
   void copyToDonated(const Parameter &parameter, size_t index, const void *from,

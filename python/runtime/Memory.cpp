@@ -83,7 +83,8 @@ Loaded::Loaded(const nb::object &source, int threads, const std::string &device,
   options.threads = threads;
   options.device = deviceOf(device);
   options.comm = comm.get();
-  // Ranks compare what they load, and may be threads of this process.
+  // Without the interpreter's lock: ranks compare what they load, and may be
+  // threads of this process.
   auto unlocked = [](auto load) {
     nb::gil_scoped_release unlock;
     return load();
@@ -133,7 +134,7 @@ void Loaded::keep(int64_t size, Idle entry) noexcept {
   idle.emplace(size, entry);
 }
 
-/// Memory cannot be freed while a step runs on another thread.
+/// Frees the memory, later if a step is running on another thread.
 void Loaded::give(void *memory) noexcept {
   std::lock_guard<std::mutex> lock(mutex);
   doomed.push_back(memory);

@@ -1,4 +1,4 @@
-// Memory that arrays own: the host's, or a GPU's by the executable that gave
+// Memory of arrays: the host's, or GPU memory of the executable that allocated
 // it.
 #ifndef SCALIFY_PYTHON_RUNTIME_MEMORY_H
 #define SCALIFY_PYTHON_RUNTIME_MEMORY_H
@@ -17,10 +17,10 @@ namespace scalify::rt::py {
 
 namespace nb = nanobind;
 
-/// Raises the exception that fits the status.
+/// Raises the exception for a status that is not OK.
 void check(scalify_rt_status status);
 
-/// Raises the exception of a status that is not OK, with this text.
+/// Raises the exception for a status, with this text.
 [[noreturn]] void throwStatus(scalify_rt_status status, const char *text);
 
 class Loaded;
@@ -32,11 +32,11 @@ public:
   Slot &operator=(const Slot &) = delete;
   virtual ~Slot() = default;
   void *data() const { return bytes; }
-  /// Who copies it to the host; null where it lies there.
+  /// Returns the executable that copies it to the host; null for host memory.
   virtual Loaded *device() const { return nullptr; }
 
-  /// Set where another library has had it on a GPU: it may let go while work
-  /// on a stream of its own still reads. Who writes here next waits first.
+  /// Set if another library received this GPU memory: it may release it while
+  /// work on a stream of its own still reads. The next writer must wait first.
   bool isExported = false;
 
 protected:
@@ -49,13 +49,13 @@ using SlotRef = std::shared_ptr<Slot>;
 
 SlotRef hostSlot(int64_t bytes);
 
-/// What connects ranks; executables that use it keep it alive.
+/// The connection of ranks, kept alive by the executables that use it.
 using CommRef = std::shared_ptr<scalify_rt_comm>;
 
-/// Lets Ctrl-C through while the runtime works without the interpreter's lock.
+/// Handles Ctrl-C while the runtime works without the interpreter's lock.
 int checkSignals(void *);
 
-/// An executable of the runtime, which lives as long as memory that it gave.
+/// A loaded executable, which lives as long as the memory it allocated.
 class Loaded : public std::enable_shared_from_this<Loaded> {
 public:
   /// `comm` may be null.
@@ -67,16 +67,16 @@ public:
 
   scalify_rt_executable *get() const { return handle; }
   bool isOnDevice() const { return stream() != 0; }
-  /// The CUstream of its steps as the number that DLPack knows it by.
+  /// Returns the CUstream of its steps as DLPack's number.
   uintptr_t stream() const {
     return reinterpret_cast<uintptr_t>(scalify_rt_stream(handle));
   }
-  /// Which GPU, of those that the process sees.
+  /// Returns the GPU's index among those that the process sees.
   int ordinal() const { return std::max(scalify_rt_device_index(handle), 0); }
 
-  /// What steps write to without moving it. Of results the memory is kept when
-  /// they are gone: it costs a GPU's driver more than most kernels take, and
-  /// other addresses are another graph.
+  /// Allocates memory that steps use in place. Memory of results is kept for
+  /// reuse when they are gone: allocation costs a GPU's driver more than most
+  /// kernels take, and new addresses need another graph.
   SlotRef take(int64_t size, bool isResult = false);
   void copyIn(const Slot &to, const void *from, int64_t size);
   void copyOut(void *to, const Slot &from, int64_t size);
@@ -94,12 +94,12 @@ private:
 
   CommRef comm;
   scalify_rt_executable *handle = nullptr;
-  std::mutex mutex;                  // of the two lists
-  std::multimap<int64_t, Idle> idle; // results' memory, by size
-  std::vector<void *> doomed;        // given back while a step ran
+  std::mutex mutex;                  // guards the two lists
+  std::multimap<int64_t, Idle> idle; // free memory of results, by size
+  std::vector<void *> doomed;        // to be freed after the running step
 };
 
-/// The bytes of a slot in the host's memory: itself, or a copy.
+/// Returns the bytes of a slot in host memory: the slot itself, or a copy.
 SlotRef onHost(const SlotRef &slot, int64_t size);
 
 } // namespace scalify::rt::py

@@ -11,7 +11,7 @@ using namespace scalify::rt;
 using namespace scalify::rt::py;
 
 namespace {
-/// f32 array-like -> array of `To`.
+/// Converts an f32 array-like to an array of `To`.
 template <DType To> nb::object fromF32(nb::handle object) {
   ArrayView view = hostView(object, *makeTensorType(DType::F32, {}));
   if (view.type.dtype != DType::F32)
@@ -23,7 +23,7 @@ template <DType To> nb::object fromF32(nb::handle object) {
   return numpyArray(slot, type);
 }
 
-/// Array of a narrow float type -> f32 array.
+/// Converts an array of a narrow float type to f32.
 nb::object toF32(nb::handle object) {
   ArrayView view = hostView(object, *makeTensorType(DType::F32, {}));
   if (!isNarrowFloat(view.type.dtype))
@@ -52,7 +52,7 @@ void scalify::rt::py::bindFormats(nb::module_ &module) {
 
 NB_MODULE(_runtime, module) {
   module.doc() = "Loads and runs compiled artefacts.";
-  // JAX's caches hold programs, and so steps, until the process ends.
+  // JAX's caches keep programs, and so steps, until the process ends.
   nb::set_leak_warnings(false);
   module.def("version", &scalify_rt_version);
   bindArray(module);

@@ -51,7 +51,7 @@ nb::tuple shapeTuple(const TensorType &type) {
 }
 
 ArrayView fromNumpy(nb::object array) {
-  // Only a dense, aligned, native array is used as it is.
+  // Only a dense, aligned, native array is used without a copy.
   nb::object flags = array.attr("flags");
   if (!nb::cast<bool>(flags["C_CONTIGUOUS"]) ||
       !nb::cast<bool>(flags["ALIGNED"]) ||
@@ -66,7 +66,7 @@ ArrayView fromNumpy(nb::object array) {
     shape.push_back(nb::cast<int64_t>(extent));
   view.type = *makeTensorType(view.type.dtype, std::move(shape));
   nb::object data = array.attr("__array_interface__")["data"];
-  // NumPy gives the address as a number.
+  // NumPy returns the address as a number.
   auto address = nb::cast<uintptr_t>(data[0]);
   view.data = reinterpret_cast<const void *>(address); // NOLINT
   view.owner = std::move(array);
@@ -90,10 +90,10 @@ DType scalify::rt::py::fromNumpyDType(nb::handle dtype) {
   throw nb::type_error(text.c_str());
 }
 
-/// Over bytes that are const NumPy's array is read-only, and stays so.
+/// A NumPy array over const bytes is read-only, and cannot be made writable.
 template <typename Byte>
 static nb::object arrayOver(const SlotRef &slot, const TensorType &type) {
-  // As bytes first: nanobind cannot spell the dtypes of ml_dtypes.
+  // As bytes first: nanobind does not support the dtypes of ml_dtypes.
   size_t size = static_cast<size_t>(type.bytes);
   nb::object raw = nb::cast(nb::ndarray<nb::numpy, Byte, nb::ndim<1>>(
       static_cast<Byte *>(slot->data()), {size}, keeper(slot)));

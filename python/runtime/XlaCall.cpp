@@ -1,4 +1,4 @@
-// The custom call's handler, which XLA gets as a capsule, and what it runs.
+// The custom call's handler, which XLA receives as a capsule, and its runs.
 #include "XlaCall.h"
 
 #include <atomic>
@@ -10,8 +10,8 @@ using namespace scalify::rt;
 using namespace scalify::rt::py;
 
 namespace {
-/// The calls that are there, by number: XLA keeps programs longer than Python
-/// keeps executables.
+/// The live calls by id: XLA keeps programs longer than Python keeps
+/// executables.
 struct Calls {
   std::mutex mutex;
   std::unordered_map<int64_t, XlaCall *> byNumber;
@@ -23,7 +23,7 @@ Calls &calls() {
   return all;
 }
 
-/// The exception that this thread was about to raise, which it is not any more.
+/// Takes this thread's pending exception, and clears it.
 nb::object takeException() {
   PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
   PyErr_Fetch(&type, &value, &trace);
@@ -42,7 +42,8 @@ XlaCall::XlaCall(std::shared_ptr<Loaded> loaded, const Signature &signature,
       operandOrder(std::move(operands)), resultOrder(std::move(results)) {
   if (operandOrder.size() > signature.arguments.size() ||
       resultOrder.size() > signature.results.size())
-    throw nb::value_error("a call of more operands or results than the step");
+    throw nb::value_error(
+        "the call has more operands or results than the step");
   std::lock_guard<std::mutex> lock(calls().mutex);
   number = calls().next++;
   calls().byNumber[number] = this;
@@ -53,8 +54,8 @@ XlaCall::~XlaCall() {
   calls().byNumber.erase(number);
 }
 
-/// A run that asks for signals needs the interpreter, and so must not be waited
-/// for with it.
+/// Waits without the interpreter's lock, since a run that checks for signals
+/// needs it.
 std::unique_lock<std::mutex> XlaCall::waitForRun() {
   nb::gil_scoped_release release;
   return std::unique_lock<std::mutex>(inRun);
@@ -64,7 +65,7 @@ void XlaCall::prepare(const nb::sequence &arguments) {
   std::unique_lock<std::mutex> lock = waitForRun();
   const size_t own = operandOrder.size();
   if (own + nb::len(arguments) != signature.arguments.size())
-    throw nb::value_error("the call lacks other arguments of the step");
+    throw nb::value_error("wrong number of arguments that the call lacks");
   added.reset();
   addedSlots.clear();
   raised.reset();
@@ -84,8 +85,8 @@ void XlaCall::prepare(const nb::sequence &arguments) {
   }
 }
 
-/// Puts operands and results in the step's order. A result that takes a donated
-/// argument's memory over lies there already, unless XLA had to copy.
+/// Places operands and results in the step's order. A result that aliases a
+/// donated argument is in place already, unless XLA had to copy.
 void XlaCall::place(void *const *operands, void *const *results) {
   for (size_t k = 0; k < operandOrder.size(); ++k)
     in[operandOrder[k]] = operands[k];
@@ -119,7 +120,7 @@ bool XlaCall::run(void *const *operands, size_t numOperands,
                           out.data(), int32_t(out.size()));
   if (status == SCALIFY_RT_OK)
     return true;
-  // Of this thread: whoever asks for results may be another one.
+  // The error is this thread's, but `finish` may run on another thread.
   failureText = scalify_rt_last_error();
   if (status == SCALIFY_RT_INTERRUPTED) {
     nb::gil_scoped_acquire lock;
@@ -165,7 +166,7 @@ XLA_FFI_Error *errorOf(const XLA_FFI_CallFrame *frame, const char *text) {
   return frame->api->XLA_FFI_Error_Create(&args);
 }
 
-/// The number that the call carries as its attribute `id`; 0 for none.
+/// Returns the call's attribute `id`; 0 without one.
 int64_t numberOf(const XLA_FFI_Attrs &attrs) {
   for (int64_t i = 0; i < attrs.size; ++i) {
     const XLA_FFI_ByteSpan &name = *attrs.names[i];
@@ -180,18 +181,18 @@ int64_t numberOf(const XLA_FFI_Attrs &attrs) {
 }
 
 void *dataOf(void *buffer) {
-  // A kernel may look where an array without elements starts.
+  // A kernel may read the address of an empty array.
   alignas(64) static char nothing[64];
   void *data = static_cast<XLA_FFI_Buffer *>(buffer)->data;
   return data ? data : nothing;
 }
 
-/// The version of the FFI that the process's XLA has.
+/// The FFI version of the process's XLA.
 std::atomic<int> versionMajor = XLA_FFI_API_MAJOR;
 std::atomic<int> versionMinor = XLA_FFI_API_MINOR;
 
-/// Says which version of the FFI this speaks: that of whoever asks, since no
-/// more than the first fields of its structures are used, which all have.
+/// Reports the caller's FFI version as this handler's: it uses only the first
+/// fields of the FFI's structures, which all versions have.
 bool describe(XLA_FFI_CallFrame *frame) {
   for (auto *extension = frame->extension_start; extension;
        extension = extension->next) {
@@ -236,13 +237,13 @@ void scalify::rt::py::bindXlaCall(nb::module_ &module) {
                       "A step as XLA's custom call of the same number.")
       .def_prop_ro("id", &XlaCall::id, "The call's attribute 'id'.")
       .def_prop_ro("copied", &XlaCall::copied,
-                   "Bytes copied since XLA gave a result other memory than "
+                   "Bytes copied because XLA gave a result other memory than "
                    "its donated argument's.")
       .def("prepare", &XlaCall::prepare, nb::arg("arguments"),
            "Sets the step's last arguments, which the call lacks.")
       .def("finish", &XlaCall::finish,
-           "The step's last results, which the call lacks; None if it has not "
-           "run.");
+           "Returns the step's last results, which the call lacks; None "
+           "without a run.");
   module.def(
       "xla_handler",
       [](int major, int minor) {
@@ -252,6 +253,6 @@ void scalify::rt::py::bindXlaCall(nb::module_ &module) {
                            "xla._CUSTOM_CALL_TARGET");
       },
       nb::arg("major"), nb::arg("minor"),
-      "The custom call's handler, for jax.ffi.register_ffi_target, by the "
-      "version of the FFI that jaxlib has.");
+      "Returns the custom call's handler for jax.ffi.register_ffi_target, by "
+      "jaxlib's FFI version.");
 }

@@ -1,7 +1,7 @@
-// A step as one custom call of an XLA program, through XLA's FFI.
+// A step as a custom call of an XLA program, through XLA's FFI.
 //
-// What jax.jit does with arrays (donation in place, deletion, copies for who
-// still looks, placement, types of results) is so what jax.jit does.
+// So jax.jit itself handles arrays: donation in place, deletion, copies for
+// remaining readers, placement, types of results.
 #ifndef SCALIFY_PYTHON_RUNTIME_XLACALL_H
 #define SCALIFY_PYTHON_RUNTIME_XLACALL_H
 
@@ -12,16 +12,17 @@
 
 namespace scalify::rt::py {
 
-/// What an artefact's function takes and gives.
+/// The arguments and results of an artefact's function.
 struct Signature {
   std::vector<Parameter> arguments, results;
 };
 
-/// The step of one executable, for XLA's custom call that carries its number.
+/// The step of an executable as XLA's custom call with this object's id.
 class XlaCall {
 public:
   /// The call's k-th operand is argument `operands[k]` of the step, its k-th
-  /// result the step's `results[k]`. Those that it lacks are the last ones.
+  /// result the step's `results[k]`. The call lacks the step's last arguments
+  /// and results.
   XlaCall(std::shared_ptr<Loaded> loaded, const Signature &signature,
           std::vector<int32_t> operands, std::vector<int32_t> results);
   ~XlaCall();
@@ -31,11 +32,11 @@ public:
   int64_t id() const { return number; }
   /// Sets the arguments that the call lacks, for the next run.
   void prepare(const nb::sequence &arguments);
-  /// The results that the call lacks, of the run since `prepare`; None if there
-  /// was none. Raises what the run failed with.
+  /// Returns the results that the call lacks, from the run since `prepare`;
+  /// None without a run. Raises the run's error.
   nb::object finish();
-  /// Bytes that were copied since XLA gave a result other memory than the
-  /// donated argument's; none as long as donation works.
+  /// Returns the bytes that were copied because XLA gave a result other memory
+  /// than its donated argument's; 0 while donation works.
   int64_t copied() const { return copiedBytes; }
 
   /// Runs the step in XLA's memory, on XLA's thread.
@@ -53,8 +54,8 @@ private:
   int64_t number;
   int64_t copiedBytes = 0;
 
-  // Of one run, which XLA may have on a thread of its own: an interrupt can
-  // have `finish` come before the run is over, or before it has begun.
+  // State of one run, which XLA may execute on its own thread: after an
+  // interrupt `finish` may be called before the run ends, or before it starts.
   std::mutex inRun;
   std::optional<Inputs> added;
   std::vector<SlotRef> addedSlots;
@@ -62,7 +63,7 @@ private:
   bool hasRun = false;
   scalify_rt_status status = SCALIFY_RT_OK;
   std::string failureText;
-  nb::object raised; // an exception, of a signal's handler
+  nb::object raised; // exception of a signal handler
 };
 
 void bindXlaCall(nb::module_ &module);

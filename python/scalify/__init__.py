@@ -1,9 +1,9 @@
 """Scalify: a graph compiler for low-precision training.
 
 `jit` compiles a JAX function for Scalify's own runtime, `transform` rewrites it and lets JAX
-run it, `compile` takes StableHLO text. `measure` gives the scales of arguments, `probe` shows
-what every cast reads, `opt` runs passes on text. `lax` is what a function may say about
-scales, `nn` has layers that a GPU runs as one operation.
+run it, `compile` takes StableHLO text. `measure` computes the scales of arguments, `probe` returns
+the operand of every cast, `opt` runs passes on text. `lax` has functions that set or measure the
+scale of a value in a JAX program, `nn` has layers that a GPU runs as one operation.
 """
 
 from __future__ import annotations
@@ -86,8 +86,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # Late: `python -m scalify.partition` warns where the package has imported what it runs, and
-    # Flax is there only for who uses it.
+    # Imported on demand: `python -m scalify.partition` warns if the package has already imported
+    # that module, and `nnx` needs Flax, which is optional.
     if name in ("nnx", "partition"):
         return importlib.import_module(f"scalify.{name}")
     raise AttributeError(f"module 'scalify' has no attribute '{name}'")

@@ -1,4 +1,4 @@
-"""What steps of a framework's objects share: a compiled function of pytrees within."""
+"""Base class of steps on a framework's objects, which wrap a compiled function of pytrees."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ __all__ = ["OWN_KEYWORDS", "Adapter", "Backend", "compile_by", "split_own"]
 Backend = Literal["scalify", "transform"]
 
 
-# What a transformed function takes besides the arguments of the caller's.
+# Keyword arguments that a transformed function takes beside the caller's.
 OWN_KEYWORDS = ("scale_state", "amax_history", "rounding_key")
 
 
 def split_own(kwargs: dict[str, Any], backend: Backend) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Returns the caller's keyword arguments, and those of the transformation itself."""
+    """Returns the caller's keyword arguments, and those of the transformation."""
     own = {key: kwargs[key] for key in OWN_KEYWORDS if backend == "transform" and key in kwargs}
     return {key: value for key, value in kwargs.items() if key not in own}, own
 
@@ -29,7 +29,7 @@ def compile_by(backend: Backend, fn: Callable[..., Any], **options: Any) -> Jit 
     """Returns a function of pytrees compiled by `scalify.jit` or rewritten by `transform`.
 
     Raises:
-        ValueError: there is no such backend.
+        ValueError: the backend is unknown.
     """
     if backend == "scalify":
         return jit(fn, **options)
@@ -39,10 +39,10 @@ def compile_by(backend: Backend, fn: Callable[..., Any], **options: Any) -> Jit 
 
 
 class Adapter:
-    """A step of a framework's objects around the `Jit` or `Transformed` that computes it.
+    """A step on a framework's objects around the `Jit` or `Transformed` that computes it.
 
-    What those offer that takes no arguments of the step is theirs: `state`, `restore`, `rescale`,
-    `recompile`, `widened`, `mesh`, `recipe`, `statistics`.
+    Forwards all attributes of `step` that take no arguments of the step: `state`, `restore`,
+    `rescale`, `recompile`, `widened`, `mesh`, `recipe`, `statistics`.
 
     Attributes:
         step: the compiled function of pytrees.
@@ -58,11 +58,11 @@ class Adapter:
     def _pure(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Returns the arguments of `step` for those of the caller."""
+        """Converts the caller's arguments to those of `step`."""
         raise NotImplementedError
 
     def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, tuple[Any, ...]]:
-        """Returns the results of `step`, and what a transformed one returns beside them."""
+        """Returns the results of `step`, and the state that a transformed step adds to them."""
         results = self.step(*args, **kwargs)
         is_given = "scale_state" in kwargs or "amax_history" in kwargs
         if isinstance(self.step, Transformed) and (self.step.is_delayed or is_given):
@@ -89,7 +89,7 @@ class Adapter:
         return method(*args, **kwargs)
 
     def init_state(self, *args: Any, **kwargs: Any) -> Any:
-        """Returns the scales of a run that has seen nothing; see `Transformed.init_state`."""
+        """Returns the initial state of scales; see `Transformed.init_state`."""
         return self._forward("init_state", args, kwargs)
 
     def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
@@ -101,7 +101,7 @@ class Adapter:
         return self._forward("trace", args, kwargs)
 
     def lower(self, *args: Any, **kwargs: Any) -> Any:
-        """Traces the step for arguments of these types; see `Jit.lower`."""
+        """Traces and lowers the step for arguments of these types; see `Jit.lower`."""
         return self._forward("lower", args, kwargs)
 
     def executable(self, *args: Any, **kwargs: Any) -> Any:
@@ -113,7 +113,7 @@ class Adapter:
         return self._forward("report", args, kwargs)
 
     def health(self, *args: Any, **kwargs: Any) -> Any:
-        """Returns what casts of the last step counted; see `Jit.health`."""
+        """Returns the counters of the last step's casts; see `Jit.health`."""
         return self._forward("health", args, kwargs)
 
     def scales(self, *args: Any, **kwargs: Any) -> Any:

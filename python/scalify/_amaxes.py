@@ -1,4 +1,4 @@
-"""Amaxes of weights that a step leaves for the next one (docs/stages/precision.md)."""
+"""Amaxes of weights that a step computes for the next one (docs/stages/precision.md)."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from scalify._views import host_view
 
 __all__ = ["ARGUMENT_AMAX", "LeftAmaxes"]
 
-# Of the pass scalify-keep-amaxes: the argument of amaxes, main's last one.
+# The argument of amaxes, main's last, which the pass scalify-keep-amaxes adds.
 ARGUMENT_AMAX = "scalify.argument_amax"
-# The function of the artefact that makes it.
+# The artefact's function that computes these amaxes from the arguments.
 _MEASURE = "measure"
 
 
 class LeftAmaxes:
-    """Amaxes of a step's arguments: those that the last step has left, if they are of these.
+    """Amaxes of a step's arguments: the last step's if they are still valid, else measured.
 
-    They are if each argument is the very array that the last step returned, and no other library
-    has had its memory. Else the arguments are measured: a run has the same bits either way.
+    They are valid if each argument is the array that the last step returned and its memory was not
+    lent to another library. A run has the same bits either way.
     """
 
     def __init__(self, runtime: _runtime.Executable) -> None:
@@ -38,12 +38,12 @@ class LeftAmaxes:
             self._results = [runtime.args[i]["alias_result"] for i in self._arguments]
 
     def of(self, arrays: Sequence[Any]) -> list[Any]:
-        """Returns what the step takes behind its other arguments."""
+        """Returns the amaxes, if the step takes any after its other arguments."""
         if not self._arguments:
             return []
         given = [arrays[i] for i in self._arguments]
         if not self._are_last(given):
-            # Not of what was returned, even if the step that follows fails.
+            # These amaxes are not those of the last results, even if the next step fails.
             self._last = []
             (self._amaxes,) = self._runtime.run([host_view(one) for one in given], _MEASURE)
         return [self._amaxes]
@@ -52,13 +52,13 @@ class LeftAmaxes:
         return (
             len(self._last) == len(given)
             and all(last() is array for last, array in zip(self._last, given, strict=True))
-            # Nobody writes to an array of JAX.
+            # JAX arrays are immutable; another library can write to a lent `Array`.
             and not any(isinstance(one, _runtime.Array) and one.is_lent() for one in given)
         )
 
     def remember(self, own: Sequence[Any], added: Sequence[Any]) -> None:
-        """Notes what a step has returned: to its caller, and what is kept for it."""
+        """Records a step's results: `own`, the caller's, and `added`, the state kept for it."""
         if self._arguments:
-            # Without results, of a call that was interrupted behind the step, they are nobody's.
+            # A call interrupted after its step has no results: the amaxes match no arguments then.
             self._last = [weakref.ref(own[i]) for i in self._results] if own else []
             self._amaxes = added[-1]

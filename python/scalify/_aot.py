@@ -1,4 +1,4 @@
-"""A step traced, lowered and compiled ahead of its calls, as `jax.jit(f)` gives them."""
+"""A step traced, lowered and compiled ahead of time, as with `jax.jit(f)`."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _Compile = Callable[[Lowered], Entry]
 
 @dataclasses.dataclass(frozen=True)
 class MemoryStats:
-    """Bytes of a step on one device, as `jax.stages.Compiled.memory_analysis` has them.
+    """Bytes of a step on one device, with the names of `jax.stages.Compiled.memory_analysis`.
 
     Attributes:
         argument_size_in_bytes: of the arguments.
-        output_size_in_bytes: of the results, those in the memory of arguments included.
-        alias_size_in_bytes: of results in the memory of arguments.
+        output_size_in_bytes: of the results, including those that alias arguments.
+        alias_size_in_bytes: of the results that alias arguments.
         temp_size_in_bytes: of the arena of temporaries.
-        peak_memory_in_bytes: of all at one time.
+        peak_memory_in_bytes: of all these at their peak.
         generated_code_size_in_bytes: 0, not known.
     """
 
@@ -45,7 +45,7 @@ def _bytes_of(argument: Mapping[str, Any]) -> int:
 
 
 class TracedStep:
-    """A traced step. What else it has is that of JAX's own `jax.stages.Traced`."""
+    """A traced step. Other attributes are those of JAX's own `jax.stages.Traced`."""
 
     def __init__(
         self, signature: Signature, arguments: Arguments, key: tuple[Any, ...], compiled: _Compile
@@ -66,7 +66,7 @@ class TracedStep:
 
 
 class LoweredStep:
-    """A lowered step. What else it has is that of JAX's own `jax.stages.Lowered`."""
+    """A lowered step. Other attributes are those of JAX's own `jax.stages.Lowered`."""
 
     def __init__(
         self,
@@ -111,11 +111,11 @@ class LoweredStep:
         """Compiles the step.
 
         Args:
-            compiler_options: XLA's, of which a step takes none: None or empty.
+            compiler_options: XLA's options; must be None or empty.
 
         Raises:
-            scalify.CompileError: the program or the recipe cannot be.
-            ValueError: there are options.
+            scalify.CompileError: the program or the recipe cannot be compiled.
+            ValueError: `compiler_options` is not empty.
         """
         if compiler_options:
             raise ValueError(
@@ -129,7 +129,7 @@ class LoweredStep:
 class CompiledStep:
     """A step for arguments of one structure and types: pytrees in, pytrees out.
 
-    What else it has is that of its `scalify.Executable`: `report`, `health`, `save`.
+    Other attributes are those of its `scalify.Executable`: `report`, `health`, `save`.
 
     Attributes:
         executable: the step on flat arrays.
@@ -163,11 +163,11 @@ class CompiledStep:
         return self._lowered.args_info
 
     def cost_analysis(self) -> Any:
-        """Returns what XLA estimates of the lowered step: its "flops" and others."""
+        """Returns XLA's cost estimates of the lowered step: "flops" and others."""
         return self._lowered.cost_analysis()
 
     def memory_analysis(self) -> MemoryStats:
-        """Returns the bytes of a step by the names that JAX has for them."""
+        """Returns the memory use of a step under JAX's names."""
         memory = self.executable.memory
         arguments = sum(memory["arguments"].values())
         manifest = self.executable.manifest
@@ -186,7 +186,7 @@ class CompiledStep:
         return self._lowered.as_text()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Runs the step; static arguments are left out, as JAX has it.
+        """Runs the step; static arguments are left out, as in JAX.
 
         Raises:
             TypeError: the arguments have another structure or other types.

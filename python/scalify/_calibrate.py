@@ -25,21 +25,21 @@ def calibrate(
 ) -> Calibration:
     """Runs one step on XLA's CPU and returns the scales that its casts should have.
 
-    Measured root mean squares, as powers of two at which nothing saturates, become the constants
-    of the casts: for models whose initial values the rules do not expect.
+    Each cast's constant becomes the power of two nearest to the measured root mean square, raised
+    until nothing saturates: for models whose initial values the rules mispredict.
 
     Args:
-        step: a function of pytrees of arrays, or what `scalify.jit` or `scalify.transform` made
-            of one; places where such a step measures scales (`rescale=`) do not count here.
+        step: a function of pytrees of arrays, or the result of `scalify.jit` or
+            `scalify.transform`; the `rescale=` places of such a step are ignored.
         *args: its arguments. Nothing is donated.
-        recipe: as in `transform`; that of `step` if it has one, else "fp8".
-        scales: of the arguments, from `scalify.measure` or as a list; those given to `step`, else
-            measured.
+        recipe: as in `transform`; by default that of `step` if it has one, else "fp8".
+        scales: of the arguments, from `scalify.measure` or as a list; by default those given to
+            `step`, else measured.
         **kwargs: its keyword arguments.
 
     Raises:
-        scalify.CompileError: the program or the recipe cannot be.
-        ValueError: the scales are given by name, or are not as many as the arguments.
+        scalify.CompileError: the program or the recipe cannot be compiled.
+        ValueError: the scales are given by name, or their number is not that of the arguments.
     """
     signature = getattr(step, "_signature", None) or Signature(step)
     recipe = str(recipe or getattr(step, "recipe", "fp8"))

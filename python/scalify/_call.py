@@ -1,4 +1,4 @@
-"""The primitive by which JAX calls a module of ours: how it lowers, batches and says no to grad."""
+"""The JAX primitive that calls a compiled module: its lowering, batching and refusal of grad."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from scalify._jax_api import as_varying, vary_like, varying_axes
 
 __all__ = ["FORMS", "Module", "added_arguments", "call", "out_avals"]
 
-# How dots on FP8 data are written for a platform of JAX; "wide" for any other.
+# The form of dots on FP8 data for each JAX platform; "wide" for any other.
 FORMS = {"cuda": "xla-gpu", "rocm": "xla-gpu", "tpu": "plain"}
 
 _MakeText = Callable[[str], str]
@@ -31,11 +31,11 @@ class Module:
     """A StableHLO module that JAX calls; equal only to itself, so that JAX may cache by it.
 
     Attributes:
-        name: of the function in the user's program.
+        name: the function's name in the user's program.
         out_avals: shape and dtype of each result of main.
-        mesh: of the devices that the module itself names, if they are several.
-        callbacks: Python functions that the module calls back, by its numbers for them.
-        effects: of JAX, that these have.
+        mesh: the mesh that the module itself names, if it has several devices.
+        callbacks: Python functions that the module calls back, by their index in it.
+        effects: the JAX effects of these callbacks.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Module:
         self._batched: dict[tuple[int, tuple[int | None, ...]], Module] = {}
 
     def text(self, form: str = "wide") -> str:
-        """Returns the module's text with its FP8 dots in a form (see `FORMS`)."""
+        """Returns the module's text with its FP8 dots in the given form (see `FORMS`)."""
         if form not in self._texts:
             self._texts[form] = self._make_text(form)
         return self._texts[form]
@@ -68,8 +68,8 @@ class Module:
         """Returns the module of the function under `jax.vmap`; all results batch at 0.
 
         Args:
-            size: of the batch.
-            dims: per argument the dimension that is the batch, or None.
+            size: the batch size.
+            dims: each argument's batch dimension, or None.
         """
         if self._make_batched is None:
             raise NotImplementedError(f"'{self.name}' does not run under jax.vmap")
@@ -89,7 +89,7 @@ def out_avals(text: str) -> tuple[Any, ...]:
 
 
 def added_arguments(text: str, count: int) -> list[Any]:
-    """Returns shape and dtype of the arguments that a module's main has beyond `count`."""
+    """Returns shape and dtype of the arguments of a module's main after the first `count`."""
     with jax_mlir.make_ir_context() as context:
         module = ir.Module.parse(text, context)
         types = _find_main(module).type.inputs
@@ -118,7 +118,7 @@ def call(module: Module, *args: Any) -> Sequence[Any]:
 
 
 def _on_mesh(args: Sequence[Any], mesh: jax.sharding.Mesh | None) -> Sequence[Any]:
-    """Tells JAX of the devices, which it cannot see in our module; decides no layout."""
+    """Tells JAX the devices, which it cannot read from the module; constrains no layout."""
     if mesh is None:
         return args
     free = PartitionSpec.UNCONSTRAINED
@@ -155,14 +155,14 @@ def _lower(ctx: Any, *args: Any, module: Module, form: str) -> Any:
     target = ctx.module_context
     source = ir.Module.parse(module.text(form), target.context)
     main = _find_main(source)
-    # Donation is said by the outermost function alone.
+    # Only the outermost function declares donation.
     for key in ("arg_attrs", "res_attrs"):
         if key in main.attributes:
             del main.attributes[key]
     results = main.type.results
     if module.callbacks:
         take_over(source, module.callbacks, target, target.platforms[0])
-        # Ordered callbacks within are ordered by what they pass on.
+        # Ordered callbacks in the module are ordered by the tokens that they pass on.
         ctx.set_tokens_out(ctx.tokens_in)
     name = jax_mlir.merge_mlir_modules(
         target.module, f"scalify_{module.name}", source, dst_symtab=target.symbol_table

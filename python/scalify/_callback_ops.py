@@ -1,4 +1,4 @@
-"""JAX's callbacks in modules: which functions they call, and how another module calls them."""
+"""JAX's callbacks in modules: finds their functions, and moves them to another module."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _TARGET = re.compile(r"xla_(ffi_)?(partitioned_)?python_(cpu|gpu)_callback")
 
 
 def callbacks_of(lowered: jax.stages.Lowered) -> tuple[Callable[..., Any], ...]:
-    """Returns the functions that a lowered program calls back, by its numbers for them.
+    """Returns the functions that a lowered program calls back, by their index in it.
 
-    They take numpy arrays and return numpy arrays, tokens as they are.
+    They take and return numpy arrays; tokens pass through.
     """
-    # JAX has no public way from a program to its callbacks.
+    # JAX has no public API for a program's callbacks.
     inner: Any = lowered
     return tuple(inner._lowering.compile_args.get("host_callbacks", ()))
 
@@ -28,16 +28,16 @@ def callbacks_of(lowered: jax.stages.Lowered) -> tuple[Callable[..., Any], ...]:
 def take_over(
     source: Any, callbacks: Sequence[Callable[..., Any]], context: Any, platform: str
 ) -> None:
-    """Makes the callbacks of a module those of the program that it becomes a part of.
+    """Registers the callbacks of a module with the program that it is merged into.
 
     Args:
-        source: the module, whose numbers change.
-        callbacks: by its own numbers.
-        context: JAX's, of the program.
-        platform: that the program is for.
+        source: the module, whose callback indices are renumbered.
+        callbacks: by their index in the module.
+        context: JAX's module context of the program.
+        platform: of the program.
 
     Raises:
-        NotImplementedError: the platform has no such calls.
+        NotImplementedError: the platform has no Python callbacks.
     """
     numbers: dict[int, int] = {}
 
@@ -52,7 +52,7 @@ def take_over(
             target = ir.StringAttr(operation.attributes["call_target_name"]).value
             if match := _TARGET.fullmatch(target):
                 if platform not in ("cpu", "cuda", "rocm"):
-                    raise NotImplementedError(f"callbacks of a transformed function on {platform}")
+                    raise NotImplementedError(f"no callbacks of transformed steps on {platform}")
                 device = "cpu" if platform == "cpu" else "gpu"
                 name = target.replace(f"_{match[3]}_callback", f"_{device}_callback")
                 operation.attributes["call_target_name"] = ir.StringAttr.get(name)

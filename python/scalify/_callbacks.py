@@ -20,9 +20,9 @@ _Function = Callable[..., Sequence[Any]]
 
 
 def commands_of(manifest: Mapping[str, Any]) -> list[tuple[dict[str, Any], list[dict[str, Any]]]]:
-    """Returns the commands that call the process, with the buffers that they name.
+    """Returns the `host_call` commands, each with its function's buffers.
 
-    In the order by which the runtime numbers them: functions by their names.
+    They are in the order in which the runtime numbers them, functions sorted by name.
     """
     found: list[tuple[dict[str, Any], list[dict[str, Any]]]] = []
     for _, function in sorted(manifest["functions"].items()):
@@ -35,7 +35,7 @@ def commands_of(manifest: Mapping[str, Any]) -> list[tuple[dict[str, Any], list[
 
 
 class _Call:
-    """One command: its function, and what lies in its buffers."""
+    """One command: its function, and the types of its buffers."""
 
     def __init__(
         self, command: Mapping[str, Any], buffers: Sequence[Mapping[str, Any]], function: _Function
@@ -43,7 +43,7 @@ class _Call:
         self._function = function
 
         rows = [buffers[index] for key in ("reads", "writes") for index in command[key]]
-        # A buffer's own shape may be that of a reshape of the value.
+        # A buffer may have the shape of a reshape of the value.
         shapes = command.get("shapes", [row["shape"] for row in rows])
         types = [
             (tuple(shape), np.dtype(to_numpy(row["dtype"])))
@@ -57,7 +57,7 @@ class _Call:
             addresses
         )
         reads = [
-            # The memory is another value's when the call has returned.
+            # The memory is reused after the call.
             _view(pointer, *type_).copy()
             for pointer, type_ in zip(pointers, self._reads, strict=False)
         ]
@@ -68,7 +68,7 @@ class _Call:
             given = np.asarray(result)
             if given.shape != view.shape or given.dtype != view.dtype:
                 raise ValueError(
-                    f"a callback returned {given.dtype}{list(given.shape)} where it said "
+                    f"a callback returned {given.dtype}{list(given.shape)} where it declared "
                     f"{view.dtype}{list(view.shape)}"
                 )
             view[...] = given
@@ -83,10 +83,10 @@ def _view(address: int | None, shape: tuple[int, ...], dtype: np.dtype[Any]) -> 
 
 
 class HostCalls:
-    """What a step's commands call; the runtime calls it by their numbers.
+    """The functions that a step's commands call; the runtime calls them by index.
 
     Attributes:
-        error: what a call of the last step raised.
+        error: the exception that a call of the last step raised.
     """
 
     def __init__(self, manifest: Mapping[str, Any], callbacks: Sequence[_Function]) -> None:
@@ -94,7 +94,7 @@ class HostCalls:
 
         Args:
             manifest: of the artefact.
-            callbacks: the Python functions that JAX numbered when it traced the program.
+            callbacks: the Python functions, by the index that JAX gave them at tracing.
         """
         self.error: BaseException | None = None
         self._calls = []
@@ -111,7 +111,7 @@ class HostCalls:
         return bool(self._calls)
 
     def __call__(self, index: int, addresses: int) -> bool:
-        """Runs one call; False where it raised, and `error` is what."""
+        """Runs one call; False if it raised, with the exception in `error`."""
         try:
             self._calls[index](addresses)
         except BaseException as error:
@@ -120,7 +120,7 @@ class HostCalls:
         return True
 
     def reraise(self) -> None:
-        """Raises what a call has raised, with its traceback, if one has."""
+        """Reraises the exception of a call, with its traceback, if there is one."""
         error, self.error = self.error, None
         if error is not None:
             raise error
@@ -141,10 +141,10 @@ class _Program:
 
     @functools.cached_property
     def _run(self) -> Callable[..., Any]:
-        # Late: `_call` registers a primitive, which an artefact without programs does not need.
+        # Imported here: `_call` registers a primitive, which only artefacts with programs need.
         from scalify._call import Module, call, out_avals
 
-        # It may have casts of a recipe, which XLA has as plain ops.
+        # The program may have a recipe's casts, which XLA needs as plain StableHLO.
         text = _compiler.opt(self._text, "scalify-expand-blocks,scalify-to-stablehlo")
         module = Module(
             self._name, out_avals(text), lambda _: text, None, callbacks=self._callbacks

@@ -1,4 +1,4 @@
-"""scalify.collect: what the casts of a step make of real values, step by step."""
+"""scalify.collect: statistics of a step's casts on real values, step by step."""
 
 from __future__ import annotations
 
@@ -21,20 +21,21 @@ def collect(
     recipe: RecipeLike = "fp8",
     **options: Any,
 ) -> Statistics:
-    """Runs a step and returns what each cast did to its values.
+    """Runs a step and returns the statistics of each cast.
 
     Args:
-        step: a JAX function, which is transformed and run by JAX; what `scalify.transform` made;
-            or what `scalify.jit` made, whose counters know what saturated and flushed only.
+        step: a JAX function, which is transformed and run by JAX; the result of
+            `scalify.transform`; or that of `scalify.jit`, which counts only saturated and flushed
+            values.
         *args: its arguments.
         steps: how often to run it.
-        update: makes the next step's arguments from this one's and its result; without it, all
-            steps run on the same ones, which must not be donated then.
+        update: computes the next step's arguments from this step's arguments and result; without
+            it, all steps run on the same arguments, which must then not be donated.
         recipe: for a JAX function.
         **options: of `scalify.transform`, for a JAX function.
 
     Raises:
-        scalify.CompileError: the program or the recipe cannot be.
+        scalify.CompileError: the program or the recipe cannot be compiled.
         ValueError: `steps` is not positive.
     """
     if steps < 1:

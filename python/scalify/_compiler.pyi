@@ -10,7 +10,7 @@ def compile(text: str, options: str) -> tuple[bytes, list[dict[str, Any]]]:
         options: a JSON object of CompileOptions' members (include/scalify/Pipeline/Compiler.h).
 
     Raises:
-        scalify.CompileError: the text or the options ask for what cannot be.
+        scalify.CompileError: the text cannot be compiled with the options.
         ValueError: `options` is not such an object.
     """
 
@@ -26,26 +26,26 @@ def opt(text: str, pipeline: str, debug_info: bool = False) -> str:
     Args:
         text: the IR.
         pipeline: the passes.
-        debug_info: whether the text has the ops' locations.
+        debug_info: whether to print the ops' locations.
     """
 
 def run_passes(
     text: str, pipeline: str, debug_info: bool = False, options: str = "{}"
 ) -> tuple[str, list[dict[str, Any]]]:
-    """Returns what `opt` does, and the remarks of the passes.
+    """Returns the result of `opt`, and the remarks of the passes.
 
     Args:
         text: see `opt`.
         pipeline: see `opt`.
         debug_info: see `opt`.
-        options: of `compile`, of which `roles` counts here.
+        options: those of `compile`; only `roles` is used.
     """
 
 def recipes() -> list[str]:
-    """Returns the names of the recipes that are built in."""
+    """Returns the names of the built-in recipes."""
 
 def recipe_parts() -> list[str]:
-    """Returns the names of a recipe's parts, in the order in which they are printed."""
+    """Returns the names of a recipe's parts, in print order."""
 
 def priors() -> list[dict[str, Any]]:
     """Returns the table of guesses about training: name, predicts, constant, reason."""
@@ -57,13 +57,14 @@ def read_recipe(text: str) -> str:
         text: a preset's name, or a `#scalify.recipe<...>`.
 
     Raises:
-        scalify.CompileError: it is neither.
+        scalify.CompileError: the text is neither.
     """
 
 def print_recipe(name: str, parts: str) -> str:
     """Returns the shortest text of a recipe; raises as `read_recipe`.
 
     Args:
-        name: of the recipe; a preset's name stands for its parts.
-        parts: a JSON list of [part, value], values as `read_recipe` has them; the last counts.
+        name: of the recipe; a preset's name implies its parts.
+        parts: a JSON list of [part, value] with values as from `read_recipe`; the last entry of a
+            part wins.
     """

@@ -1,4 +1,4 @@
-"""What the casts of a step counted: on this rank, on all of them, and whether much was lost."""
+"""Counters of a step's casts: of this rank, summed over ranks, and checked for heavy losses."""
 
 from __future__ import annotations
 
@@ -14,40 +14,41 @@ from scalify._manifest import names_of
 
 __all__ = ["StepCounters", "is_wiped", "placed"]
 
-# The columns of the table that rows of health have; the last column is of scales.
+# The columns of the counters' table that rows of health contain; its last column holds scales.
 COLUMNS = ("saturated", "flushed", "zeros", "nans", "top")
-# A scale is too high that leaves no more than this share of what was not zero, where more than that
-# of all elements became zero and nothing is at the top.
+# A scale is too high if at most FLUSHED_LEFT of the nonzero values stay nonzero, more than
+# FLUSHED_LEAST of all elements were flushed, and none is at the top of the format.
 FLUSHED_LEFT, FLUSHED_LEAST = 0.5, 0.1
 
 
 def is_wiped(flushed: Any, zeros: Any, top: Any, elements: Any, left: float) -> Any:
-    """Returns whether no more than a share of what was not zero is left, with nothing at the top.
+    """Returns whether a cast flushed more than a share of 1 - `left` of its nonzero values.
 
-    The scale is too high for all of a cast's values then, of one cast or of an array of them.
+    Also requires that no value is at the top of the format: the scale is then too high for all
+    values. Works on one cast or elementwise on an array of casts.
 
     Args:
-        flushed: counts, as rows of health have them.
+        flushed: counts, as in rows of health.
         zeros: counts.
         top: counts.
         elements: counts.
-        left: the share.
+        left: the share of nonzero values that stay nonzero.
     """
     return (flushed > (1 - left) * (elements - zeros)) & (flushed > 0) & (top == 0)
 
 
 class StepCounters:
-    """The counters of one executable, of its last step."""
+    """The counters of an executable's last step."""
 
     def __init__(
         self, runtime: _runtime.Executable, comm: _runtime.Communicator | None, target: str
     ) -> None:
-        """Looks at an executable's counters.
+        """Reads an executable's counters.
 
         Args:
             runtime: the executable.
-            comm: connects the ranks that count parts of a whole; None where each counts all.
-            target: what the executable is for.
+            comm: connects ranks that each count a part; None where each rank counts all.
+            target: the executable's target.
         """
         self._runtime, self._comm, self._target = runtime, comm, target
 
@@ -56,7 +57,7 @@ class StepCounters:
         return np.array([row["elements"] for row in self._runtime.health()], np.int64)
 
     def of_all(self) -> tuple[NDArray[np.uint64], int]:
-        """Returns the sum of what all ranks counted, and how many ranks that is."""
+        """Returns the counters summed over all ranks, and the number of ranks."""
         counters = self._runtime.counters()
         if self._comm is None:
             return counters, 1
@@ -65,7 +66,7 @@ class StepCounters:
         return np.sum(every, axis=0, dtype=np.uint64), len(parts)
 
     def health_of_all(self) -> list[dict[str, Any]]:
-        """Returns the rows of all ranks together, as `Executable.health_of_all` has them."""
+        """Returns the rows for all ranks together; see `Executable.health_of_all`."""
         counters, ranks = self.of_all()
         rows = self._runtime.health()
         if ranks > 1 and self._comm is not None:
@@ -81,14 +82,15 @@ class StepCounters:
         ]
 
     def is_lost(self, share: float, scales_move: bool) -> bool:
-        """Whether more than this share of a cast's values saturated or were NaN.
+        """Whether some cast lost too many of its values.
 
-        Also whether half of what was not zero, and a tenth of all, became zero with nothing at the
-        top: after a batch that had raised the scale, say. Where scales move, whether no more than
-        the share is left.
+        True if more than `share` of a cast's values saturated or were NaN, or if half of the
+        nonzero values and a tenth of all values were flushed with none at the top, for example
+        after a batch that raised the scale. Where scales move, also true if at most `share` of the
+        nonzero values are left.
 
-        It builds no rows and waits for nothing, so that it can be asked after each step: those of
-        a GPU, which would have to be waited for, are never said to.
+        Builds no rows and waits for nothing, so that it may be called after each step. False for a
+        GPU, whose counters would have to be waited for.
         """
         if self._target != "cpu":
             return False
@@ -105,10 +107,11 @@ class StepCounters:
 def placed(
     rows: Sequence[dict[str, Any]], report: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Returns rows of health with `names` and `each` of the cast that the report lists.
+    """Returns rows of health with `names` and `each` from the cast's row of the report.
 
-    A cast in a loop counts the elements of all iterations, and by the kernel that makes it; a
-    compilation finds it again by its own elements and JAX's names.
+    `each` counts the elements of one iteration, where a row of a cast in a loop counts those of
+    all. `names` are the cast's, where a row has the location of its kernel. The compiler matches
+    casts by both.
     """
     casts = {row["cast"]: row for row in report if "cast" in row}
     return [
@@ -122,7 +125,7 @@ def placed(
 
 
 def _counted(rows: Sequence[dict[str, Any]], counters: NDArray[Any]) -> list[dict[str, Any]]:
-    """Returns rows of health with other counts."""
+    """Returns rows of health with their counts replaced."""
     return [
         row | dict(zip(COLUMNS, counts.tolist()[: len(COLUMNS)], strict=True))
         for row, counts in zip(rows, counters, strict=True)

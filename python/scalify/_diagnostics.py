@@ -1,4 +1,4 @@
-"""Warnings at the line of the user's code, and what the compiler warns of."""
+"""Warnings at the line of the user's code, and the compiler's warnings as Python warnings."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def warn(text: str) -> None:
 
 
 def warn_of(diagnostics: Iterable[dict[str, Any]]) -> None:
-    """Warns of what the compiler warns of."""
+    """Issues the compiler's warnings as Python warnings."""
     for entry in diagnostics:
         if entry["severity"] == "warning":
             warn(entry["message"])

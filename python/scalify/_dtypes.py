@@ -1,4 +1,4 @@
-"""Element types: MLIR's spelling and numpy's type (ml_dtypes for bf16 and f8)."""
+"""Element types: MLIR's names and numpy's types (ml_dtypes for bf16 and f8)."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ def to_numpy(element: str) -> np.dtype[Any]:
 
 
 def from_numpy(dtype: np.dtype[Any]) -> str:
-    """Returns MLIR's spelling of a numpy type.
+    """Returns MLIR's name of a numpy type.
 
     Raises:
-        ValueError: it has none here.
+        ValueError: the type is not supported.
     """
     for name, known in _TYPES.items():
         if dtype == known:

@@ -1,9 +1,9 @@
-"""Folders of checkpoints: whole ones have their name from one rename, all else is rubbish.
+"""Folders of checkpoints: one rename gives a complete one its name, all others are leftovers.
 
     run/step-00000012/rank-00003-of-00004.safetensors, ..., checkpoint.json
-    run/.unfinished-step-00000013-4711      of a save that goes on, or was cut off
+    run/.unfinished-step-00000013-4711      of a save that is in progress or was interrupted
 
-A step that is saved again, by a run that went back, is `step-00000012.1` beside the first one.
+A step that a resumed run saves again is `step-00000012.1`, beside the first `step-00000012`.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ _VERSION = 1
 
 
 def number_of(folder: pathlib.Path) -> tuple[int, int]:
-    """Returns the step of a checkpoint's name, and how often it was saved before.
+    """Returns the step in a checkpoint's name, and how often that step was saved before.
 
     Raises:
-        ValueError: it is no such name.
+        ValueError: the name is not that of a checkpoint.
     """
     match = _NAME.fullmatch(folder.name)
     if match is None:
-        raise ValueError(f"'{folder}' has no name of a checkpoint, such as 'step-00000012'")
+        raise ValueError(f"'{folder}' is not named as a checkpoint, such as 'step-00000012'")
     return int(match.group(1)), int(match.group(2) or 0)
 
 
 def checkpoints(base: pathlib.Path) -> list[pathlib.Path]:
-    """Returns the folders with names of checkpoints, the newest first."""
+    """Returns the folders named as checkpoints, newest first."""
     try:
         found = [folder for folder in base.iterdir() if _NAME.fullmatch(folder.name)]
     except (FileNotFoundError, NotADirectoryError):
@@ -71,7 +71,7 @@ class Saving:
 
     @staticmethod
     def begin(base: pathlib.Path, step: int) -> Saving:
-        """Makes the folder, and removes those of saves that were cut off."""
+        """Makes the folder, and removes those of interrupted saves."""
         missing = [folder for folder in (base, *base.parents) if not folder.exists()]
         base.mkdir(parents=True, exist_ok=True)
         for folder in missing:
@@ -83,7 +83,7 @@ class Saving:
         return Saving(folder)
 
     def finish(self, step: int, content: dict[str, Any]) -> pathlib.Path:
-        """Writes the manifest and gives the folder its name, when all ranks have written.
+        """Writes the manifest and renames the folder; call it when all ranks have written.
 
         Returns:
             The checkpoint's folder.
@@ -104,7 +104,7 @@ class Saving:
 
 
 def _sync(folder: pathlib.Path) -> None:
-    """Returns when a folder's entries are on the disk."""
+    """Waits until a folder's entries are on the disk."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(handle)
@@ -113,10 +113,11 @@ def _sync(folder: pathlib.Path) -> None:
 
 
 def prune(written: pathlib.Path, keep: int) -> None:
-    """Removes what is older than the newest `keep` whole checkpoints up to one just written.
+    """Removes checkpoints older than the newest `keep` intact ones up to the one just written.
 
-    That one is the first of them. Of those before it only as many are looked at as count, and
-    those that are damaged do not. Later ones stay, which a run that went back has left.
+    The one just written counts as the first. Older ones are checked, newest first, until enough
+    intact ones are found; damaged ones do not count. Later ones, left by a run that was resumed
+    from an earlier step, are kept.
     """
     base, own = written.parent, number_of(written)
     earlier = [folder for folder in checkpoints(base) if number_of(folder) < own]
@@ -126,14 +127,14 @@ def prune(written: pathlib.Path, keep: int) -> None:
     while earlier and wanted:
         wanted -= _is_whole(earlier.pop(0))
     for folder in earlier:
-        # What is half removed shall not have a checkpoint's name.
+        # A partly removed folder must not have a checkpoint's name.
         rubbish = base / f"{_UNFINISHED}{folder.name}-{secrets.token_hex(4)}"
         folder.rename(rubbish)
         shutil.rmtree(rubbish, ignore_errors=True)
 
 
 def _is_whole(folder: pathlib.Path) -> bool:
-    """Whether a quick look finds a checkpoint whole."""
+    """Whether a checkpoint's manifest and file sizes are intact."""
     try:
         check(folder)
     except DamagedError:
@@ -142,10 +143,10 @@ def _is_whole(folder: pathlib.Path) -> bool:
 
 
 def read_manifest(folder: pathlib.Path) -> dict[str, Any]:
-    """Returns what a checkpoint holds.
+    """Returns a checkpoint's manifest.
 
     Raises:
-        DamagedError: the folder holds no whole manifest.
+        DamagedError: the manifest is missing or damaged.
     """
     path = folder / MANIFEST
     try:
@@ -166,20 +167,20 @@ def read_manifest(folder: pathlib.Path) -> dict[str, Any]:
 
 
 def open_file(folder: pathlib.Path, manifest: dict[str, Any], rank: int) -> TensorFile:
-    """Returns the file of one of the ranks that saved.
+    """Returns the file that one of the saving ranks wrote.
 
     Raises:
-        DamagedError: it is not what was written.
+        DamagedError: the file is not as written.
     """
     size, header = manifest["files"][rank]
     return TensorFile(folder / file_name(rank, len(manifest["files"])), size, header)
 
 
 def check(folder: pathlib.Path) -> dict[str, Any]:
-    """Returns the manifest of a checkpoint whose files are there, of the right sizes.
+    """Returns the manifest of a checkpoint after a check that its files have the right sizes.
 
     Raises:
-        DamagedError: they are not.
+        DamagedError: a file is missing or has another size or header.
     """
     manifest = read_manifest(folder)
     for rank in range(len(manifest["files"])):
@@ -188,14 +189,14 @@ def check(folder: pathlib.Path) -> dict[str, Any]:
 
 
 def candidates(path: pathlib.Path, step: int | None) -> list[pathlib.Path]:
-    """Returns what may be loaded, what comes first first.
+    """Returns the checkpoints that may be loaded, in the order in which to try them.
 
     Args:
-        path: of a run, or of a checkpoint itself.
-        step: of the only one that is wanted, as it was saved last.
+        path: of a run, or of one checkpoint.
+        step: if given, only the last save of this step.
 
     Raises:
-        ValueError: it is a checkpoint of another step.
+        ValueError: `path` is a checkpoint of another step.
     """
     if _NAME.fullmatch(path.name) and path.is_dir():
         if step is not None and (own := number_of(path)[0]) != step:

@@ -1,6 +1,6 @@
-"""What differs between the versions of JAX that scalify runs with, 0.7 to 0.10.
+"""Differences between the supported versions of JAX, 0.7 to 0.10.
 
-No other file asks which version there is, or whether JAX has a name.
+No other file checks JAX's version, or whether JAX has a name.
 """
 
 from __future__ import annotations
@@ -30,33 +30,34 @@ __all__ = [
     "weakly_typed",
 ]
 
-# What lowering a collective raises whose axis is that of a `jax.shard_map` around the lowering.
+# Lowering a collective over an axis of the enclosing `jax.shard_map` raises one of these.
 LOWERS_NO_AXIS = (AssertionError, NameError)
 
-# Of a type: along which axes of a `jax.shard_map` values differ. A set of names before 0.10.
+# A type's attribute for the axes of a `jax.shard_map` along which its values vary; before 0.10 a
+# set of names.
 _AXES = "manual_axis_type" if hasattr(_core, "ManualAxisType") else "vma"
 
 
 def weakly_typed(array: Any) -> jax.Array:
-    """Returns an array of JAX of a weak type, as those that are made of Python's numbers."""
+    """Returns an array with a weak type, as JAX gives to Python numbers."""
     return _convert_element_type(array, weak_type=True)
 
 
 def varying_axes(aval: Any) -> frozenset[Any]:
-    """Returns the mesh axes of a `jax.shard_map` along which values of a type differ."""
+    """Returns the mesh axes of a `jax.shard_map` along which values of a type vary."""
     axes: Any = getattr(aval, _AXES, frozenset())
     return getattr(axes, "varying", axes)
 
 
 def as_varying(value: Any, axes: Sequence[Any]) -> Any:
-    """Marks a value, which is the same along axes of a `jax.shard_map`, as one that differs."""
+    """Marks a value that is replicated along axes of a `jax.shard_map` as varying along them."""
     if hasattr(jax.lax, "pcast"):
         return jax.lax.pcast(value, tuple(axes), to="varying")
     return jax.lax.pvary(value, tuple(axes))  # before 0.8
 
 
 def vary_like(avals: Sequence[Any], like: Any) -> tuple[Any, ...]:
-    """Returns types of values that differ along the same mesh axes as those of a type."""
+    """Returns `avals` with the varying mesh axes of the type `like`."""
     axes = {_AXES: getattr(like, _AXES)}
     mesh = like.sharding.mesh
     return tuple(
@@ -68,12 +69,12 @@ def vary_like(avals: Sequence[Any], like: Any) -> tuple[Any, ...]:
 def register_leaf(
     class_: type, aval: Callable[[Any], Any], array: Callable[[Any], jax.Array]
 ) -> None:
-    """Makes a class a type that JAX's transformations take; JAX has no public way for leaves.
+    """Lets JAX's transformations take leaves of a class, for which JAX has no public API.
 
     Args:
         class_: of the leaves.
-        aval: from a leaf to its type, as JAX has it.
-        array: from a leaf to the array of JAX's that stands for it where functions run.
+        aval: returns a leaf's abstract value.
+        array: returns the JAX array that is passed to a compiled function in a leaf's place.
     """
 
     def shard(leaves: Sequence[Any], shardings: Any, layouts: Any, semantics: Any) -> Any:

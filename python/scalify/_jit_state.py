@@ -1,4 +1,4 @@
-"""What a compiled step keeps between calls besides its caller's arrays, to resume from."""
+"""State of a compiled step between calls beside its caller's arrays, for checkpoints."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from scalify.scales import Scales
 
 __all__ = ["COUNTERS", "JitState", "carry_over", "describe_arguments"]
 
-# What casts of the last step counted; each rank has counted its own.
+# Counters of the last step's casts, per rank.
 COUNTERS = "counters"
-# Between the name of a cast and what it casts.
+# Separates the name of a cast from its format and place in a label.
 _AT = " to "
 
 
 def describe_arguments(arguments: Arguments) -> list[Any]:
-    """Returns what a compilation depends on, as JSON has it: names, shapes, dtypes, statics."""
+    """Returns what a compilation depends on, for JSON: names, shapes, dtypes, statics."""
     tree = jax.tree.unflatten(arguments.tree, arguments.leaves)
     types = []
     for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
         shape, dtype, _ = abstract(leaf)
         types.append([jax.tree_util.keystr(path), list(shape), str(dtype)])
-    # Where a value prints its address, another process has another one.
+    # Addresses in a value's repr differ between processes.
     statics = [[name, re.sub(r" at 0x\w+", "", repr(value))] for name, value in arguments.statics]
     return [types, statics]
 
@@ -45,16 +45,16 @@ class JitState:
     """State of a step for arguments of one structure.
 
     Attributes:
-        arguments: which ones, by `describe_arguments`.
-        recipe: by which it was compiled.
-        scales: that were measured; None where they were given, or the recipe needs none.
+        arguments: their description by `describe_arguments`.
+        recipe: of the compilation.
+        scales: the measured scales; None where they were given, or the recipe needs none.
         wide: the casts that were left wide.
-        widened: those that its next compilation leaves wide.
+        widened: the casts that the next compilation leaves wide.
         unhealthy: how often in a row a health policy has found each cast unhealthy.
-        steps: how many it has run, by which health policies are due.
-        labels: of each array that it keeps, what its rows stand for.
-        arrays: what it keeps, by name, and the counters of its last step. Of a pipeline without
-            these, and what one stage keeps is a Shard.
+        steps: the number of steps run, from which health policies know when a check is due.
+        labels: for each kept array, the label of each row.
+        arrays: the kept arrays by name, and the counters of the last step. For a pipeline there are
+            no counters, and the array of one stage is a Shard.
         adapts: whether the next compilation has scales that move.
     """
 
@@ -81,7 +81,7 @@ class JitState:
         mesh: Mesh | None = None,
         adapts: bool = False,
     ) -> JitState:
-        """Returns the state of a step that has run; of a pipeline all ranks have to ask."""
+        """Returns the state of a step that has run; collective over the ranks of a pipeline."""
         labels, arrays = _kept(executable, mesh)
         return JitState(
             arguments,
@@ -97,7 +97,7 @@ class JitState:
         )
 
     def describe(self) -> dict[str, Any]:
-        """Returns all but the arrays, as JSON has it."""
+        """Returns all fields but the arrays, for JSON."""
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         del fields["arrays"]
         fields["scales"] = None if self.scales is None else dataclasses.asdict(self.scales)
@@ -107,12 +107,12 @@ class JitState:
 
     @staticmethod
     def of(content: Mapping[str, Any], arrays: Mapping[str, NDArray[Any] | None]) -> JitState:
-        """Returns what `describe` has told of, with its arrays; None for one that is left out."""
+        """Returns the state from the result of `describe` and its arrays; None omits an array."""
         scales = content["scales"]
         casts = {
             key: tuple(WideCast(**cast) for cast in content[key]) for key in ("wide", "widened")
         }
-        # Checkpoints of 0.1 say "sick".
+        # Checkpoints of version 0.1 call the field "sick".
         renamed = {{"sick": "unhealthy"}.get(key, key): value for key, value in content.items()}
         fields = {
             **renamed,
@@ -123,10 +123,10 @@ class JitState:
         return JitState(**fields)
 
     def apply(self, executable: Executable, name: str) -> None:
-        """Gives a step that was compiled anew what the saved one kept.
+        """Restores the saved state in a newly compiled step.
 
-        What another mesh or recipe keeps in other rows goes by what the rows stand for. Warns of
-        what does not go over.
+        Rows are matched by their labels where another mesh or recipe orders them otherwise. Warns
+        of state that cannot be restored.
 
         Args:
             executable: the step.
@@ -136,7 +136,7 @@ class JitState:
         saved = dict(self.arrays)
         saved.pop(COUNTERS, None)
         self.show_counters(executable)
-        # What a stage of a pipeline does not keep is another one's.
+        # Saved arrays that a stage of a pipeline does not keep are another stage's.
         others = set() if "pipeline" in executable.manifest else saved.keys()
         for key in own.keys() | others:
             if key == CAST_SCALES and self.adapts and key not in saved:
@@ -145,7 +145,7 @@ class JitState:
                 what = (
                     f"drops '{key}' of the checkpoint"
                     if key in saved
-                    else f"starts '{key}' anew, which the checkpoint has not"
+                    else f"starts '{key}' anew, which is not in the checkpoint"
                 )
                 warn(f"'{name}' {what}: it was saved by recipe '{self.recipe}' on its own mesh")
                 continue
@@ -155,17 +155,17 @@ class JitState:
                 array, missing = _by_rows(own[key], labels.get(key), array, self.labels.get(key))
             if missing:
                 warn(
-                    f"'{name}' starts {len(missing)} rows of '{key}' anew, which the checkpoint "
-                    f"has not, as '{missing[0]}': it is compiled for another mesh, or is another "
-                    "program"
+                    f"'{name}' starts {len(missing)} rows of '{key}' anew, which are not in the "
+                    f"checkpoint, as '{missing[0]}': it is compiled for another mesh, or is "
+                    "another program"
                 )
             executable.kept = {key: array}
 
     def show_counters(self, executable: Executable) -> None:
-        """Lets a step that has as many casts show what this one's counted last, by their names.
+        """Sets the counters of a step with as many casts to the saved ones, matched by name.
 
-        Two compilations may number the casts differently. Where names are not saved (0.1), rows go
-        by their numbers.
+        Two compilations may number the casts differently. Checkpoints of version 0.1 have no names:
+        rows are then matched by number.
         """
         saved, own = self.arrays.get(COUNTERS), executable.counters
         if saved is None or saved.shape != own.shape:
@@ -176,11 +176,11 @@ class JitState:
 
 
 def carry_over(before: Executable, after: Executable) -> tuple[int, int]:
-    """Lets a step go on with what another one of the same program keeps, by what rows stand for.
+    """Copies kept state between two executables of the same program, rows matched by label.
 
     Returns:
-        How many rows the later one keeps of arrays that both have, and how many of them the first
-        has not.
+        The number of rows that `after` has in arrays that both keep, and the number of these rows
+        that `before` does not have.
     """
     own, saved = after.kept, before.kept
     if not own.keys() & saved.keys():
@@ -197,14 +197,14 @@ def carry_over(before: Executable, after: Executable) -> tuple[int, int]:
 
 
 def _kept(executable: Executable, mesh: Mesh | None) -> tuple[dict[str, list[str]], dict[str, Any]]:
-    """Returns what rows of kept arrays stand for, and the arrays: those of all stages."""
+    """Returns the row labels of kept arrays, and the arrays, for all stages of a pipeline."""
     labels, arrays = _labels(executable), executable.kept
     pipeline = executable.manifest.get("pipeline")
     if pipeline is None or mesh is None:
         return labels, {**arrays, COUNTERS: executable.counters}
     types = {name: [list(array.shape), array.dtype.name] for name, array in arrays.items()}
     said = mesh.gather_bytes(json.dumps([labels, types]).encode())
-    # The ranks of a stage keep the same.
+    # All ranks of a stage keep the same state.
     stages = [json.loads(text) for text in said[:: pipeline["ranks"]]]
     every: dict[str, Any] = {}
     for stage, (_, theirs) in enumerate(stages):
@@ -216,10 +216,10 @@ def _kept(executable: Executable, mesh: Mesh | None) -> tuple[dict[str, list[str
 
 
 def _labels(executable: Executable) -> dict[str, list[str]]:
-    """Returns what rows stand for of arrays that a step keeps, alike for any mesh.
+    """Returns the labels of the rows of a step's kept arrays, identical for any mesh.
 
-    Numbers of casts and lines of files count for nothing: of casts of one name and place the first
-    is the first.
+    Labels contain no numbers of casts and no lines of files. Casts with one name and place are
+    numbered in their order.
     """
     casts = {row["cast"]: row for row in executable.manifest.get("report", []) if "cast" in row}
     rows = {COUNTERS: [row["cast"] for row in executable.health()]}
@@ -228,7 +228,7 @@ def _labels(executable: Executable) -> dict[str, list[str]]:
     for array, numbered in rows.items():
         names = [_label(casts.get(cast, {}), cast) for cast in numbered]
         labels[array] = [f"{name} #{names[:row].count(name)}" for row, name in enumerate(names)]
-    # All stages of a pipeline have the scales of all.
+    # Each stage of a pipeline has the scales of all stages.
     pipeline = executable.manifest.get("pipeline")
     args = executable.manifest["args"] if pipeline is None else pipeline["arg_types"]
     storages = zip(executable.stored.arguments, args, strict=False)
@@ -248,7 +248,7 @@ def _label(row: Mapping[str, Any], cast: str) -> str:
 
 
 def _place(label: str) -> str:
-    """Returns format and JAX's names of a label; nothing where there are none."""
+    """Returns the format and JAX's names in a label; "" if it has no names."""
     _, _, place = label.partition(_AT)
     place, _, _ = place.rpartition(" #")
     return place if place.partition(" ")[2] else ""
@@ -257,11 +257,10 @@ def _place(label: str) -> str:
 def _by_rows(
     own: NDArray[Any], names: list[str] | None, saved: NDArray[Any], theirs: list[str] | None
 ) -> tuple[NDArray[Any], list[str]]:
-    """Returns `own` with the rows that were saved for the same, and names of those without one.
+    """Returns `own` with the matching saved rows, and the names of the rows without a match.
 
-    Rows of equal names go together. Of those that are left so do casts at one place of the user's
-    program to one format, where both sides have as many: a parameter is cast as it is, or gathered
-    first.
+    Rows with equal names match. The rest match by place in the user's program and by format, if
+    both sides have equally many: one mesh casts a parameter directly, another gathers it first.
     """
     if names is None or theirs is None or own.shape[1:] != saved.shape[1:]:
         return own, ["row 0"]

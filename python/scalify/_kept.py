@@ -1,7 +1,7 @@
 """State that an executable keeps for its caller: the arguments that the compiler adds to main.
 
-They are main's last ones, and their names start with `scalify.`. One that aliases a result is
-replaced by it after each step; such results are main's last ones too.
+They are main's last arguments, and their names start with `scalify.`. An argument that aliases a
+result is replaced by it after each step; these results are main's last ones.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ __all__ = [
 ]
 
 _PREFIX = "scalify."
-# Of the pass scalify-adapt-scales: the scales of casts.
+# From the pass scalify-adapt-scales: the scales of casts.
 CAST_SCALES = "scalify.scales"
-# Of the pass scalify-carry-scales: scales of casts that the steps have moved; zeros stand for the
-# predicted ones, and where the step measures the scale, what is below zero for a factor of that.
+# From the pass scalify-carry-scales: scales of casts that earlier steps have moved. Zero stands for
+# the predicted scale; a negative entry is a factor on a scale that the step measures.
 CARRIED_SCALES = "scalify.carried_scales"
-# Of the pass scalify-delay-scales: the amaxes of earlier steps.
+# From the pass scalify-delay-scales: the amaxes of earlier steps.
 AMAX_HISTORY = "scalify.amax_history"
-# Of the pass scalify-scale-gradients: the factors of gradients that are stored narrow; zeros stand
-# for the first step's.
+# From the pass scalify-scale-gradients: the factors of gradients that are stored narrow; zero
+# stands for the first step's factor.
 GRADIENT_MU = "scalify.gradient_mu"
-# Of the pass scalify-store-state: scales of narrow data that the last step wrote, and the amaxes
-# of their values; zeros mean that none was written.
+# From the pass scalify-store-state: scales of the narrow data that the last step wrote, and the
+# amaxes of their values; zero means that none was written.
 STATE_SCALES = "scalify.state_scales"
 STATE_AMAX = "scalify.state_amax"
 
@@ -48,8 +48,8 @@ class KeptState:
     """The arrays that an executable adds to its caller's arguments.
 
     Attributes:
-        num_args: how many arguments main takes of the caller.
-        num_results: how many results main returns to the caller.
+        num_args: the number of main's arguments that the caller passes.
+        num_results: the number of main's results that the caller gets.
     """
 
     def __init__(self, runtime: _runtime.Executable) -> None:
@@ -59,7 +59,7 @@ class KeptState:
         self.num_results = _count_own(results, lambda result: self._is_kept(result["alias_arg"]))
         names = [arg["name"] for arg in args]
         self._left = LeftAmaxes(runtime)
-        # What is left is no state: another executable measures it.
+        # Amaxes of arguments are not state: another executable measures them.
         kept = [i for i in range(self.num_args, len(args)) if names[i] != ARGUMENT_AMAX]
         self._arrays: dict[str, Any] = {names[i]: runtime.initial(i) for i in kept}
         aliases = [result["alias_arg"] for result in results[self.num_results :]]
@@ -82,11 +82,11 @@ class KeptState:
         return own
 
     def added(self, arrays: Sequence[Any]) -> list[Any]:
-        """Returns what main takes behind the caller's arguments."""
+        """Returns the arguments of main that follow the caller's."""
         return [*self._arrays.values(), *self._left.of(arrays)]
 
     def remember(self, own: Sequence[Any], added: Sequence[Any]) -> None:
-        """Notes what main has returned: to the caller, and behind that."""
+        """Records main's results: the caller's own, and those that follow them."""
         self._left.remember(own, added)
         self._arrays.update(zip(self._replaced, added, strict=False))
 
@@ -94,7 +94,7 @@ class KeptState:
         return name in self._arrays
 
     def get(self, name: str) -> NDArray[Any] | None:
-        """Returns a copy of an array, None for a name that this executable does not keep."""
+        """Returns a copy of an array; None if this executable keeps none of that name."""
         return np.array(self._arrays[name]) if name in self._arrays else None
 
     def copies(self) -> dict[str, NDArray[Any]]:
@@ -105,7 +105,7 @@ class KeptState:
         """Sets an array of the executable to a copy of a value.
 
         Raises:
-            ValueError: no such array is kept, or its shape, dtype or elements are others.
+            ValueError: no such array is kept, or its shape, dtype or elements do not fit.
         """
         if name not in self._arrays:
             keeps = ", ".join(f"'{known}'" for known in self._arrays) or "nothing"
@@ -119,7 +119,7 @@ class KeptState:
 
 
 def _count_own(entries: Sequence[dict[str, Any]], is_kept: Callable[[dict[str, Any]], bool]) -> int:
-    """Returns the number of entries before those at the end that are kept."""
+    """Returns the number of entries before the trailing kept ones."""
     count = len(entries)
     while count and is_kept(entries[count - 1]):
         count -= 1
@@ -127,10 +127,10 @@ def _count_own(entries: Sequence[dict[str, Any]], is_kept: Callable[[dict[str, A
 
 
 def check_kept(name: str, value: Any, like: Any) -> NDArray[Any]:
-    """Returns a value as an array of its own that can take the place of `like`.
+    """Returns a copy of a value as an array that can replace `like`.
 
     Raises:
-        ValueError: its shape is another one, or its elements cannot be meant.
+        ValueError: the shape or dtype does not fit, or an element is invalid.
     """
     given = np.asarray(value)
     if given.shape != tuple(like.shape) or not np.can_cast(given.dtype, like.dtype, "same_kind"):
@@ -145,10 +145,10 @@ def check_kept(name: str, value: Any, like: Any) -> NDArray[Any]:
 
 
 def check_history(history: Any, shape: Sequence[int]) -> NDArray[Any]:
-    """Returns a history of amaxes as an F32 array of its own.
+    """Returns a copy of a history of amaxes as an F32 array.
 
     Raises:
-        ValueError: its shape is another one, or an amax is negative or not finite.
+        ValueError: the shape does not fit, or an amax is negative or not finite.
     """
     return check_kept(AMAX_HISTORY, history, np.empty(tuple(shape), np.float32))
 

@@ -41,7 +41,7 @@ __all__ = [
     "types_of",
 ]
 
-# Locations shall lead to the user's lines, not to ours.
+# Locations must name the user's lines, not those of this package.
 source_info_util.register_exclusion(os.path.dirname(__file__))
 
 
@@ -51,15 +51,15 @@ def _as_tuple(value: Any, kind: type) -> tuple[Any, ...]:
     return (value,) if isinstance(value, kind) else tuple(value)
 
 
-# Parameters that positional arguments are for.
+# The kinds of parameters that take positional arguments.
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
 class NotAnArrayError(TypeError):
-    """A leaf of arguments is no array.
+    """A leaf of the arguments is not an array.
 
     Attributes:
-        leaf: which one.
+        leaf: the leaf.
     """
 
     def __init__(self, leaf: Any, text: str) -> None:
@@ -73,13 +73,13 @@ class UnhashableStaticError(TypeError, ValueError):
 
 @dataclasses.dataclass(frozen=True)
 class Arguments:
-    """One call's arguments, the static ones apart.
+    """One call's arguments, split into arrays and static values.
 
     Attributes:
         leaves: the arrays, in main's order.
         tree: the structure of (positional, keyword) dynamic arguments.
         statics: position or name and value of each static argument.
-        count: how many arguments are given by position, static ones among them.
+        count: the number of positional arguments, including static ones.
     """
 
     leaves: list[Any]
@@ -90,14 +90,14 @@ class Arguments:
     def key(self) -> tuple[Any, ...]:
         """Returns what a compilation depends on: structure, static values, types of both kinds.
 
-        And on what `jax.jit` goes by of its configuration, as on `jax.enable_x64` or
+        Includes the part of JAX's configuration that `jax.jit` keys on, such as `jax.enable_x64` or
         `jax.default_matmul_precision`.
         """
         types = tuple(abstract(leaf) for leaf in self.leaves)
         return (self.tree, self.statics, types, self.static_types(), trace_context())
 
     def static_types(self) -> tuple[type, ...]:
-        """Returns the types of the static values: 1, 1.0 and True are equal, and no one value."""
+        """Returns the types of the static values, since 1, 1.0 and True compare equal."""
         return tuple(type(value) for _, value in self.statics)
 
 
@@ -106,15 +106,15 @@ class Batch:
     """One `jax.vmap` around a function of flat arrays; its results batch at dimension 0.
 
     Attributes:
-        size: of the batch.
-        dims: per argument the dimension that is the batch, or None.
+        size: the batch size.
+        dims: each argument's batch dimension, or None.
     """
 
     size: int
     dims: tuple[int | None, ...]
 
     def of(self, struct: Any, dim: int | None) -> Any:
-        """Returns the type of a batch of arrays of a type."""
+        """Returns the type of a batch of arrays of the type `struct`."""
         if dim is None:
             return struct
         shape = list(struct.shape)
@@ -124,22 +124,22 @@ class Batch:
 
 @dataclasses.dataclass(frozen=True)
 class Lowered:
-    """A function's StableHLO text and how its arrays map to trees.
+    """A function's StableHLO text, and the mapping of its arrays to trees.
 
     Attributes:
         name: of the function.
         text: the module; main takes all leaves and returns all leaves, in order.
-        in_names: of each argument of main.
-        in_avals: shape and dtype of each.
-        donated: per argument, whether the caller gives it away.
+        in_names: the name of each argument of main.
+        in_avals: shape and dtype of each argument.
+        donated: per argument, whether it is donated.
         out_avals: shape and dtype of each result of main.
         in_keys: per argument, the generator if it is random keys, else None.
         out_keys: the same per result.
-        out_weak: per result, whether its type is weak, as that of a Python number.
+        out_weak: per result, whether its type is weak, like a Python number's.
         out_tree: the structure of the results.
-        mesh: of the devices that the function itself names, by `jax.shard_map` or a constraint.
-        callbacks: Python functions that the text calls back, by the numbers that it has for them.
-        effects: of JAX, that these have.
+        mesh: the mesh that the function itself names, by `jax.shard_map` or a constraint.
+        callbacks: Python functions that the text calls back, by their index in it.
+        effects: the JAX effects of these callbacks.
     """
 
     name: str
@@ -204,10 +204,10 @@ class Signature:
         return Arguments(leaves, tree, tuple(statics), len(args))
 
     def key(self, arguments: Arguments) -> tuple[Any, ...]:
-        """Returns what a compilation depends on, with a hash.
+        """Returns a hashable key of what a compilation depends on.
 
         Raises:
-            TypeError: a leaf is no array, or a static value has no hash: which.
+            TypeError: a leaf is not an array, or a static value has no hash; names it.
         """
         try:
             found = arguments.key()
@@ -228,7 +228,7 @@ class Signature:
         return found
 
     def _name_of(self, place: int | str) -> str:
-        """Returns the name of a positional argument, or what stands for it."""
+        """Returns the name of an argument, or its position if it has no name."""
         if isinstance(place, str):
             return f"'{place}'"
         with contextlib.suppress(TypeError, ValueError):
@@ -238,7 +238,7 @@ class Signature:
         return f"{place}"
 
     def _names(self, arguments: Arguments) -> list[str]:
-        """Returns the names of leaves by their places, such as `state['step']`."""
+        """Returns the names of leaves by their paths, such as `state['step']`."""
         statics = {num for num, _ in arguments.statics}
         nums = [num for num in range(arguments.count) if num not in statics]
         tree = jax.tree.unflatten(arguments.tree, range(len(arguments.leaves)))
@@ -256,16 +256,16 @@ class Signature:
         return self.jitted(self.fn).eval_shape(*args, **kwargs)
 
     def trace(self, arguments: Arguments) -> Any:
-        """Returns the function's trace by JAX, for one call's types."""
+        """Returns JAX's trace of the function for one call's types."""
         args, kwargs = _merge(arguments, [type_of(leaf) for leaf in arguments.leaves])
         with _within(self._mesh), tracing(self._recipe):
             return self.jitted(self.fn).trace(*args, **kwargs)
 
     def inline(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Calls the function within the trace of another one.
+        """Calls the function within the trace of another function.
 
         Raises:
-            TypeError: the function is one of several ranks.
+            TypeError: the function runs on several ranks.
         """
         if self._mesh is not None:
             raise TypeError(
@@ -279,7 +279,7 @@ class Signature:
         return self.jitted(self.fn)
 
     def jitted(self, fn: Callable[..., Any], **options: Any) -> Any:
-        """Returns `fn`, of the same arguments, under `jax.jit` with this signature's options."""
+        """Returns `fn`, which takes the same arguments, under `jax.jit` with these options."""
         return jax.jit(fn, **self._options, **options)
 
     def lower(self, arguments: Arguments, batches: Sequence[Batch] = ()) -> Lowered:
@@ -291,11 +291,11 @@ class Signature:
 
         Raises:
             NotImplementedError: a collective over an axis of the `jax.shard_map` around it.
-            Whatever else tracing raises.
+            Any exception of tracing.
         """
         kinds = [key_impl(leaf) for leaf in arguments.leaves]
         structs = [type_of(to_physical_type(leaf)) for leaf in arguments.leaves]
-        # Only types are kept: the arrays of the first call are the caller's to free.
+        # Keep only types, so that the caller can free the arrays of the first call.
         arguments = dataclasses.replace(arguments, leaves=structs)
         out_kinds: list[str | None] = []
 
@@ -320,7 +320,7 @@ class Signature:
         args, kwargs = _merge(arguments, structs)
         traced = self.jitted(self._batched(physical, arguments, batches), keep_unused=True)
         with warnings.catch_warnings():
-            # What is donated and not used is the caller's matter at run time, not here.
+            # Unused donations concern the caller at run time, not the lowering.
             warnings.filterwarnings("ignore", message="Some donated buffers were not usable")
             with _within(self._mesh), tracing(self._recipe):
                 staged = traced.trace(*args, **kwargs)
@@ -355,7 +355,7 @@ class Signature:
     def _batched(
         self, physical: Callable[..., Any], arguments: Arguments, batches: Sequence[Batch]
     ) -> Callable[..., Any]:
-        """Returns `physical` under `jax.vmap`s that see its arguments as flat arrays."""
+        """Returns `physical` under `jax.vmap`s over its arguments as flat arrays."""
         if not batches:
             return physical
         trees: list[Any] = []
@@ -378,7 +378,7 @@ class Signature:
 
 
 def _named(shardings: Mapping[str, Any], mesh: Any) -> dict[str, Any]:
-    """Returns `in_shardings` and `out_shardings` with JAX's shardings for PartitionSpecs."""
+    """Returns `in_shardings` and `out_shardings` with NamedShardings in place of PartitionSpecs."""
 
     def named(spec: Any) -> Any:
         return jax.sharding.NamedSharding(mesh, spec) if isinstance(spec, PartitionSpec) else spec
@@ -396,7 +396,7 @@ def _within(mesh: Any) -> Any:
 
 
 def _merge(arguments: Arguments, leaves: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Returns positional and keyword arguments with other leaves."""
+    """Returns positional and keyword arguments with their leaves replaced."""
     dynamic, named = jax.tree.unflatten(arguments.tree, leaves)
     statics = dict(arguments.statics)
     rest = iter(dynamic)
@@ -407,7 +407,7 @@ def _merge(arguments: Arguments, leaves: Sequence[Any]) -> tuple[tuple[Any, ...]
 def _infer_statics(
     fn: Callable[..., Any], nums: tuple[int, ...], names: tuple[str, ...]
 ) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """Completes positions by names or the reverse, where only one of them is given."""
+    """Completes positions by names or names by positions, if only one of them is given."""
     if not nums and not names:
         return (), ()
     try:
@@ -429,7 +429,7 @@ def _infer_statics(
 
 
 def abstract(leaf: Any) -> tuple[tuple[int, ...], Any, bool]:
-    """Returns shape, dtype and weakness of an array or Python number, as JAX sees them."""
+    """Returns shape, dtype and weak type of an array or Python number, as in JAX."""
     if isinstance(leaf, _runtime.Array):
         return leaf.shape, leaf.dtype, False
     if isinstance(leaf, np.ndarray):
@@ -444,12 +444,12 @@ def abstract(leaf: Any) -> tuple[tuple[int, ...], Any, bool]:
         return tuple(leaf.shape), dtype, bool(getattr(leaf, "weak_type", False))
     except AttributeError:
         raise NotAnArrayError(
-            leaf, f"a value of type {type(leaf).__name__} is no array: {advice_for(leaf)}"
+            leaf, f"a value of type {type(leaf).__name__} is not an array: {advice_for(leaf)}"
         ) from None
 
 
 def types_of(leaves: Sequence[Any]) -> list[Any]:
-    """Returns the types of leaves, for comparison: JAX's own where they have one."""
+    """Returns the types of leaves, for comparison: JAX's own if they have one."""
     try:
         return list(map(operator.attrgetter("aval"), leaves))
     except AttributeError:
@@ -457,14 +457,14 @@ def types_of(leaves: Sequence[Any]) -> list[Any]:
 
 
 def name_of(fn: Any) -> str:
-    """Returns the name of a function, of a partial one that of what it calls."""
+    """Returns the name of a function; of a partial, that of the function it wraps."""
     while isinstance(fn, functools.partial):
         fn = fn.func
     return str(getattr(fn, "__name__", type(fn).__name__))
 
 
 def changed_types(before: Lowered, after: Lowered) -> str:
-    """Returns what of two lowerings' arguments differs first, as a sentence has it."""
+    """Returns a phrase on the first argument whose type differs between two lowerings."""
 
     def said(aval: Any) -> str:
         return f"{aval.dtype}{list(aval.shape)}{' (weak)' if aval.weak_type else ''}"
@@ -476,34 +476,34 @@ def changed_types(before: Lowered, after: Lowered) -> str:
 
 
 def type_of(leaf: Any) -> jax.ShapeDtypeStruct:
-    """Returns what stands for a leaf where only its type is asked for."""
+    """Returns the type of a leaf."""
     shape, dtype, weak = abstract(leaf)
     return jax.ShapeDtypeStruct(shape, dtype, weak_type=weak)
 
 
 def key_impl(leaf: Any) -> str | None:
-    """Returns the generator of an array of random keys, None for any other array."""
+    """Returns the generator of an array of random keys; None for any other array."""
     dtype = getattr(leaf, "dtype", None)
     if dtype is None or not jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key):
         return None
     impls: list[Any] = []
-    # Of a type alone, a tracer knows it.
+    # `leaf` may be only a type, whose generator a tracer has.
     jax.eval_shape(lambda key: impls.append(jax.random.key_impl(key)), leaf)
     return str(impls[0])
 
 
 def to_physical(leaf: Any) -> Any:
-    """Returns what main takes for a leaf: a random key's data, else the leaf."""
+    """Returns main's argument for a leaf: a random key's data, else the leaf."""
     return leaf if key_impl(leaf) is None else jax.random.key_data(leaf)
 
 
 def to_physical_type(leaf: Any) -> Any:
-    """Returns something of the shape and dtype that main takes for a leaf."""
+    """Returns a value with the shape and dtype of main's argument for a leaf."""
     return leaf if key_impl(leaf) is None else jax.eval_shape(jax.random.key_data, leaf)
 
 
 def to_logical(array: Any, impl: str | None) -> Any:
-    """Returns what the caller gets for a result of main: random keys where they were meant."""
+    """Returns the caller's result for a result of main: random keys if `impl` is given."""
     return array if impl is None else jax.random.wrap_key_data(jnp.asarray(array), impl=impl)
 
 

@@ -1,4 +1,4 @@
-"""What an artefact says of itself, read without loading it."""
+"""An artefact's manifest, read without loading the artefact."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ __all__ = ["manifest_of", "names_of", "read_section", "target_of"]
 
 
 def manifest_of(artefact: bytes) -> dict[str, Any]:
-    """Returns an artefact's table of contents (docs/runtime.md has the format), without loading it.
+    """Returns an artefact's manifest (docs/runtime.md has the format) without loading it.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the bytes are not an artefact.
     """
     if artefact[:8] != b"SCALIFY1":
         raise ValueError("not an artefact of scalify-compile")
@@ -25,7 +25,7 @@ def manifest_of(artefact: bytes) -> dict[str, Any]:
 
 
 def read_section(artefact: bytes, section: Mapping[str, int]) -> dict[str, Any]:
-    """Returns the JSON of a section, which is compressed unless it starts as an object does."""
+    """Returns the JSON of a section, which is compressed unless it starts with a brace."""
     content = artefact[section["offset"] : section["offset"] + section["size"]]
     report: dict[str, Any] = json.loads(
         content if content[:1] == b"{" else zlib.decompress(content)
@@ -34,14 +34,14 @@ def read_section(artefact: bytes, section: Mapping[str, int]) -> dict[str, Any]:
 
 
 def names_of(location: str) -> str:
-    """Returns JAX's names in `file:line:column (names)`, or what there is without a file."""
+    """Returns JAX's names in `file:line:column (names)`, or a location without a file as it is."""
     match = re.fullmatch(r"(?:.*:\d+:\d+)(?: \((.*)\))?", location)
     return (match.group(1) or "") if match else location
 
 
 def target_of(artefact: bytes) -> str:
-    """Returns what an artefact is for, by its manifest; "cpu" where that cannot be read."""
+    """Returns an artefact's target by its manifest; "cpu" if that cannot be read."""
     try:
         return str(manifest_of(artefact)["target"])
     except (ValueError, KeyError, TypeError):
-        return "cpu"  # the runtime says what is wrong
+        return "cpu"  # the runtime reports the damage

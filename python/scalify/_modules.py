@@ -1,4 +1,4 @@
-"""Frameworks' modules among arguments: which adapter a step of them needs."""
+"""Frameworks' modules among arguments, and the adapter that a step of them needs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _is_nnx(value: Any) -> bool:
 
 
 def advice_for(leaf: Any) -> str:
-    """Returns what to write where a leaf is no array."""
+    """Returns advice for a leaf that is not an array."""
     if _is_nnx(leaf):
         return "use scalify.nnx.jit for steps of NNX modules"
     if callable(leaf):
@@ -31,8 +31,8 @@ def advice_for(leaf: Any) -> str:
 class Watched:
     """NNX modules among the arguments of a function that is traced.
 
-    What the function writes into them is lost unless it returns it: they are copies, made of the
-    arrays that the caller's consist of.
+    The function gets copies of the caller's modules, built from their arrays. Updates are lost
+    unless the function returns them.
     """
 
     def __init__(self, tree: Any) -> None:
@@ -43,7 +43,7 @@ class Watched:
                     self._found.append((path, value, jax.tree.leaves(value)))
 
     def check(self, outputs: Any, name: str) -> None:
-        """Looks what the function `name` has written, when it has returned `outputs`.
+        """Checks that the updates of the function `name` are among its `outputs`.
 
         Raises:
             TypeError: a module has values that are not among the outputs.
@@ -57,7 +57,7 @@ class Watched:
                 continue
             where = jax.tree_util.keystr(path[1:])
             raise TypeError(
-                f"'{name}' updates the {type(module).__name__} at {where} of its arguments, of "
-                "which it has a copy, and does not return it: use scalify.nnx.jit "
-                "(scalify.nnx.transform under flax.nnx.jit), which updates the caller's"
+                f"'{name}' updates the {type(module).__name__} at {where} of its arguments, a "
+                "copy of the caller's, and does not return it: use scalify.nnx.jit "
+                "(scalify.nnx.transform under flax.nnx.jit), which updates the caller's module"
             )

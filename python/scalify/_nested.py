@@ -1,4 +1,4 @@
-"""A compiled step that is called while JAX traces: inlined, as jax.jit is within jax.jit."""
+"""Inlines a compiled step that is called while JAX traces, as jax.jit within jax.jit."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from scalify.recipe import Recipe
 
 __all__ = ["inlined", "is_traced", "tracing"]
 
-# The recipe of the step that this package traces, outermost; None outside of one.
+# The recipe of the outermost step that this package is tracing; None if it traces none.
 _outer: contextvars.ContextVar[str | None] = contextvars.ContextVar("_outer", default=None)
 
 
 def is_traced() -> bool:
-    """Whether JAX traces: what is called is a part of another function."""
+    """Whether JAX traces, so that a call becomes part of another function."""
     return not trace_state_clean()
 
 
 @contextlib.contextmanager
 def tracing(recipe: str) -> Iterator[None]:
-    """Within, functions are traced for a step of this recipe, or for one around that."""
+    """Returns a context in which functions are traced for this recipe, or an enclosing step's."""
     token = _outer.set(recipe) if _outer.get() is None else None
     try:
         yield
@@ -36,15 +36,15 @@ def tracing(recipe: str) -> Iterator[None]:
 def inlined(
     fn: Callable[..., Any], name: str, recipe: str, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
-    """Calls a step's function, under jax.jit, within another one's trace.
+    """Calls a step's function, under jax.jit, within the trace of another function.
 
-    The recipe is that of the step around it, and none where only JAX is. A warning says so where
-    the function's own would have cast.
+    The recipe is that of the enclosing step; under JAX alone there is none. Warns if the function's
+    own recipe would have cast.
     """
     outer = _outer.get()
     own = Recipe.of(recipe)
     if own.casts and (outer is None or Recipe.of(outer) != own):
-        held = "no recipe holds here" if outer is None else f"that step's recipe '{outer}' holds"
+        held = "no recipe applies" if outer is None else f"that step's recipe '{outer}' applies"
         warn(
             f"'{name}' is called while {'JAX' if outer is None else 'another step'} traces, and "
             f"is inlined: {held}, not '{recipe}'. scalify.transform of the function keeps its own"

@@ -15,7 +15,7 @@ from scalify._dtypes import limits
 __all__ = ["page"]
 
 _ASSETS = pathlib.Path(__file__).parent / "assets"
-# Columns that hold few different texts, sent as a list of texts and places in it.
+# Columns with few distinct texts, encoded as a list of texts and indices into it.
 _CODED = ("op", "phase", "format", "rule", "reason", "location", "group")
 _LAYER = re.compile(r"\b((?:layers?|blocks?|h|stage|encoder|decoder)[._-]?\d+)\b", re.IGNORECASE)
 _METRICS = ("sqnr", "saturated", "flushed", "rms", "amax")
@@ -31,11 +31,11 @@ def page(
     """Returns the page.
 
     Args:
-        rows: of the report, `id` their place.
+        rows: of the report; `id` is a row's index.
         table: the full report, or empty.
         summary: a few lines of text.
-        predictions: per id of a cast the shares and the SQNR to expect.
-        steps: what a run collected, per step and cast; may be empty.
+        predictions: the expected shares and SQNR of each cast, by its `id`.
+        steps: the statistics of a run, per step and cast; may be empty.
     """
     data = {
         "recipe": table.get("recipe", ""),
@@ -62,7 +62,7 @@ def page(
 
 
 def _group(row: Mapping[str, Any]) -> str:
-    """Returns the layer that a row's location or name tells, or nothing."""
+    """Returns the layer named in a row's location or value; "" if there is none."""
     match = _LAYER.search(row["location"]) or re.search(r"layers'\]\[(\d+)\]", row["value"])
     if match is None:
         return ""
@@ -70,7 +70,7 @@ def _group(row: Mapping[str, Any]) -> str:
 
 
 def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Returns the rows column by column: thousands of rows share few texts."""
+    """Returns the rows column by column, since thousands of rows share few texts."""
     columns: dict[str, Any] = {}
     texts = {key: [row[key] for row in rows] for key in _CODED if key != "group"}
     texts["group"] = [_group(row) for row in rows]
@@ -95,7 +95,7 @@ def _formats(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]:
 def _statistics(
     rows: Sequence[Mapping[str, Any]], steps: Sequence[Mapping[str, Mapping[str, Any]]]
 ) -> dict[str, Any]:
-    """Returns per metric a list per cast of its figures, step by step."""
+    """Returns each metric as a list per cast of its value at each step."""
     places = {row["cast"]: row["id"] for row in rows if row["op"] == "quantize"}
     casts = [name for name in places if any(name in step for step in steps)]
     return {
@@ -109,7 +109,7 @@ def _statistics(
 
 
 def _number(value: float | None) -> float | None:
-    """Returns the value to four digits; None for what JSON has no number for."""
+    """Returns the value to four digits; None if JSON cannot represent it."""
     if value is None or not math.isfinite(value):
         return None
     return float(f"{value:.4g}")

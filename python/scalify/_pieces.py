@@ -1,6 +1,6 @@
-"""What of a whole array a rank has, as blocks that lie dense in its memory or its file.
+"""A rank's shard of an array, as blocks that are contiguous in its memory or its file.
 
-Layouts of state differ between meshes; blocks of the whole are what two of them have in common.
+Layouts of state differ between meshes; blocks of the whole array convert between two of them.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from scalify.mesh import Owned, Parts, Shares
 
 __all__ = ["Block", "Layout", "blocks_of", "writers"]
 
-# None is an array that each rank has whole.
+# None is a replicated array.
 Layout = Parts | Shares | Owned | None
 _Place = tuple[tuple[int, int], ...]
 
 
 @dataclasses.dataclass(frozen=True)
 class Block:
-    """A dense block.
+    """A contiguous block.
 
     Attributes:
         place: start and stop per dimension of the whole array.
-        offset: how many elements lie before it in the memory that holds it.
+        offset: of its first element in the memory that holds it, in elements.
     """
 
     place: _Place
@@ -38,11 +38,11 @@ class Block:
 
     @property
     def size(self) -> int:
-        """How many elements it has."""
+        """The number of elements."""
         return math.prod(self.extents)
 
     def meet(self, other: Block) -> _Place | None:
-        """Returns what both have, None for nothing."""
+        """Returns the intersection of two blocks; None if it is empty."""
         place = tuple(
             (max(mine[0], theirs[0]), min(mine[1], theirs[1]))
             for mine, theirs in zip(self.place, other.place, strict=True)
@@ -50,7 +50,7 @@ class Block:
         return None if any(start >= stop for start, stop in place) else place
 
     def within(self, place: _Place) -> tuple[slice, ...]:
-        """Returns where a part of it lies in it."""
+        """Returns the slices of this block at a place of the whole array."""
         return tuple(
             slice(start - mine[0], stop - mine[0])
             for (start, stop), mine in zip(place, self.place, strict=True)
@@ -58,7 +58,7 @@ class Block:
 
 
 def _cut_row(place: _Place, start: int, stop: int, offset: int) -> Iterator[Block]:
-    """Yields the elements [start, stop) of a place, counted row by row, as blocks in that order."""
+    """Yields the elements [start, stop) of a place, in row-major order, as blocks."""
     if start >= stop:
         return
     if not place:
@@ -79,7 +79,7 @@ def _cut_row(place: _Place, start: int, stop: int, offset: int) -> Iterator[Bloc
 
 
 def blocks_of(layout: Layout, shape: tuple[int, ...], rank: int) -> list[Block]:
-    """Returns what a rank's memory has of a whole array of this shape; padding is in none."""
+    """Returns the blocks of an array of this shape that a rank holds, without padding."""
     if layout is None:
         return [Block(tuple((0, extent) for extent in shape), 0)]
     if isinstance(layout, Owned):
@@ -105,19 +105,19 @@ def blocks_of(layout: Layout, shape: tuple[int, ...], rank: int) -> list[Block]:
 
 
 def writers(layout: Layout, ranks: int, index: int) -> list[int]:
-    """Returns the ranks that write an array: of those that have the same part, one.
+    """Returns the ranks that write an array, one for each distinct part.
 
     Args:
         layout: of the array.
-        ranks: how many there are.
-        index: a number of the array's, by which ranks that have the same take turns.
+        ranks: the number of ranks.
+        index: the array's index, which distributes the arrays over ranks with the same part.
     """
     return [group[index % len(group)] for group in _groups(layout, ranks)]
 
 
 @functools.lru_cache(maxsize=1024)
 def _groups(layout: Layout, ranks: int) -> tuple[tuple[int, ...], ...]:
-    """Returns the ranks that have the same, for each different part."""
+    """Returns for each distinct part the ranks that have it."""
     if layout is None:
         return (tuple(range(ranks)),)
     if isinstance(layout, Owned):

@@ -1,4 +1,4 @@
-"""What a cast should lose, from the facts that its scale was chosen by."""
+"""The expected losses of a cast, from the facts that determined its scale."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Prediction", "predict"]
 
 Prediction = dict[str, float]
 
-# Enough for the SQNR of 8-bit formats to a tenth of a decibel.
+# Gives the SQNR of 8-bit formats to a tenth of a decibel.
 _POINTS = 4095
 
 
@@ -34,14 +34,14 @@ def _below(x: float, mean: float, deviation: float) -> float:
 def predict(row: dict[str, Any]) -> Prediction | None:
     """Returns the shares `underflow` and `overflow` and the `sqnr` in dB of a cast.
 
-    Its value is taken for normal with the row's mean and rms: the estimate that the scale itself
-    rests on. Heavy tails saturate more.
+    Assumes a normal distribution with the row's mean and rms, on which the scale itself is based.
+    Heavy tails saturate more.
 
     Args:
         row: of a full report.
 
     Returns:
-        None where the scale is measured in the step, or no facts are known.
+        The figures; None if the scale is measured in the step, or no facts are known.
     """
     if row["op"] != "quantize" or row["scale"] is None or not row["rms"]:
         return None

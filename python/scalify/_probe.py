@@ -1,4 +1,4 @@
-"""What each cast of a function reads: the function run by a recipe on XLA's CPU."""
+"""scalify.probe: the operand of each cast of a function, run by a recipe on XLA's CPU."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def probe(
     scales: ScalesLike = None,
     **options: Any,
 ) -> Callable[..., list[dict[str, Any]]]:
-    """Returns a function that runs `fn` by a recipe and shows what each cast reads.
+    """Returns a function that runs `fn` by a recipe and returns the operand of each cast.
 
     It runs on XLA's CPU and returns one row per quantizing cast: `name`, `op`, `loc`, `phase`,
-    `format` ("float8_e4m3fn", "float8_e5m2"), `scale` (a float) and `value`, the wide input as
-    a numpy array. A cast in a loop shows all iterations, stacked along a new first axis, where the
-    trip count is known and the stack is small; else the last one. Where its scale is measured in
-    the loop, `scale` is stacked alike. A cast in a branch that did not run shows zeros.
+    `format` ("float8_e4m3fn", "float8_e5m2"), `scale` (a float) and `value`, the wide operand as
+    a numpy array. For a cast in a loop, `value` has all iterations stacked along a new first axis
+    if the trip count is known and the stack is small, else the last iteration. `scale` is stacked
+    too if the loop measures it. For a cast in a branch that did not run, `value` is zero.
 
     Args:
         fn: a function of pytrees of arrays.
@@ -65,7 +65,7 @@ def probe(
 
 
 def added_results(name: str, text: str, lowered: Lowered, arguments: Arguments) -> list[np.ndarray]:
-    """Runs a rewritten step on XLA's CPU; returns the results that it has beyond its own."""
+    """Runs a rewritten step on XLA's CPU; returns the results that follow the step's own."""
     own = len(lowered.out_avals) + len(added_arguments(text, len(lowered.in_avals)))
     return run_text(name, text, lowered, arguments)[own:]
 

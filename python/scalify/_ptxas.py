@@ -1,4 +1,4 @@
-"""Where NVIDIA's assembler is: on the search path, in a toolkit, or in PyPI's wheel."""
+"""Finds NVIDIA's assembler: on the search path, in a CUDA toolkit, or in PyPI's wheel."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TOOLKIT = "/usr/local/cuda/bin"
 
 
 def find() -> str | None:
-    """Returns the path of ptxas, or None where there is none (PyPI's nvidia-cuda-nvcc has one)."""
+    """Returns the path of ptxas, or None if there is none (PyPI's nvidia-cuda-nvcc has one)."""
     if found := shutil.which("ptxas") or shutil.which("ptxas", path=TOOLKIT):
         return found
     spec = importlib.util.find_spec("nvidia")

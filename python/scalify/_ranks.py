@@ -1,4 +1,4 @@
-"""Steps on a mesh: partitioned, compiled once, and run on each rank's parts."""
+"""Steps on a mesh: partitioned, compiled once, and run on each rank's shards."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["abstract_mesh", "compile_on", "cut", "wrap"]
 def abstract_mesh(
     mesh: Mesh | None, pipeline: _stages.Pipeline | None
 ) -> jax.sharding.AbstractMesh | None:
-    """Returns JAX's mesh of the axes that shardings are over; None where there are none."""
+    """Returns JAX's mesh with the axes that shardings may name; None if there are none."""
     inner = mesh if mesh is None or pipeline is None else pipeline.inner(mesh)
     return inner.abstract if inner is not None and inner.axes else None
 
@@ -36,20 +36,20 @@ def compile_on(
 ) -> Executable:
     """Compiles a step with shardings for the ranks of a mesh; the first rank does it for all.
 
-    A process that runs alone gets a step that computes what all ranks would.
+    A process that runs alone gets a step that simulates all ranks.
 
     Raises:
-        CompileError: on every rank, as the first one got it.
+        CompileError: on every rank, if it was raised on the first.
     """
-    comm = mesh.comm  # an error where other than as many ranks were launched
+    comm = mesh.comm  # raises if another number of ranks was launched
     inner = mesh if pipeline is None else pipeline.inner(mesh)
     of_rank = options
     if comm is None and inner.size > 1:
-        # The limit is that of a rank, and this one has the memory of all.
+        # The limit is per rank, and this process holds the memory of all ranks.
         options = {**options, "simulateRanks": inner.size, "memoryLimit": None}
 
     def program(how: Reduce) -> str:
-        from scalify.partition import partition  # late: as for the package
+        from scalify.partition import partition  # on demand, as in the package's __getattr__
 
         done = partition(text, zero=zero, reduce=how, roles=dict(options.get("roles", ())))
         if done.devices != inner.size:
@@ -87,11 +87,11 @@ def compile_on(
 
 
 def cut(executable: Executable, mesh: Mesh, arrays: Sequence[Any]) -> list[Any]:
-    """Returns this rank's parts of arguments: of whole arrays, or those that are parts already.
+    """Returns this rank's shards of the arguments, which are whole arrays or already Shards.
 
     Raises:
-        ValueError: a Shard lies in other parts than the step takes it in.
-        RuntimeError: an array of a checkpoint cannot be read, by this rank or another one.
+        ValueError: a Shard has another layout than the step's argument.
+        RuntimeError: this or another rank cannot read an array of a checkpoint.
     """
     if "pipeline" in executable.manifest:
         return _stages.cut(executable, mesh, arrays)
@@ -112,14 +112,14 @@ def _cut(array: Any, layout: Parts | Shares | None, mesh: Mesh) -> Any:
         return array if layout is None else _stages.part_of(array, layout, mesh.rank)
     if array.layout != layout:
         raise ValueError(
-            f"{array} lies in other parts than the step takes it in: give in_shardings like "
-            "the out_shardings that it came from, or pass .gather()"
+            f"{array} is sharded otherwise than the step takes it: give in_shardings like the "
+            "out_shardings that it came from, or pass .gather()"
         )
     return array.data
 
 
 def wrap(executable: Executable, mesh: Mesh, results: Sequence[Any], count: int) -> list[Any]:
-    """Returns what the caller gets, `count` results: parts as Shards, whole values as they are."""
+    """Returns the caller's `count` results: sharded ones as Shards, replicated ones as they are."""
     if "pipeline" in executable.manifest:
         return _stages.wrap(executable, mesh, results, count)
     layouts = [layout_of(entry) for entry in executable.manifest["results"]]

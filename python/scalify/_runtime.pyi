@@ -1,4 +1,4 @@
-"""Loads and runs compiled artefacts; the extension module lies in the build tree."""
+"""Loads and runs compiled artefacts; the extension module is in the build tree."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -10,11 +10,11 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 class Array:
     """A dense tensor that owns 64-byte aligned memory and can be donated to a step.
 
-    The memory is the host's, or that of the GPU on which a step made it: DLPack then says CUDA,
-    other libraries read it there without a copy, and NumPy gets a copy.
+    The memory is the host's, or that of the GPU of the step that returned it. DLPack then reports
+    a CUDA device, other libraries read it there without a copy, and NumPy gets a copy.
 
     A step that takes it as a donated argument writes its result there and returns a new Array;
-    the old one is empty then, and its use raises ValueError. If a NumPy or DLPack view of the
+    the old one is then empty, and its use raises ValueError. If a NumPy or DLPack view of the
     memory is alive at that time, the step works on a copy and the view keeps its values.
     """
 
@@ -30,7 +30,7 @@ class Array:
     def nbytes(self) -> int: ...
     def is_deleted(self) -> bool: ...
     def is_lent(self) -> bool:
-        """Whether DLPack has given the memory to another library, which may write there."""
+        """Whether DLPack has exported the memory to another library, which may write to it."""
 
     def item(self) -> Any: ...
     def __array__(
@@ -43,17 +43,17 @@ class Array:
     def __len__(self) -> int: ...
 
 class Communicator:
-    """What connects this rank to the others.
+    """Connects this rank to the others.
 
     Args:
-        transport: "local" (ranks of one machine), "tcp", "mpi", "record"; None: the launch says.
-        timeout: how many seconds a rank may be late; 0 for SCALIFY_COMM_TIMEOUT, else 300.
-        rank: with `size`, which one this is, in place of what the launch says.
-        size: how many there are; 0 for what the launch says.
-        job: of "local", a name that all ranks give, and no other job.
+        transport: "local" (ranks of one machine), "tcp", "mpi", "record"; None for the launcher's.
+        timeout: how many seconds a rank may be late; 0 for SCALIFY_COMM_TIMEOUT, by default 300.
+        rank: with `size`, this rank, in place of the launcher's.
+        size: the number of ranks; 0 for the launcher's.
+        job: for "local", a name shared by all ranks and by no other job.
 
     Raises:
-        RuntimeError: they do not find each other, or one failed: which, and when.
+        RuntimeError: the ranks do not find each other, or one failed; names the rank and the time.
     """
 
     def __init__(
@@ -73,13 +73,13 @@ class Communicator:
         """Bytes that this rank has sent to others, without headers."""
 
     def all_gather(self, part: bytes) -> list[bytes]:
-        """Returns every rank's bytes, of one length, in the order of ranks."""
+        """Returns every rank's bytes, all of the same length, in the order of ranks."""
 
     def barrier(self) -> None:
         """Returns when all ranks have called it."""
 
     def abort(self, reason: str) -> None:
-        """Gives up: the other ranks' calls fail with that text."""
+        """Aborts communication: the other ranks' calls fail with `reason`."""
 
     @property
     def transport(self) -> str: ...
@@ -87,8 +87,8 @@ class Communicator:
 class Executable:
     """A compiled step, loaded from an artefact's bytes or path.
 
-    The device is "cpu", "cuda" for artefacts of target sm_90a, or "null", which takes both,
-    computes nothing and records.
+    The device is "cpu", "cuda" for artefacts of target sm_90a, or "null", which accepts both,
+    computes nothing and records commands.
 
     Raises:
         OSError: the file cannot be read.
@@ -105,26 +105,26 @@ class Executable:
     def run(self, inputs: Sequence[Any], function: str = "step") -> tuple[Any, ...]:
         """Runs one function on array-likes in the order of `args`.
 
-        Donated results come back as Array, others as NumPy arrays; on a GPU all are Arrays in
-        its memory. Arrays of others (NumPy, JAX, DLPack) are read in place where they are dense
-        and lie where the step runs; donated ones are copied once.
+        Results that alias donated arguments are Arrays, others NumPy arrays; on a GPU all are
+        Arrays in its memory. Arrays of other libraries (NumPy, JAX, DLPack) are read in place if
+        they are contiguous and on the step's device; donated ones are copied once.
 
         Raises:
             ValueError: wrong count, shape or dtype, or an Array that a step has consumed.
-            KeyboardInterrupt: between commands; donated Arrays are lost then.
+            KeyboardInterrupt: between commands; donated Arrays are then lost.
         """
 
     def xla_call(self, operands: Sequence[int], results: Sequence[int]) -> XlaCall:
         """Returns the step for a custom call of an XLA program.
 
         Args:
-            operands: which argument of the step each operand is; those that are left out are the
-                last ones.
-            results: the same of results.
+            operands: the index of the step's argument for each operand; the step's last arguments
+                may be left out.
+            results: the same for results.
         """
 
     def health(self) -> list[dict[str, Any]]:
-        """Returns cast, op, loc, format, elements and counts per cast, of the last run."""
+        """Returns cast, op, loc, format, elements and counts of each cast in the last run."""
 
     def counters(self) -> NDArray[np.uint64]:
         """Returns the same counts as a table [casts, 6].
@@ -133,41 +133,42 @@ class Executable:
         """
 
     def set_counters(self, words: NDArray[np.uint64]) -> None:
-        """Puts such a table in its place until the next run.
+        """Replaces the counters by such a table until the next run.
 
         Raises:
-            ValueError: it has another shape or type.
+            ValueError: the table has another shape or type.
         """
 
     def initial(self, index: int) -> NDArray[np.float32]:
-        """Returns what an argument of the step starts from.
+        """Returns the initial value of an argument of the step.
 
         Raises:
-            ValueError: it has no such value.
+            ValueError: the argument has none.
         """
 
     def put(self, object: ArrayLike, dtype: DTypeLike | None = None) -> Array:
-        """Copies any array-like into memory that steps need not move: on a GPU its own."""
+        """Copies any array-like into memory that steps read in place: on a GPU, the GPU's."""
 
     def profile(self) -> list[dict[str, Any]]:
         """Returns function, op, name, loc, calls, nanoseconds, bytes, flops per command."""
 
     def set_host_call(self, function: Callable[[int, int], bool] | None) -> None:
-        """Sets what commands of the kind host_call call, with index and address of addresses.
+        """Sets the function for host_call commands, called with an index and an address.
 
-        Where it does not return True, the step fails.
+        The address is that of the array of the buffers' addresses. The step fails unless the
+        function returns True.
         """
 
     def set_profiling(self, on: bool) -> None: ...
     @property
     def trace(self) -> str:
-        """What the null device was asked to do, a line each; "" of other devices."""
+        """The commands that the null device recorded, one per line; "" for other devices."""
 
     @property
     def manifest(self) -> str: ...
     @property
     def functions(self) -> list[str]:
-        """Names of the artefact's functions: "step" and maybe others."""
+        """Names of the artefact's functions: "step" and possibly others."""
 
     @property
     def args(self) -> list[dict[str, Any]]: ...
@@ -179,19 +180,19 @@ class Executable:
     def threads(self, count: int) -> None: ...
 
 class XlaCall:
-    """A step as XLA's custom call with the attribute `id` runs it, once for each `prepare`."""
+    """A step run by XLA's custom call with the attribute `id`, once per `prepare`."""
 
     @property
     def id(self) -> int: ...
     @property
     def copied(self) -> int:
-        """Bytes copied since XLA gave a result other memory than its donated argument's."""
+        """Bytes copied because XLA did not place a result in its donated argument's memory."""
 
     def prepare(self, arguments: Sequence[Any]) -> None:
-        """Sets the step's last arguments, which the call lacks."""
+        """Sets the step's last arguments, which are not operands of the call."""
 
     def finish(self) -> list[Any] | None:
-        """Returns the step's last results, which the call lacks; None if it has not run.
+        """Returns the step's last results, which the call does not return; None if it did not run.
 
         Raises:
             RuntimeError: the step failed.
@@ -202,12 +203,12 @@ def xla_handler(major: int, minor: int) -> Any:
     """Returns the custom call's handler, a capsule for `jax.ffi.register_ffi_target`.
 
     Args:
-        major: of the version of the FFI that jaxlib has.
-        minor: the same.
+        major: the major version of jaxlib's FFI.
+        minor: the minor version.
     """
 
 def launched() -> tuple[int, int]:
-    """Returns this process's rank and how many ranks were launched; (0, 1) if it runs alone."""
+    """Returns this process's rank and the number of ranks; (0, 1) if it runs alone."""
 
 def version() -> str: ...
 def array(object: ArrayLike, dtype: DTypeLike | None = None) -> Array: ...

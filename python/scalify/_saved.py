@@ -1,4 +1,4 @@
-"""Arrays of a checkpoint, of which a rank reads what it needs."""
+"""Arrays of a checkpoint, of which each rank reads only its shard."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Reader", "Saved", "describe_layout"]
 
 
 def describe_layout(layout: Layout) -> dict[str, Any] | None:
-    """Returns a layout as JSON has it, for `_layout_of`."""
+    """Returns a layout as JSON, the inverse of `_layout_of`."""
     if layout is None:
         return None
     if isinstance(layout, Owned):
@@ -42,7 +42,7 @@ def _layout_of(entry: Mapping[str, Any] | None) -> Layout:
     if entry is None:
         return None
     if "owner" in entry:
-        # Those of earlier versions are of stages of one rank.
+        # In checkpoints of earlier versions a stage has one rank.
         parts = cast("Parts | Shares | None", _layout_of(entry.get("parts")))
         return Owned(tuple(entry["shape"]), entry["owner"], entry.get("ranks", 1), parts)
     if "row" in entry:
@@ -54,8 +54,8 @@ class Reader:
     """An opened checkpoint.
 
     Attributes:
-        folder: where it lies.
-        manifest: what it holds.
+        folder: its path.
+        manifest: its manifest.
     """
 
     def __init__(self, folder: pathlib.Path, manifest: dict[str, Any]) -> None:
@@ -65,11 +65,11 @@ class Reader:
 
     @property
     def ranks(self) -> int:
-        """How many ranks wrote it."""
+        """The number of ranks that wrote it."""
         return len(self.manifest["files"])
 
     def file(self, rank: int) -> TensorFile:
-        """Returns what a rank wrote."""
+        """Returns the file that a rank wrote."""
         if rank not in self._files:
             self._files[rank] = open_file(self.folder, self.manifest, rank)
         return self._files[rank]
@@ -80,10 +80,10 @@ class Reader:
 
 
 class Saved:
-    """An array in a checkpoint. It is a leaf of pytrees, and a step takes it as it is.
+    """An array in a checkpoint: a leaf of pytrees that a step takes as an argument.
 
-    A step on several ranks reads of it the part that it takes; `numpy.asarray` reads it whole.
-    The checkpoint must be there until then.
+    A step on several ranks reads only the rank's shard; `numpy.asarray` reads the whole array. The
+    checkpoint must exist until then.
     """
 
     def __init__(self, reader: Reader, index: int) -> None:
@@ -93,17 +93,17 @@ class Saved:
 
     @property
     def name(self) -> str:
-        """Its place in the tree that was saved."""
+        """Its path in the saved tree."""
         return str(self.entry["name"])
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the whole array."""
+        """The shape of the whole array."""
         return tuple(self.entry["shape"])
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Of the true values."""
+        """The dtype of the true values."""
         return np.dtype(np.float32) if self.storage else self._stored_dtype
 
     @property
@@ -113,17 +113,17 @@ class Saved:
 
     @property
     def layout(self) -> Layout:
-        """How it lay on the ranks that saved it."""
+        """Its layout on the ranks that saved it."""
         return _layout_of(self.entry["layout"])
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the whole array, as it was saved."""
+        """Bytes of the whole array as saved."""
         return math.prod(self.shape) * self._stored_dtype.itemsize
 
     @property
     def storage(self) -> Storage | None:
-        """How its values were stored, if narrow."""
+        """The storage of its values, if narrow."""
         stored = self.entry["stored"]
         return None if stored is None else Storage(**stored)
 
@@ -132,12 +132,12 @@ class Saved:
         return to_numpy(self.entry["dtype"])
 
     def part(self, layout: Layout, rank: int) -> Any:
-        """Returns what a rank has of it by a layout; None for the whole array.
+        """Returns a rank's shard by a layout; with None the whole array.
 
-        It is a `scalify.ScaledArray` where that was saved. Elements that fill up shares are zero.
+        It is a `scalify.ScaledArray` if one was saved. Padding is zero.
 
         Raises:
-            DamagedError: the checkpoint is not what was written.
+            DamagedError: the checkpoint is not as written.
         """
         shape = self.shape if layout is None else layout.part_shape(rank)
         data: NDArray[Any] = np.zeros(shape, self._stored_dtype)
@@ -147,7 +147,7 @@ class Saved:
         return data if self.storage is None else ScaledArray(data, self.storage)
 
     def _fill(self, elements: NDArray[Any], wanted: Block) -> None:
-        """Reads a block of the whole array from the files that have some of it."""
+        """Reads a block of the whole array from the files that contain parts of it."""
         target = elements.reshape(wanted.extents)
         layout = self.layout
         for rank in writers(layout, self._reader.ranks, self._index):
@@ -161,7 +161,7 @@ class Saved:
                 target[wanted.within(place)] = flat.reshape(block.extents)[there]
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
-        """Reads the whole array, its true values."""
+        """Reads the true values of the whole array."""
         if copy is False:
             raise ValueError("an array of a checkpoint is read from files")
         return np.asarray(self.part(None, 0), dtype)
@@ -171,7 +171,7 @@ class Saved:
 
 
 def _span(there: tuple[slice, ...], extents: tuple[int, ...]) -> tuple[int, int]:
-    """Returns the numbers of the first and the last element of a part of a dense block."""
+    """Returns the offsets of the first and the last element of a part of a contiguous block."""
     first = last = 0
     for part, extent in zip(there, extents, strict=True):
         first, last = first * extent + part.start, last * extent + part.stop - 1

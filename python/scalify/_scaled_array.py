@@ -1,4 +1,4 @@
-"""Tensors that are stored narrow: state between two steps, with true values for who looks."""
+"""Tensors stored narrow between two steps, which read as their true values."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ __all__ = ["ScaledArray", "Storage"]
 
 @dataclasses.dataclass(frozen=True)
 class Storage:
-    """How a tensor's true values are stored.
+    """The storage of a tensor's true values.
 
     Attributes:
         dtype: of the data: "f16", "bf16", "f8E4M3FN" or "f8E5M2".
-        exponent: log2 of what data are multiplied by.
+        exponent: log2 of the scale that data are multiplied by.
         root: true values are the squares of these products.
-        scale_index: the place of the scale among those that a step keeps and moves, where the
-            exponent is but the first one; None for a constant. It does not count in comparisons.
+        scale_index: the index of the scale among those that a step keeps and moves, for which
+            `exponent` is only the initial value; None for a constant. Comparisons ignore it.
     """
 
     dtype: str
@@ -38,22 +38,23 @@ class Storage:
     scale_index: int | None = dataclasses.field(default=None, compare=False)
 
     def at(self, scales: NDArray[Any] | None) -> Storage:
-        """Returns the storage by scales that a step keeps; 0 for one that it has not set yet."""
+        """Returns the storage with the scale that a step keeps, where 0 means not yet set."""
         if self.scale_index is None or scales is None or scales[self.scale_index] == 0:
             return self
         _, exponent = math.frexp(scales[self.scale_index])
-        # Not by dataclasses.replace, which takes ten times as long: this is asked of each array.
+        # dataclasses.replace takes ten times as long, and this is called for each array.
         return Storage(self.dtype, exponent - 1, self.root, self.scale_index)
 
     def may_adopt(self, other: Storage) -> bool:
-        """Whether data stored so can be read by setting the scale that the step keeps."""
+        """Whether a step can read data stored as `other` by setting the scale that it keeps."""
         is_alike = (self.dtype, self.root) == (other.dtype, other.root)
         return is_alike and self.scale_index is not None
 
     def narrow(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Returns the data that stand for F32 values, rounded to nearest even, saturated.
+        """Returns the narrow data for F32 values, rounded to nearest even and saturated.
 
-        Only zero becomes zero in a root: else the smallest value takes its place, as in a step.
+        With `root` only zero becomes zero: other values are at least the format's smallest, as in a
+        step.
         """
         smallest, largest = limits(self.dtype)
         scale = np.float32(2.0**self.exponent)
@@ -71,28 +72,28 @@ class Storage:
 
 
 class ScaledArray(jax.Array):
-    """A tensor of F32 values that holds narrow data and a power of two.
+    """A tensor of F32 values, stored as narrow data and a power of two.
 
-    Steps whose recipe stores state narrow return it in this form, and take it back without a
-    copy. It is a leaf of pytrees and reads as its true values: `numpy.asarray`, `jax.numpy`,
-    arithmetic, comparison and indexing make arrays of them, functions under `jax.jit` and other
-    transformations take it as F32 array of that shape, and all else that a `jax.Array` has is that
-    of the true values. They are made anew for each use.
+    Steps whose recipe stores state narrow return it, and take it back without a copy. It is a leaf
+    of pytrees and reads as its true values: `numpy.asarray`, `jax.numpy`, arithmetic, comparison
+    and indexing return arrays of them, functions under `jax.jit` and other transformations take it
+    as an F32 array of that shape, and all other attributes of a `jax.Array` are those of the true
+    values. Each use computes the true values again.
     """
 
-    # As a jax.Array has it: numpy's arrays leave operators with one to it.
+    # As in jax.Array, so that numpy's operators defer to this class.
     __array_priority__ = 100
 
     def __init__(self, data: Any, storage: Storage) -> None:
         """Wraps narrow data.
 
         Args:
-            data: an array of JAX's or a `scalify.Array`; any other array is copied into one of
-                the latter. Its dtype is that of `storage`.
-            storage: what its elements stand for.
+            data: a JAX array or a `scalify.Array`; any other array is copied into a
+                `scalify.Array`. Its dtype is that of `storage`.
+            storage: how the data encode the true values.
 
         Raises:
-            ValueError: the data are of another dtype.
+            ValueError: the data have another dtype.
         """
         if not isinstance(data, _runtime.Array) and not is_jax_type(type(data)):
             data = _runtime.array(data)
@@ -103,32 +104,32 @@ class ScaledArray(jax.Array):
 
     @property
     def data(self) -> Any:
-        """The narrow data: true values are `data * scale`, or the squares of these in a root."""
+        """The narrow data: true values are `data * scale`, or their squares with `storage.root`."""
         return self._data
 
     @property
     def storage(self) -> Storage:
-        """How the values are stored."""
+        """The storage of the values."""
         return self._storage
 
     @property
     def scale(self) -> float:
-        """What data are multiplied by, a power of two."""
+        """The scale that data are multiplied by, a power of two."""
         return math.ldexp(1.0, self._storage.exponent)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the data and of the true values."""
+        """The shape of the data and of the true values."""
         return tuple(self._data.shape)
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Of the true values: F32."""
+        """The dtype of the true values, F32."""
         return np.dtype(np.float32)
 
     @property
     def aval(self) -> Any:
-        """The type of the true values, as JAX has it."""
+        """The abstract value of the true values in JAX."""
         return _aval(self.shape)
 
     @property
@@ -152,27 +153,27 @@ class ScaledArray(jax.Array):
         return int(self._data.nbytes)
 
     def wide(self) -> jax.Array:
-        """Returns the true values as an array of JAX's, F32."""
+        """Returns the true values as a JAX array in F32."""
         return jax.numpy.asarray(np.asarray(self))
 
     def is_deleted(self) -> bool:
-        """True once a step has taken the memory over."""
+        """True if a step has consumed the data as a donated argument."""
         return bool(self._data.is_deleted())
 
     def delete(self) -> None:
-        """Frees the narrow data, if they are JAX's."""
+        """Frees the narrow data, if they are a JAX array."""
         if not isinstance(self._data, _runtime.Array):
             self._data.delete()
 
     def block_until_ready(self) -> ScaledArray:
-        """Returns itself: steps are done when they return."""
+        """Returns itself, since a step is complete when it returns."""
         return self
 
     def __jax_array__(self) -> jax.Array:
         return self.wide()
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
-        """Returns a copy of the true values; there is no view of them."""
+        """Returns a copy of the true values, which cannot be viewed."""
         if copy is False:
             raise ValueError("the true values of a ScaledArray are a copy of its data")
         values = self._storage.widen(np.asarray(host_view(self._data)))
@@ -185,13 +186,13 @@ class ScaledArray(jax.Array):
         return self.__deepcopy__({})
 
     def __deepcopy__(self, memo: Any) -> ScaledArray:
-        # As JAX's arrays, which a step does not take over together.
+        # As with JAX's arrays, donating the original does not donate the copy.
         is_own = isinstance(self._data, _runtime.Array)
         data = _runtime.array(self._data) if is_own else jax.numpy.array(self._data, copy=True)
         return ScaledArray(data, self._storage)
 
     def __getattr__(self, name: str) -> Any:
-        # Of JAX's arrays: what is not here, and is no protocol that would be looked for.
+        # Other public attributes of JAX's arrays; a missing protocol must stay missing.
         if name.startswith("_"):
             raise AttributeError(f"'ScaledArray' has no attribute '{name}'")
         return getattr(self.wide(), name)
@@ -217,7 +218,7 @@ def _words(text: str) -> list[str]:
     return text.split()
 
 
-# What jax.Array only declares, or has not: the true values do it.
+# Attributes that jax.Array only declares or lacks, forwarded to the true values.
 _PROPERTIES = _words(
     "T mT at addressable_shards committed device global_shards imag is_fully_addressable "
     "is_fully_replicated itemsize real sharding"
@@ -236,7 +237,7 @@ _METHODS = _words(
 
 
 def _forward() -> None:
-    """Gives ScaledArray what jax.Array has, by its true values."""
+    """Gives ScaledArray these attributes, forwarded to its true values."""
 
     def method(name: str) -> Any:
         def forward(self: ScaledArray, *args: Any, **kwargs: Any) -> Any:
@@ -258,6 +259,7 @@ def _aval(shape: tuple[int, ...]) -> Any:
 
 
 _forward()
-# A node of pytrees would not do: its leaves would be data and scale, of which `optax.tree.norm` is
-# no norm, and state that was F32 before its first step would have another structure.
+# ScaledArray is a leaf, not a pytree node. The leaves of a node would be data and scale, of which
+# `optax.tree.norm` is not the norm of the values, and the structure of F32 state would change at
+# its first step.
 register_leaf(ScaledArray, operator.attrgetter("aval"), ScaledArray.wide)

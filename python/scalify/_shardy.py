@@ -1,6 +1,7 @@
-"""Runs Shardy's partitioner, as jaxlib has it, on a program from standard input.
+"""Runs jaxlib's Shardy partitioner on a program from standard input.
 
-A program of its own: a fault in Shardy aborts the process. Nothing of scalify is imported.
+It is a separate program, since a failure in Shardy aborts the process. It imports nothing of
+scalify.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ __all__ = ["main"]
 
 PROPAGATE = ("sdy-propagation-pipeline",)
 # Shardy's last pass, sdy-convert-global-to-local, is left out: it aborts on reduce-scatters that
-# `canonicalize` forms and on products whose sum is split. `scalify-localize` takes its place.
+# `canonicalize` forms and on products whose contraction is sharded. `scalify-localize` replaces it.
 RESHARD = (
     "func.func(sdy-insert-explicit-reshards{enable-full-version=true})",
     "func.func(sdy-reshard-to-collectives)",
@@ -25,12 +26,12 @@ RESHARD = (
 )
 SHARDING = "sdy.sharding"
 
-# From a dimension's place and axes to those that it keeps.
+# Maps a dimension's index and its axes to the axes to keep.
 Keep = Callable[[int, list[Any]], list[Any]]
 
 
 def kept(sharding: Any, keep: Keep) -> Any:
-    """Returns a sharding with fewer axes."""
+    """Returns a sharding with only the axes that `keep` returns."""
     dims = []
     for index, attribute in enumerate(sharding.dimension_shardings):
         dim = sdy.DimensionShardingAttr(attribute)
@@ -45,7 +46,7 @@ def kept(sharding: Any, keep: Keep) -> Any:
 
 
 class Even:
-    """Takes axes away that do not divide their dimension: it is whole along them."""
+    """Drops axes that do not divide their dimension, which is then replicated along them."""
 
     def __init__(self, module: ir.Module) -> None:
         meshes = [op for op in module.body.operations if op.operation.name == "sdy.mesh"]
@@ -58,7 +59,7 @@ class Even:
         }
 
     def sharding(self, attribute: Any, kind: ir.Type) -> Any:
-        """Returns the sharding of a value of a type without such axes."""
+        """Returns the sharding of a value of the type `kind` without such axes."""
         sharding = sdy.TensorShardingAttr(attribute)
         if not isinstance(kind, ir.RankedTensorType):
             return sharding
@@ -77,7 +78,7 @@ class Even:
         return kept(sharding, keep)
 
     def visit(self, op: ir.Operation) -> None:
-        """Does so with the results of an op, and with those of a function."""
+        """Drops such axes from the shardings of an op's or a function's results."""
         if SHARDING in op.attributes:
             each = sdy.TensorShardingPerValueAttr(op.attributes[SHARDING]).shardings
             even = [
@@ -98,13 +99,13 @@ class Even:
 
 
 #
-# Dimensions along which an op needs all elements
+# Dimensions that an op needs unsharded
 #
 
 
 def sharding_of(value: ir.Value) -> Any:
-    """Returns how a value lies; None where nothing says it."""
-    # The type of a value does not tell what it is, before jaxlib 0.9.
+    """Returns a value's sharding; None if it has none."""
+    # Before jaxlib 0.9 a value's Python type does not tell block arguments from results.
     owner = value.owner
     is_argument = isinstance(owner, ir.Block)
     op = (owner.owner if is_argument else owner).operation
@@ -126,12 +127,12 @@ def sharding_of(value: ir.Value) -> Any:
 
 
 def numbers(op: ir.Operation, name: str) -> list[int]:
-    """Returns an op's list of numbers."""
+    """Returns an op's array attribute of integers."""
     return list(ir.DenseI64ArrayAttr(op.attributes[name]))
 
 
 def changed(op: ir.Operation, neutral: dict[str, int]) -> list[int]:
-    """Returns the dimensions for which one of an op's lists has another number than it says."""
+    """Returns the dimensions in which one of an op's lists differs from its neutral value."""
     lists = {name: numbers(op, name) for name in neutral if name in op.attributes}
     found = {
         index
@@ -143,17 +144,17 @@ def changed(op: ir.Operation, neutral: dict[str, int]) -> list[int]:
 
 
 def is_joined(reduce: ir.Operation) -> bool:
-    """Returns whether a collective joins what devices have reduced of their parts."""
+    """Returns whether a collective can combine the devices' partial results of a reduction."""
     joins = ("add", "maximum", "minimum", "and", "or")
     body = [op.operation.name.removeprefix("stablehlo.") for op in reduce.regions[0].blocks[0]]
     return len(body) == 2 and body[0] in joins
 
 
 def whole_along(op: ir.Operation) -> tuple[Sequence[Collection[int]], Collection[int]]:
-    """Returns the dimensions of each operand, and of the results, that an op needs whole.
+    """Returns the dimensions of each operand, and of the results, that an op needs unsharded.
 
-    These are the ops that Shardy splits none the less: XLA's partitioner, which it was made for,
-    exchanges borders with neighbours then.
+    Shardy shards these ops all the same, since XLA's partitioner, for which it was made, exchanges
+    halos with neighbours.
     """
     name, shapes = op.name, [list(operand.type.shape) for operand in op.operands]
     dims: Collection[int] = []
@@ -186,7 +187,7 @@ def whole_along(op: ir.Operation) -> tuple[Sequence[Collection[int]], Collection
 
 
 def joined_value(value: ir.Value, whole: Any) -> ir.Value:
-    """Returns a value in larger parts; of what needs no other device none is asked."""
+    """Returns a value in the sharding `whole`: iotas and constants cloned, others resharded."""
     owner = value.owner
     if not isinstance(owner, ir.Block) and owner.name in ("stablehlo.iota", "sdy.constant"):
         again = owner.operation.clone()
@@ -196,7 +197,7 @@ def joined_value(value: ir.Value, whole: Any) -> ir.Value:
 
 
 def make_whole(op: ir.Operation) -> None:
-    """Joins what an op reads along such dimensions, and splits its results again."""
+    """Gathers an op's operands along such dimensions, and shards its results again."""
     of_operands, of_results = whole_along(op)
 
     def joined(value: ir.Value, dims: Collection[int]) -> Any:
@@ -224,7 +225,7 @@ def make_whole(op: ir.Operation) -> None:
 
 
 def all_ops(module: ir.Module) -> list[ir.Operation]:
-    """Returns the ops of a module, outer ones first."""
+    """Returns the ops of a module in pre-order."""
     ops: list[ir.Operation] = []
 
     def visit(op: ir.Operation) -> ir.WalkResult:
@@ -242,12 +243,12 @@ def run(module: ir.Module, passes: Iterable[str]) -> None:
 
 
 def main() -> int:
-    """Prints the program with explicit collectives; returns 1, with Shardy's words, if it fails."""
+    """Prints the program with explicit collectives; on failure prints Shardy's error, returns 1."""
     registry = ir.DialectRegistry()
     _jax_mlir_ext.register_dialects(registry)
     with ir.Context() as context:
         context.append_dialect_registry(registry)
-        # Attributes of scalify's own are nothing to Shardy, and stay.
+        # Shardy ignores attributes of the scalify dialect and keeps them.
         context.allow_unregistered_dialects = True
         for dialect in (chlo, sdy, stablehlo):
             dialect.register_dialect(context)

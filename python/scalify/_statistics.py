@@ -1,4 +1,4 @@
-"""Statistics: what the casts of a step did to their values, step by step."""
+"""Statistics of a step's casts: amax, rms, saturation, flushing and SQNR, step by step."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 
 __all__ = ["COLUMNS", "Statistics"]
 
-# Columns of the table that the pass scalify-collect-statistics makes main return.
+# Columns of the table that the pass scalify-collect-statistics adds to main's results.
 COLUMNS = ("elements", "amax", "square", "noise", "saturated", "flushed", "nonfinite", "scale")
 
 Figures = dict[str, float | None]
@@ -23,10 +23,10 @@ Figures = dict[str, float | None]
 class Statistics:
     """Figures of every cast, per step; recorded by `collect` and by `transform(statistics=True)`.
 
-    A figure is a dictionary: `elements`, `amax` and `rms` of the wide value; `saturated` and
-    `flushed`, shares of the elements that were beyond the format's largest value, and that were
-    not zero and became zero; `sqnr` in dB of what the cast kept against what it lost; `scale`.
-    What was not collected is None: an executable counts what saturates and flushes only.
+    The figures are a dictionary: `elements`, `amax` and `rms` of the wide value; `saturated`, the
+    share of elements beyond the format's largest value; `flushed`, the share of nonzero elements
+    that became zero; `sqnr`, the signal-to-quantization-noise ratio in dB; `scale`. Figures that
+    were not collected are None: an executable only counts saturated and flushed elements.
     """
 
     def __init__(self, steps: Sequence[Mapping[str, Figures]] = ()) -> None:
@@ -37,8 +37,8 @@ class Statistics:
         """Records one step from the table of the instrumented program.
 
         Args:
-            casts: the names, a row each.
-            table: f32[len(casts), 8], of `COLUMNS`; read when figures are asked for.
+            casts: the name of each row's cast.
+            table: f32[len(casts), 8] with the columns `COLUMNS`; read when figures are requested.
         """
         self._pending.append((tuple(casts), table))
 
@@ -75,7 +75,7 @@ class Statistics:
 
     @property
     def steps(self) -> list[dict[str, Figures]]:
-        """Per step the figures of each cast, by its name."""
+        """The figures of each cast by its name, per step."""
         jax.effects_barrier()
         self._settle()
         return self._steps
@@ -92,13 +92,13 @@ class Statistics:
         return f"<scalify.Statistics of {len(self.casts)} casts over {len(self)} steps>"
 
     def of(self, cast: str) -> list[Figures | None]:
-        """Returns the figures of a cast, one per step; None where the step has no such cast.
+        """Returns the figures of a cast per step; None for a step without the cast.
 
         Args:
             cast: "c12: x", or "c12".
 
         Raises:
-            KeyError: no step has it.
+            KeyError: no step has the cast.
         """
         names = [name for name in self.casts if cast in (name, name.split(":")[0])]
         if not names:
@@ -106,7 +106,7 @@ class Statistics:
         return [step.get(names[0]) for step in self.steps]
 
     def worst(self, count: int = 10) -> list[dict[str, Any]]:
-        """Returns the casts of least SQNR over all steps; saturated and flushed are the most."""
+        """Returns the casts of least SQNR, with the largest saturated and flushed of any step."""
         rows: list[dict[str, Any]] = []
         for cast in self.casts:
             known = [figures for figures in self.of(cast) if figures is not None]
@@ -138,11 +138,11 @@ class Statistics:
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Statistics:
-        """Reads what `save` wrote.
+        """Reads a file that `save` wrote.
 
         Raises:
             OSError: the file cannot be read.
-            ValueError: it does not hold statistics.
+            ValueError: it does not contain statistics.
         """
         content = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
         if not isinstance(content, dict) or content.get("schema") != "scalify.statistics/1":
@@ -180,7 +180,7 @@ def _badness(sqnr: float | None, saturated: float | None, flushed: float | None)
 
 
 def _finite(value: Any) -> Any:
-    """Returns the value with None for numbers that JSON lacks."""
+    """Returns the value with None for numbers that JSON cannot represent."""
     if isinstance(value, dict):
         return {key: _finite(inner) for key, inner in value.items()}
     if isinstance(value, list):

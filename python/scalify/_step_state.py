@@ -1,4 +1,4 @@
-"""The state of scales of a transformed function: who keeps it between calls, and who cannot."""
+"""The state of scales of a transformed function between calls."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ __all__ = ["StepState", "kind_of"]
 
 
 def kind_of(fn: Transformed, arguments: Arguments, given: Any, is_traced: bool = False) -> str:
-    """Returns how a call comes by scales of casts.
+    """Returns the source of a call's scales of casts.
 
     Returns:
-        "delayed": by amaxes that the caller keeps; "given": by scales that the caller keeps;
-        "kept": by scales that the function keeps; "measured" in each step, where JAX traces and
-        nobody keeps them; "fixed": by what the recipe or a calibration says alone.
+        "delayed": amaxes that the caller keeps; "given": scales that the caller keeps; "kept":
+        scales that the function keeps; "measured": measured in each step, since JAX traces and the
+        scales cannot be kept; "fixed": determined by the recipe or a calibration.
     """
     if fn.is_delayed:
         return "delayed"
@@ -47,12 +47,12 @@ class StepState:
         self._recipe = recipe
         self._extra = dict(extra)
         self._arrays: dict[Hashable, Any] = {}
-        # Names of the casts whose scales they are.
+        # The names of the casts with a scale in `_arrays`.
         self._casts: dict[Hashable, list[str]] = {}
         self._last_key: Hashable = None
         self._pending: Any = None
         self._has_warned = False
-        # The word `state` may be one of the function's own.
+        # The function may have a parameter `state` of its own.
         try:
             parameters = inspect.signature(signature.fn).parameters.values()
         except (TypeError, ValueError):
@@ -64,10 +64,10 @@ class StepState:
     def given(
         self, scale_state: Any, amax_history: Any, kwargs: dict[str, Any]
     ) -> tuple[Any, dict[str, Any]]:
-        """Returns the state that a call was given, and its other arguments by name.
+        """Returns the state given to a call, and the call's other keyword arguments.
 
         Raises:
-            TypeError: there are two.
+            TypeError: more than one state is given.
         """
         states = [scale_state, amax_history]
         if self._owns_word and "state" in kwargs:
@@ -93,13 +93,13 @@ class StepState:
         shape: tuple[int, ...] | None,
         report: Report,
     ) -> tuple[Any, ...]:
-        """Returns what main takes beyond the function's arguments.
+        """Returns main's arguments that follow the function's own.
 
-        A function of other shapes goes on with the scales of the last call, and says so.
+        The first call with other shapes continues with the scales of the last call, and warns.
 
         Raises:
-            TypeError: a state is missing, or there is none to take.
-            ValueError: it is of another program.
+            TypeError: a state is missing, or the function takes none.
+            ValueError: the state is of another program.
         """
         if kind in ("fixed", "measured"):
             if given is not None:
@@ -126,7 +126,7 @@ class StepState:
         return (self._checked(kind, given, shape),)
 
     def _carried_over(self, key: Hashable, shape: tuple[int, ...]) -> Any:
-        """Returns the scales that the first call of its shapes starts from."""
+        """Returns the initial scales of the first call with its shapes."""
         last = self._arrays.get(self._last_key)
         if last is None:
             return np.zeros(shape, np.float32)
@@ -134,7 +134,7 @@ class StepState:
         warn(
             f"'{self._name}' is rewritten once more, for arguments of other types: scales of "
             f"{len(self._casts[key])} casts "
-            + ("go along" if fits else "start anew, since its casts are others")
+            + ("are kept" if fits else "start anew, since its casts are others")
         )
         return last if fits else np.zeros(shape, np.float32)
 
@@ -142,7 +142,7 @@ class StepState:
         name = AMAX_HISTORY if kind == "delayed" else CARRIED_SCALES
         if not isinstance(given, (jax.Array, jax.ShapeDtypeStruct)):
             return check_kept(name, given, np.empty(shape, np.float32))
-        # Its values stay where they are.
+        # Checks only the shape, so that the values are not copied.
         if given.shape != shape:
             what = "history of amaxes" if kind == "delayed" else "state of scales"
             raise ValueError(
@@ -152,7 +152,7 @@ class StepState:
         return given
 
     def keep(self, key: Hashable, state: Any) -> bool:
-        """Keeps what a call has returned; whether it is a value and no part of a trace."""
+        """Keeps a returned state; False if it is a tracer, which is not kept."""
         if isinstance(state, jax.core.Tracer):
             return False
         if state is not None:
@@ -160,7 +160,7 @@ class StepState:
         return True
 
     def get(self) -> np.ndarray | None:
-        """Returns a copy of the state of the last call that kept one, None if there is none yet."""
+        """Returns a copy of the last state kept; None if there is none yet."""
         state = self._arrays.get(self._last_key, self._pending)
         return None if state is None else np.array(state)
 
@@ -168,7 +168,7 @@ class StepState:
         """Sets the state that the next call takes.
 
         Raises:
-            ValueError: it is of another program, or holds what is no scale.
+            ValueError: the state is of another program, or contains an invalid scale.
         """
         known = self._arrays.get(self._last_key)
         shape: Sequence[int] = np.shape(value if known is None else known)
@@ -179,7 +179,7 @@ class StepState:
             self._arrays[self._last_key] = state
 
     def warn_measured(self, report: Report) -> None:
-        """Says once that each step measures arguments, and scales of casts."""
+        """Warns once that each step measures arguments, and scales of casts."""
         arguments = len(report.measured_arguments())
         count = sum(row["scaling"] == "measured" for row in report.casts())
         if self._has_warned or not (arguments or count):

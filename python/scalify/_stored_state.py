@@ -1,4 +1,4 @@
-"""How a step takes and returns the state that it stores narrow, by the scales that it keeps."""
+"""Conversion of state that a step stores narrow, by the scales that the step keeps."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ __all__ = ["StoredState"]
 class StoredState:
     """Storage of an executable's arguments and results.
 
-    A stage of a pipeline keeps the scales of all stages' state, and knows how that is stored which
-    it does not have itself.
+    A stage of a pipeline keeps the scales and knows the storage of all stages' state.
     """
 
     def __init__(
@@ -29,10 +28,10 @@ class StoredState:
         results: Sequence[Mapping[str, Any]],
         pipeline: Mapping[str, Any] | None,
     ) -> None:
-        """Reads what a step's manifest says.
+        """Reads the storage from a step's manifest.
 
         Args:
-            kept: what the executable keeps.
+            kept: the state that the executable keeps.
             args: `Executable.args`.
             results: `Executable.results`.
             pipeline: of the manifest, for a stage.
@@ -41,7 +40,7 @@ class StoredState:
         self._args = args
         self._own = [arg["storage"] for arg in args]
         aliases = (result["alias_arg"] for result in results)
-        # As the argument whose memory it takes over.
+        # A result is stored as the argument that it aliases.
         self._results = [None if alias is None else self._own[alias] for alias in aliases]
         self._is_plain = not any(self._own) and not any(self._results)
         self._all_args, self._all_results = self._own, self._results
@@ -51,19 +50,19 @@ class StoredState:
 
     @property
     def arguments(self) -> list[Storage | None]:
-        """Of the whole step: None for one that is stored as it is."""
+        """The storage of the whole step's arguments; None for one that is not stored narrow."""
         return self._all_args
 
     def of_result(self, index: int) -> Storage | None:
-        """Returns how a result of the whole step is stored, after the step that has just run."""
+        """Returns the storage of a result of the whole step, after the last step."""
         storage = self._all_results[index]
         return None if storage is None else storage.at(self._kept.get(STATE_SCALES))
 
     def adopt(self, given: Sequence[Storage | None]) -> None:
-        """Sets the scales that a step keeps to those of arguments that are stored so.
+        """Sets the scales that a step keeps to those of the given arguments, where they fit.
 
         Args:
-            given: how the arguments of the whole step are stored.
+            given: the storage of the whole step's arguments.
         """
         self._adopt(given, self._all_args)
 
@@ -77,7 +76,7 @@ class StoredState:
         self._kept.set(STATE_SCALES, scales)
 
     def take(self, arrays: Sequence[Any]) -> list[Any]:
-        """Returns what the runtime takes for the arguments of this executable."""
+        """Returns the runtime's arguments for the caller's arguments of this executable."""
         if self._is_plain and ScaledArray not in set(map(type, arrays)):
             return list(arrays)
         self._adopt(
@@ -92,7 +91,7 @@ class StoredState:
         return inputs + list(arrays[len(inputs) :])
 
     def give(self, results: Sequence[Any]) -> list[Any]:
-        """Returns what the caller gets for the results of this executable."""
+        """Returns the caller's results for the runtime's results of this executable."""
         if self._is_plain:
             return list(results)
         scales = self._kept.get(STATE_SCALES)
@@ -108,7 +107,7 @@ def _storages(entries: Sequence[Mapping[str, Any]]) -> list[Storage | None]:
 
 
 def _narrow(array: Any, argument: Mapping[str, Any], scales: NDArray[Any] | None) -> Any:
-    """Returns what the runtime takes for an argument: narrow data, where it stores these."""
+    """Returns the runtime's argument for `array`: narrow data if the argument is stored narrow."""
     if argument["storage"] is None:
         return np.asarray(array) if isinstance(array, ScaledArray) else array
     storage: Storage = argument["storage"].at(scales)

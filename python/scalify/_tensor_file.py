@@ -1,7 +1,7 @@
-"""Files of arrays in the format safetensors, with checksums of their blocks.
+"""Files of arrays in the safetensors format, with checksums of their blocks.
 
-The library writes them, from memory as it is. They are read by mapping, since a checksum is one
-of bytes as they lie, and a rank shall touch only what it needs.
+The library writes them directly from memory. They are read by mapping, since checksums are of the
+file's bytes, and a rank must touch only the blocks that it needs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 __all__ = ["DamagedError", "TensorFile", "is_storable", "write"]
 
-# Of an array, so many bytes have a checksum: what is read of it is read in such pieces.
+# Bytes of an array with one checksum each, and so the unit of reads.
 BLOCK = 1 << 22
 
 _DTYPES: dict[str, Any] = {
@@ -43,22 +43,22 @@ _DTYPES: dict[str, Any] = {
 
 
 class DamagedError(RuntimeError):
-    """A file is not what was written."""
+    """A file is missing, or is not what was written."""
 
 
 def is_storable(dtype: np.dtype[Any]) -> bool:
-    """Whether arrays of this type can be written."""
+    """Whether arrays of this dtype can be written."""
     return any(dtype == known for known in _DTYPES.values())
 
 
 def write(path: pathlib.Path, arrays: Mapping[str, NDArray[Any]]) -> tuple[int, int]:
-    """Writes arrays into a file that is on the disk when this returns.
+    """Writes arrays into a file, and returns when it is on the disk.
 
     Returns:
-        The file's size and the checksum of its header, which holds those of the arrays.
+        The file's size and the checksum of its header, which contains the arrays' checksums.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the file cannot be written.
     """
     dense = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     sums = {name: _checksums(array) for name, array in dense.items()}
@@ -75,7 +75,7 @@ def write(path: pathlib.Path, arrays: Mapping[str, NDArray[Any]]) -> tuple[int, 
         safetensors.serialize_file(specs, path, metadata={"crc32": json.dumps(sums)})
     except safetensors.SafetensorError as error:
         raise OSError(f"'{path}' cannot be written: {error}") from error
-    # The library lets nobody else read them: whoever may read the folder shall.
+    # The library makes the file private to its owner; give it the folder's permissions.
     path.chmod(path.parent.stat().st_mode & 0o666)
     with path.open("rb") as file:
         os.fsync(file.fileno())
@@ -93,18 +93,18 @@ def _checksums(array: NDArray[Any]) -> list[int]:
 
 
 class TensorFile:
-    """A file that `write` wrote, mapped: what is read of it is checked first."""
+    """A mapped file that `write` wrote, with checks of its blocks by their checksums."""
 
     def __init__(self, path: pathlib.Path, size: int, header: int) -> None:
         """Maps a file.
 
         Args:
             path: of the file.
-            size: what `write` returned.
-            header: the same.
+            size: as `write` returned it.
+            header: the checksum of the header, as `write` returned it.
 
         Raises:
-            DamagedError: it is another one, cut off, or missing.
+            DamagedError: the file is missing, truncated, or has another header.
         """
         self._path = path
         try:
@@ -124,10 +124,10 @@ class TensorFile:
         self._checked: set[tuple[str, int]] = set()
 
     def check(self, name: str, start: int, stop: int) -> None:
-        """Checks the elements [start, stop) of an array, counted row by row.
+        """Checks the blocks of the elements [start, stop) of an array in row-major order.
 
         Raises:
-            DamagedError: they are not what was written.
+            DamagedError: a block is not what was written.
         """
         array = self.flat(name)
         content, width = _bytes_of(array), array.dtype.itemsize
@@ -143,16 +143,16 @@ class TensorFile:
         """Checks all arrays.
 
         Raises:
-            DamagedError: one is not what was written.
+            DamagedError: an array is not what was written.
         """
         for name in self._sums:
             self.check(name, 0, self.flat(name).size)
 
     def flat(self, name: str) -> NDArray[Any]:
-        """Returns the elements of an array in a row, as they lie in the file.
+        """Returns a flat, unchecked view of an array in the file.
 
         Raises:
-            DamagedError: the file does not hold it.
+            DamagedError: the file does not contain the array.
         """
         if name not in self._sums:
             raise DamagedError(f"'{self._path}' does not hold '{name}'")

@@ -46,16 +46,16 @@ from scalify.scales import (
 __all__ = ["Transformed", "opt", "transform"]
 
 
-# Arrays of ours, which JAX does not know.
+# Array types of this package, which JAX does not know.
 _OWN = (_runtime.Array, ScaledArray)
 
 
 @dataclasses.dataclass(frozen=True)
 class _Entry:
-    """One compiled shape; the shape of the state of scales, where main takes one.
+    """The compilation for one structure and types of arguments.
 
-    `rounds` says whether main takes a key of random words, `is_undeclared` whether nothing is known
-    of the arguments' scales.
+    `state` is the shape of the state of scales if main takes one, `rounds` whether main takes a key
+    of random words, `is_undeclared` whether the arguments' scales are unknown.
     """
 
     lowered: Lowered
@@ -86,7 +86,7 @@ def transform_lowered(
         strict: as in `transform`.
         scales: as in `transform`.
         probe_casts: main also returns the wide value and the scale of every cast.
-        form: how dots on FP8 data are written, "wide", "xla-gpu" or "plain".
+        form: of dots on FP8 data, "wide", "xla-gpu" or "plain".
         statistics: main also returns the statistics of every cast, as one table.
         extra: other options of the compiler; `ranges` as in `transform`.
         rounds: main may take a key of random words; else all casts round to nearest.
@@ -100,7 +100,7 @@ def transform_lowered(
         "probeCasts": probe_casts,
         "fp8Form": form,
         "collectStatistics": statistics,
-        # Where no scales are given, the caller says it, with what takes them.
+        # If no scales are given, the caller of this function warns, and names its own argument.
         "tellMeasured": scales is not None,
     }
     count = len(lowered.in_avals)
@@ -108,7 +108,7 @@ def transform_lowered(
     if (ranges := range_option(scales, options.pop("ranges", None), count)) is not None:
         options["ranges"] = ranges
     text, report, diagnostics = _compiler.transform(lowered.text, json.dumps(options))
-    if not probe_casts:  # Else said of the same function before.
+    if not probe_casts:  # a probe repeats the warnings of an earlier compilation
         warn_of(diagnostics)
 
     def explain() -> dict[str, Any]:
@@ -119,12 +119,12 @@ def transform_lowered(
 
 
 def input_of(leaf: Any) -> Any:
-    """Returns what JAX takes for a leaf: it does not know our arrays."""
+    """Returns a leaf as JAX takes it: arrays of this package as numpy's, random keys as data."""
     return np.asarray(leaf) if isinstance(leaf, _OWN) else to_physical(leaf)
 
 
 def _array(leaf: Any) -> Any:
-    """Returns what `jax.jit` takes for a leaf: it does not know our arrays."""
+    """Returns a leaf as `jax.jit` takes it: arrays of this package as numpy's."""
     return np.asarray(leaf) if isinstance(leaf, _OWN) else leaf
 
 
@@ -139,13 +139,13 @@ def module_of(
     text: Callable[[str], str],
     batched: Any = None,
 ) -> Module:
-    """Returns the module of a lowered function, with its devices and callbacks."""
+    """Returns the module of a lowered function, with its mesh and callbacks."""
     own = (lowered.mesh, lowered.callbacks, lowered.effects)
     return Module(name, avals, text, batched, *own)
 
 
 class Transformed:
-    """A function of arrays that runs as the recipe says, inside or outside `jax.jit`."""
+    """A function of arrays that runs by a recipe, inside or outside `jax.jit`."""
 
     def __init__(
         self,
@@ -180,22 +180,22 @@ class Transformed:
         rounding_key: Any = None,
         **kwargs: Any,
     ) -> Any:
-        """Runs the function; arguments and results are as those of the function itself.
+        """Runs the function; arguments and results are those of the function itself.
 
-        Where the recipe's scales are propagated or delayed it also takes the state of scales, from
-        `init_state` or from the call before, and returns (results, state). `state=` is the same,
-        unless the function itself has an argument of that name, and so is `amax_history=`. Without,
-        propagated scales are kept here between calls (`Transformed.state`); while JAX traces there
-        is no place to, and each step measures them. Delayed ones need it.
+        Under a recipe with propagated or delayed scales it also takes the state of scales, from
+        `init_state` or from the previous call, and returns (results, state). `amax_history=` is a
+        synonym, and so is `state=` unless the function has an argument of that name. Without a
+        state, propagated scales are kept here between calls (`Transformed.state`); while JAX traces
+        they cannot be kept, and each step measures them. Delayed scales require the state.
 
-        Where the recipe rounds state stochastically it does so by `rounding_key`, which must be
-        another one in every step: a key of `jax.random`, or two words such as (seed, step), with
-        which `scalify.jit` rounds the same. Without a key it rounds to nearest.
+        Under a recipe that rounds state stochastically, `rounding_key` must differ in every step: a
+        key of `jax.random`, or two words such as (seed, step), for which the rounding is the same
+        as that of `scalify.jit`. Without a key, state is rounded to nearest.
 
         Raises:
-            TypeError: there is no state, or one where no scale moves, or a key where nothing is
-                rounded stochastically.
-            ValueError: the state is of another program, or the key is not of two words.
+            TypeError: a required state is missing, a state is given though no scale moves, or a
+                key is given though nothing is rounded stochastically.
+            ValueError: the state is of another program, or the key does not have two words.
         """
         given, kwargs = self._step_state.given(scale_state, amax_history, kwargs)
         arguments = self._signature.bind(args, kwargs)
@@ -216,20 +216,20 @@ class Transformed:
         if state:
             *outputs, given = outputs
         if kind == "kept" and not self._step_state.keep(self._last_key, given):
-            # Arrays of a closure: JAX traces though none of the arguments says so.
+            # Only arrays of a closure are tracers: JAX traces, but no argument shows it.
             return self._run(arguments, None, rounding_key, "measured")
         results = map(to_logical, outputs, entry.lowered.out_keys)
         tree = jax.tree.unflatten(entry.lowered.out_tree, results)
         return (tree, given) if kind in ("given", "delayed") else tree
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        # As a function in a class: the instance is the first argument.
+        # Like a function in a class: the instance is the first argument.
         return self if instance is None else types.MethodType(self, instance)
 
     def __reduce__(self) -> str | tuple[Any, ...]:
-        """Pickles what it was made of: where it is loaded it is rewritten anew."""
+        """Pickles the arguments of `transform`; the loaded function is rewritten again."""
         if self.made_by is None:
-            raise pickle.PicklingError("a Transformed that transform has not made does not pickle")
+            raise pickle.PicklingError("only a Transformed returned by transform can be pickled")
         return found_by_name(self) or self.made_by
 
     @property
@@ -239,20 +239,20 @@ class Transformed:
 
     @property
     def is_carried(self) -> bool:
-        """Whether steps hand on scales of casts: those of the recipe are propagated."""
+        """Whether steps carry scales of casts, as under recipes with propagated scales."""
         return carries({**self._extra, "recipe": self.recipe})
 
     @property
     def is_calibrated(self) -> bool:
-        """Whether scales of casts are those of a calibration."""
+        """Whether scales of casts come from a calibration."""
         return "castScales" in self._extra
 
     @property
     def state(self) -> np.ndarray | None:
-        """The state of scales that calls without one keep here, for the types of the last of them.
+        """The state of scales that calls without one keep, for the argument types of the last call.
 
-        F32, a scale for each cast, 0 where it is the predicted one; None before the first call. It
-        belongs in a checkpoint; set it before the run goes on.
+        F32, one scale per cast, where 0 stands for the predicted scale; None before the first call.
+        Save it in a checkpoint, and set it before the run resumes.
         """
         return self._step_state.get()
 
@@ -261,19 +261,19 @@ class Transformed:
         self._step_state.set(value)
 
     def init_state(self, *args: Any, **kwargs: Any) -> np.ndarray:
-        """Returns the state of scales of a run that has seen nothing.
+        """Returns the initial state of scales of a run.
 
         Args:
             *args: the arguments of the first call.
-            **kwargs: those given by name.
+            **kwargs: its keyword arguments.
 
         Returns:
-            Zeros, F32: [casts] where scales are propagated, and [rows, window] where they are
-            delayed, amaxes. Give it to the first call as `state=`, and what that returns to the
-            next one; keep it with a checkpoint.
+            Zeros, F32: scales [casts] under propagated scales, amaxes [rows, window] under delayed
+            scales. Pass it to the first call as `state=`, and the state that each call returns to
+            the next one; save it in a checkpoint.
 
         Raises:
-            ValueError: the recipe's scales neither are propagated nor delayed, or are static.
+            ValueError: the recipe's scales are neither propagated nor delayed, or are static.
         """
         if not self.is_delayed and not self.is_carried:
             raise ValueError(
@@ -285,7 +285,7 @@ class Transformed:
         return np.zeros(entry.state or ((0, 0) if self.is_delayed else (0,)), np.float32)
 
     def _key_for(self, entry: _Entry, given: Any) -> tuple[Any, ...]:
-        """Returns the key of random words as main takes it."""
+        """Returns main's argument for the key of random words, if any."""
         if given is None:
             return ()
         if not entry.rounds:
@@ -303,10 +303,10 @@ class Transformed:
         return (given,)
 
     def text(self, *args: Any, scale_state: Any = None, **kwargs: Any) -> str:
-        """Returns the StableHLO text for arguments of these types, as the CPU runs it.
+        """Returns the StableHLO text for arguments of these types, in its form for the CPU.
 
-        `.trace(...).lower(lowering_platforms=("cuda",)).as_text()` is that of another platform.
-        Both are without a state of scales, unless they are given one.
+        `.trace(...).lower(lowering_platforms=("cuda",)).as_text()` is the text for another
+        platform. Both take no state of scales unless one is given.
         """
         state, kwargs = self._step_state.given(scale_state, None, kwargs)
         arguments = self._signature.bind(args, kwargs)
@@ -315,7 +315,7 @@ class Transformed:
 
     @property
     def _own_kind(self) -> str:
-        """How a call outside of `jax.jit` comes by scales."""
+        """The kind (see `kind_of`) of a call outside of `jax.jit`."""
         return "delayed" if self.is_delayed else "kept" if self.is_carried else "fixed"
 
     def trace(
@@ -328,12 +328,12 @@ class Transformed:
     ) -> jax.stages.Traced:
         """Traces the function as `jax.jit(fn).trace` does; the result has `.lower` and `.jaxpr`.
 
-        Arguments may be `jax.ShapeDtypeStruct`s. Without values nothing is measured: give scales.
-        Without a state of scales, as for a call, each step measures them.
+        Arguments may be `jax.ShapeDtypeStruct`s. Without values no scales are measured: give
+        `scales`. Without a state of scales each step measures them, as in a traced call.
         """
         state, kwargs = self._step_state.given(scale_state, amax_history, kwargs)
         arguments = self._signature.bind(args, kwargs)
-        # Where there are values, they are measured before the trace hides them.
+        # Measure values, if there are any, before the trace replaces them by tracers.
         kind = kind_of(self, arguments, state, is_traced=True)
         self._entry(arguments, rounding_key is not None, kind)
         args, kwargs = jax.tree.map(_array, (args, kwargs))
@@ -344,11 +344,11 @@ class Transformed:
         return self._jitted.trace(*args, **kwargs)
 
     def lower(self, *args: Any, **kwargs: Any) -> jax.stages.Lowered:
-        """Lowers the function for JAX's default backend; `.compile()` gives an executable."""
+        """Lowers the function for JAX's default backend; `.compile()` returns an executable."""
         return self.trace(*args, **kwargs).lower()
 
     def clear_cache(self) -> None:
-        """Forgets what was rewritten and compiled."""
+        """Drops all rewritten and compiled programs."""
         self._entries.clear()
         self._jitted.clear_cache()
 
@@ -370,7 +370,7 @@ class Transformed:
         return self._last.report
 
     def statistics(self) -> Statistics:
-        """Returns what the calls so far made of every cast's values.
+        """Returns the statistics of every cast in the calls so far.
 
         Raises:
             RuntimeError: the function was not made with `statistics=True`.
@@ -399,7 +399,7 @@ class Transformed:
             record(table)
 
     def _entry(self, arguments: Arguments, rounds: bool = False, kind: str = "fixed") -> _Entry:
-        # The program does not depend on who keeps the state.
+        # The program is the same whether the caller or this object keeps the state.
         key = (self._signature.key(arguments), rounds, "given" if kind == "kept" else kind)
         if key not in self._entries:
             self._entries[key] = self._compile(arguments, rounds, kind)
@@ -418,7 +418,7 @@ class Transformed:
         return self._measured[key]
 
     def _tell_undeclared(self, report: Report) -> None:
-        """Warns of arguments whose values are not at hand, and says what their scales are."""
+        """Warns of arguments without values, and how their scales are determined."""
         count = len(report.measured_arguments())
         if not count and not self.is_delayed:
             return
@@ -463,7 +463,7 @@ class Transformed:
         texts: dict[str, str],
         has_batches: bool = True,
     ) -> Module:
-        """Returns the module of a lowered function, compiled form by form where it is needed."""
+        """Returns the module of a lowered function; each form is compiled on demand."""
 
         def text(form: str) -> str:
             return texts[form] if form in texts else make(lowered, form=form)[0]
@@ -474,8 +474,8 @@ class Transformed:
 
         if has_batches:
             return module_of(self._signature.name, lowered, lowered.out_avals, text, batched)
-        # The table of statistics, the state of scales and the key have no batch: jax.vmap is
-        # refused.
+        # The table of statistics, the state of scales and the key have no batch dimension, so
+        # jax.vmap is refused.
         return module_of(self._signature.name, lowered, out_avals(text("wide")), text)
 
 
@@ -503,41 +503,42 @@ def transform(
 ) -> Transformed:
     """Returns `fn` rewritten by a recipe: StableHLO to StableHLO, run by JAX.
 
-    The result may be called by itself (it is then compiled as by `jax.jit`), or inside
+    The result may be called directly (it is then compiled as by `jax.jit`), or inside
     `jax.jit`, on any XLA backend. It has no derivative: transform the whole step.
 
     Args:
         fn: a function of pytrees of arrays. Without it the result is a decorator.
         recipe: a preset's name (see `scalify.recipes()`), a `#scalify.recipe<...>`, or a
             `scalify.Recipe`.
-        scales: of the arguments, from `scalify.measure`. Without, they are measured at the
-            first call if it has values; under `jax.jit` it has none, and each step measures them.
-            "declared": they count as 2^0, and are an error under `strict`.
-            "static" is `cast_scales="static"`.
-        cast_scales: under recipes with propagated scales, of casts whose values may grow: "carried"
-            from call to call, as `Transformed` has it, or "static", constants of the first call.
+        scales: of the arguments, from `scalify.measure`. By default they are measured at the first
+            call if it has values; under `jax.jit` it has none, and each step measures them.
+            "declared": undeclared scales count as 2^0, and are an error under `strict`.
+            "static" means `cast_scales="static"`.
+        cast_scales: under recipes with propagated scales, for casts whose values may grow:
+            "carried" from call to call (see `Transformed`), or "static", constants of the first
+            call.
         roles: of arguments, as for `scalify.jit`.
-        ranges: what proofs may assume of arguments, as for `scalify.jit`.
+        ranges: of arguments, which proofs may assume, as for `scalify.jit`.
         range_use: "report" or "choose", as for `scalify.jit`.
-        strict: make an op without a rule, or a dot that misses its format, an error.
+        strict: make an op without a rule, or a dot that cannot have its recipe's format, an error.
         calibration: measured scales of casts, as for `scalify.jit`.
         rescale: where the step measures scales, as for `scalify.jit`.
         wide: casts to leave wide, with the dots that read them, from `Jit.widened`.
-        adaptive_scales: only False: there is no executable that would keep the scales.
-        static_argnums: positions of arguments that are no arrays, as `jax.jit` has them.
+        adaptive_scales: must be False, since no executable keeps the scales.
+        static_argnums: positions of arguments that are not arrays, as for `jax.jit`.
         static_argnames: their names.
-        donate_argnums: positions of arguments whose memory results may take. They also say
-            what is state: its scale, where none is given, is that of what is written into it.
+        donate_argnums: positions of arguments whose memory results may take. They are also treated
+            as state: without a given scale, state takes the scale of its new value.
         donate_argnames: their names.
-        keep_unused: as `jax.jit` has it.
-        inline: as `jax.jit` has it.
-        statistics: also measure every cast in every call (see `Transformed.statistics`); without,
-            the program is the same to the byte as if there were none. Not under `jax.vmap`.
+        keep_unused: as for `jax.jit`.
+        inline: as for `jax.jit`.
+        statistics: also measure every cast in every call (see `Transformed.statistics`). Without
+            it the program is unchanged, to the byte. Not under `jax.vmap`.
 
     Raises:
-        scalify.CompileError: at a call, where the program or the recipe cannot be, or the
+        scalify.CompileError: at a call, if the program cannot be compiled by the recipe, or the
             calibration is of another program.
-        ValueError: the calibration is by another recipe.
+        ValueError: the calibration is of another recipe.
     """
     given = dict(locals())
     if fn is None:
@@ -570,10 +571,10 @@ def opt(text: str, pipeline: str) -> str:
     """Returns IR text after a pass pipeline in mlir-opt's syntax.
 
     Args:
-        text: StableHLO, or what an earlier pipeline left.
+        text: StableHLO, or the output of an earlier pipeline.
         pipeline: such as "scalify-import,scalify-propagate"; options in braces.
 
     Raises:
-        scalify.CompileError: the text, the pipeline or a pass is at fault.
+        scalify.CompileError: the text or the pipeline does not parse, or a pass fails.
     """
     return _compiler.opt(text, pipeline)

@@ -1,4 +1,4 @@
-"""scalify.tune: which dots must stay wide, found against F32 on the CPU."""
+"""scalify.tune: finds the dots that must stay wide, by comparison with F32 on the CPU."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from scalify.scales import Scales, measure
 __all__ = ["Tuned", "TunedDot", "tune"]
 
 _KINDS = ("forward_dot", "input_grad", "weight_grad")
-# A tensor this much smaller than the mean of results of its sort, by element, is noise of F32.
+# A result whose rms is below this share of the rms of all results of its kind is F32 noise.
 _NOISE = 1e-5
-# So is a change of state that is this small beside the state: F32 rounds it to 8 bits.
+# A change of state below this share of the state is F32 noise too: F32 rounds it to 8 bits.
 _ROUNDING = 2.0**-15
 
 
 @dataclasses.dataclass(frozen=True)
 class TunedDot:
-    """A dot that has to stay wide; several, where the program calls them the same.
+    """A dot that has to stay wide, or several dots with the same kind and name.
 
     Attributes:
         kind: "forward_dot", "input_grad" or "weight_grad"; "" for a dot of the update.
-        name: of its layer's weight; of its place in JAX's names where it has none.
-        dots: how many they are.
-        alone: the error if they alone are narrow.
-        back: the error if the recipe that was found made them narrow again.
+        name: of its layer's weight; without a weight, JAX's names of its location.
+        dots: the number of dots.
+        alone: the error if only these dots are narrow.
+        back: the error if the found recipe made these dots narrow again.
     """
 
     kind: str
@@ -48,17 +48,16 @@ class TunedDot:
 
 @dataclasses.dataclass(frozen=True)
 class Tuned:
-    """What `scalify.tune` found.
+    """The result of `scalify.tune`.
 
     Attributes:
-        recipe: the one that was given, with an exception (`where`) for each dot that has to stay
-            wide.
-        dots: these, in the order of the program.
-        before: the error by the recipe that was given.
+        recipe: the given recipe, with an exception (`where`) for each dot that has to stay wide.
+        dots: the dots that have to stay wide, in program order.
+        before: the error by the given recipe.
         after: the error by `recipe`.
-        worst: the path of the result that has the error `after`.
-        narrow: how many dots `recipe` leaves narrow.
-        runs: how many recipes were tried.
+        worst: the path of the result with the error `after`.
+        narrow: the number of dots that are narrow under `recipe`.
+        runs: the number of recipes tried.
     """
 
     recipe: Recipe
@@ -92,31 +91,32 @@ def tune(
     scales: Scales | None = None,
     keep: Formats = False,
 ) -> Tuned:
-    """Finds the dots that have to stay wide so that a step is near F32, and writes a recipe.
+    """Finds the dots that have to stay wide for a step to agree with F32, and returns a recipe.
 
-    The step runs on XLA's CPU, once by F32 and once for each recipe that is tried, on equal
-    arguments. The error of a result is the norm of its difference from F32's beside the norm of
-    that (0.3 is a cosine of about 0.95); the worst floating-point result counts, of all of `data`.
-    A result of the tree and the shapes of a donated argument is new state: its change counts.
-    Where a step updates by signs or by quotients of gradients, as Adam's first does, give the
-    function of gradients instead.
+    The step runs on XLA's CPU, once in F32 and once for each recipe tried, on equal arguments. The
+    error of a result is the norm of its difference from F32 over the norm of the F32 result (0.3 is
+    a cosine of about 0.95). The largest error of any floating-point result over all of `data`
+    counts. A result with the tree and the shapes of a donated argument is new state: its change is
+    compared. If a step updates by signs or by quotients of gradients, as Adam's first step does,
+    pass the function that returns gradients instead.
 
-    Of the dots that the recipe makes narrow, the set that is left wide is minimal: each of them
-    alone would bring the error above the tolerance again. It is found by bisection, in about
-    log2(dots) runs for each. If the recipe is within the tolerance, it comes back unchanged.
+    The set of dots left wide is minimal: making any of them narrow again brings the error above
+    the tolerance. It is found by bisection, in about log2(dots) runs for each. A recipe within the
+    tolerance is returned unchanged.
 
     Args:
-        step: a function of pytrees of arrays, or what `scalify.jit` or `scalify.transform` made of
-            one.
+        step: a function of pytrees of arrays, or the result of `scalify.jit` or
+            `scalify.transform`.
         data: the arguments of one call, as a tuple; or a list of such tuples.
-        tolerance: the largest error of any result.
-        recipe: to start from; that of `step` if it has one, else "fp8".
-        scales: of the arguments, from `scalify.measure`; else measured, of the first of `data`.
-        keep: what dots that have to stay wide become: False (wide), or "bf16".
+        tolerance: the largest error allowed for any result.
+        recipe: to start from; by default that of `step` if it has one, else "fp8".
+        scales: of the arguments, from `scalify.measure`; by default measured on the first of
+            `data`.
+        keep: the format of dots that have to stay wide: False (wide), or "bf16".
 
     Raises:
         ValueError: the error is above the tolerance with all dots left wide, or there is no data.
-        scalify.CompileError: the program or the recipe cannot be.
+        scalify.CompileError: the program or the recipe cannot be compiled.
     """
     calls = [tuple(call) for call in data] if isinstance(data, list) else [tuple(data)]
     if not calls:
@@ -128,7 +128,7 @@ def tune(
 
 @dataclasses.dataclass(frozen=True)
 class _Dots:
-    """Dots of one name: an exception holds for all of them."""
+    """Dots with one kind and name, to which an exception applies together."""
 
     kind: str
     name: str
@@ -141,7 +141,7 @@ class _Dots:
 
 
 class _Search:
-    """Runs a step by recipes and compares with F32."""
+    """Runs a step by recipes and compares the results with F32."""
 
     def __init__(
         self,
@@ -171,8 +171,8 @@ class _Search:
             if least > tolerance:
                 raise ValueError(
                     f"with every dot {self._keep or 'left wide'} the error is {least:.3g} (at "
-                    f"{at}), above the tolerance of {tolerance:.3g}: no exception mends that; look "
-                    "at the recipe's formats of state and of saved values, at keep=, or raise the "
+                    f"{at}), above the tolerance of {tolerance:.3g}: no exception helps; change "
+                    "the recipe's formats of state and of saved values, or keep=, or raise the "
                     "tolerance"
                 )
             wide = _minimal(dots, lambda some: self._error(frozenset(some))[0] <= tolerance)
@@ -191,10 +191,10 @@ class _Search:
         return Tuned(self._recipe(wide), rows, before, after, worst, narrow, len(self._errors))
 
     def _candidates(self) -> Iterable[_Dots]:
-        """Returns the dots that the recipe makes narrow, in the order of the program."""
+        """Returns the dots that the recipe makes narrow, in program order."""
         found: dict[tuple[str, str], int] = {}
         for row in self._report.dots():
-            # Their operands are of one narrow format, or of two; "a x b -> c".
+            # A narrow dot's format is one narrow format, or two: "a x b -> c".
             if row["format"].startswith("f32") or row["wide"]:
                 continue
             name = row["weight"] or _names(row["location"])
@@ -204,7 +204,7 @@ class _Search:
         return [_Dots(kind, name, dots) for (kind, name), dots in found.items()]
 
     def _recipe(self, wide: Iterable[_Dots]) -> Recipe:
-        """Returns the start's recipe with exceptions, one for all dots of a layer if it can."""
+        """Returns the given recipe with exceptions, one for all dots of a layer if possible."""
         kinds: dict[str, list[_Dots]] = {}
         for dot in wide:
             kinds.setdefault(dot.name, []).append(dot)
@@ -220,7 +220,7 @@ class _Search:
         return self._start.replace(where=[*exceptions, *given])
 
     def _results(self, index: int, recipe: Recipe) -> list[np.ndarray]:
-        """Returns the flat results of one call by a recipe, F64 where they are floats."""
+        """Returns the flat results of one call by a recipe, floats as F64, state as its change."""
         lowered, arguments = self._lowered[index], self._arguments[index]
         text, _ = transform_lowered(lowered, recipe, False, self._scales)
         results = run_text(self._name, text, lowered, arguments)[: len(lowered.out_avals)]
@@ -230,7 +230,7 @@ class _Search:
         ]
 
     def _error(self, wide: frozenset[_Dots]) -> tuple[float, str]:
-        """Returns the error with some dots left wide, and where it is."""
+        """Returns the error with some dots left wide, and the path of its result."""
         if wide not in self._errors:
             recipe = self._recipe(sorted(wide, key=lambda dot: (dot.name, dot.kind)))
             self._errors[wide] = max(
@@ -249,7 +249,7 @@ class _Search:
 
 
 def _names(location: str) -> str:
-    """Returns JAX's names in `file:line:column (names)`; "" without any."""
+    """Returns JAX's names in `file:line:column (names)`; "" if there are none."""
     match = re.search(r"\((.*)\)$", location)
     return match.group(1) if match else ""
 
@@ -263,7 +263,7 @@ def _as_float(array: Any) -> np.ndarray:
 
 
 def _state(lowered: Lowered, arguments: Arguments) -> list[np.ndarray | None]:
-    """Returns per flat result the donated argument whose new value it is; None for others."""
+    """Returns for each flat result the donated argument that it updates; None for others."""
     leaves = [
         leaf if donated else None
         for leaf, donated in zip(arguments.leaves, lowered.donated, strict=True)
@@ -319,11 +319,11 @@ def _worst(
 
 
 def _error_of(got: np.ndarray, wanted: np.ndarray, noise: float) -> float:
-    """Returns the norm of the difference beside the wanted norm; infinite if it is not finite."""
+    """Returns the relative norm of the difference; infinite if it is not finite."""
     difference = float(np.linalg.norm((got - wanted).ravel()))
     if difference == 0:
         return 0.0
-    # Where F32 itself is not finite, nothing can be compared.
+    # A result that is not finite in F32 cannot be compared.
     error = difference / max(float(np.linalg.norm(wanted.ravel())), noise)
     return error if math.isfinite(error) else math.inf
 
@@ -337,9 +337,10 @@ def _paths(tree: Any) -> list[tuple[str, Any]]:
 
 
 def _minimal(dots: list[_Dots], passes: Callable[[list[_Dots]], bool]) -> list[_Dots]:
-    """Returns a minimal part of `dots` that passes, by bisection; all of them pass, none does not.
+    """Returns a minimal subset of `dots` that passes, by bisection.
 
-    Halves are taken in turn, each with what the other one was found to need.
+    All of `dots` pass, and the empty set does not. Each half is searched with the dots kept that
+    the search of the other half found.
     """
 
     def search(kept: list[_Dots], grown: bool, rest: list[_Dots]) -> list[_Dots]:
@@ -354,7 +355,7 @@ def _minimal(dots: list[_Dots], passes: Callable[[list[_Dots]], bool]) -> list[_
         return earlier + later
 
     found = search([], False, dots)
-    # Errors are no sets: what two dots do may cancel. So each is tried again.
+    # Errors of two dots may cancel, so that the subset is not yet minimal: try each dot again.
     for dot in list(found):
         fewer = [other for other in found if other is not dot]
         if passes(fewer):

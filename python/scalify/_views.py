@@ -1,7 +1,7 @@
-"""Values of arrays for a moment's look: JAX keeps what `numpy.asarray` has once made of an array.
+"""Temporary views of JAX arrays that do not prevent donation in place.
 
-An array with such a view is copied when it is donated. A look that leaves nothing behind leaves
-donation in place.
+JAX caches the view that `numpy.asarray` makes of an array, and an array with such a view is copied
+when it is donated.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _KNOWN: dict[type, bool] = {}
 
 
 def is_jax_type(kind: type) -> bool:
-    """Whether values of a type are arrays of JAX, with memory of their own: no tracers."""
+    """Whether a type is that of JAX arrays with memory of their own: no tracers, no ScaledArray."""
     if kind not in _KNOWN:
-        from scalify._scaled_array import ScaledArray  # late: it looks at its data by this module
+        from scalify._scaled_array import ScaledArray  # here, since it imports this module
 
         others = (jax.core.Tracer, ScaledArray)
         _KNOWN[kind] = issubclass(kind, jax.Array) and not issubclass(kind, others)
@@ -29,10 +29,10 @@ def is_jax_type(kind: type) -> bool:
 
 
 def host_view(array: Any) -> Any:
-    """Returns a numpy array of a JAX array's values in its own memory, where that is the host's.
+    """Returns a numpy view of a JAX array's memory, or a copy if that is not the host's.
 
-    It is for a look before the next step: a donated array's memory is the result's then. Anything
-    else than an array of JAX comes back as it is.
+    The view is valid only until the next step, which may donate the memory. Returns any value that
+    is not a JAX array unchanged.
     """
     if not is_jax_type(type(array)) or jax.dtypes.issubdtype(array.dtype, jax.dtypes.extended):
         return array
@@ -41,7 +41,7 @@ def host_view(array: Any) -> Any:
         return np.asarray(array)
     array.block_until_ready()
     memory = (ctypes.c_uint8 * array.nbytes).from_address(array.unsafe_buffer_pointer())
-    memory.owner = array  # which the view keeps alive
+    memory.owner = array  # so that the view keeps the array alive
     view = np.frombuffer(memory, array.dtype).reshape(array.shape)
     view.flags.writeable = False
     return view

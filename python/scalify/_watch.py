@@ -1,4 +1,4 @@
-"""What a step's counters say after it has run: warnings of casts that clip, NaNs, broken proofs."""
+"""Checks of a step's counters: warnings of casts that clip, NaNs, and violated assumptions."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ __all__ = ["Health", "Watch", "advice_for", "carries", "may_adapt", "policy_of"]
 
 Health = HealthPolicy | Literal["report", "rescale", "adapt", "widen", "off"] | None
 
-# What a step without a policy is held to. Gradients have tails that become zero in healthy runs, so
-# that only what saturates counts; a look waits for a GPU, so that there is one in 20 steps.
+# The policy of a step without one. In healthy runs the tails of gradients are flushed, so only
+# saturation counts. A check waits for the GPU, so there is one every 20 steps.
 USUAL = HealthPolicy("adapt", every=20, flushed=1.0)
 _USUAL_REPORT = dataclasses.replace(USUAL, action="report")
-# Of these looks' number: a scale that is far off takes several moves.
+# The factor by which checks become more frequent: a scale that is far off takes several moves.
 _LOOKS_ONCE_ADAPTED = 5
 
 
 def policy_of(
     health: Health, adaptive_scales: bool | None, is_static: bool = False
 ) -> HealthPolicy | None:
-    """Returns the policy that `scalify.jit(..., health=)` means; None reads no counter.
+    """Returns the policy for `scalify.jit(..., health=)`; None reads no counters.
 
-    Scales that are static by choice are looked at in the very step in which a cast is unhealthy.
+    Scales that the user chose to be static are checked in the step in which a cast is unhealthy.
 
     Raises:
-        ValueError: it moves scales, which `adaptive_scales=False` refuses.
+        ValueError: the policy moves scales, which `adaptive_scales=False` forbids.
     """
     if health is None:
         usual = _USUAL_REPORT if adaptive_scales is False else USUAL
@@ -46,32 +46,32 @@ def policy_of(
 
 
 def advice_for(options: Mapping[str, Any], is_in_stages: bool) -> str:
-    """Returns what the user of a step of these options can do about a cast that clips."""
+    """Returns advice on a cast that clips, for the user of a step with these options."""
     recipe, is_adaptive = options["recipe"], bool(options.get("adaptScales"))
     if Recipe.of(recipe).is_delayed:
         return "A larger `margin` in the recipe gives its amax room to grow."
     if carries(options):
         return (
-            "Its scale is carried, and moves by what each step sees: what jumps further from one "
-            "step to the next clips in that step; health='widen' leaves such a cast wide."
+            "Its scale is carried and follows the amax of each step: values that grow faster from "
+            "one step to the next clip in that step; health='widen' leaves such a cast wide."
         )
     if is_adaptive:
         return "Jit.rescale() between steps moves the scales, and health='rescale' calls it."
     if is_in_stages:
         return "wide= leaves a cast wide; stages of a pipeline keep constant scales."
-    return "health='rescale' lets scales follow what is seen, health='widen' leaves a cast wide."
+    return "health='rescale' lets scales follow the values, health='widen' leaves a cast wide."
 
 
 def carries(options: Mapping[str, Any]) -> bool:
-    """Whether a step of these options hands on scales of casts and moves them by itself."""
+    """Whether a step with these options carries scales of casts and moves them itself."""
     is_propagated = Recipe.of(options["recipe"]).scales == "propagated"
     return is_propagated and not options.get("adaptScales") and options.get("carryScales", True)
 
 
 def may_adapt(options: Mapping[str, Any]) -> bool:
-    """Whether a step of these options can be compiled with scales that move.
+    """Whether a step with these options can be recompiled with scales that move.
 
-    Not where they move already or are no constants, and not where a calibration says them.
+    False if scales move already, are not constants, or come from a calibration.
     """
     is_propagated = Recipe.of(options["recipe"]).scales == "propagated"
     moves = carries(options) or options.get("adaptScales")
@@ -79,11 +79,11 @@ def may_adapt(options: Mapping[str, Any]) -> bool:
 
 
 class Watch:
-    """Looks at a step's counters as a policy says, and warns of each thing once.
+    """Checks a step's counters by a policy, and issues each warning once.
 
     Attributes:
-        policy: what is looked for and how often.
-        steps: how many steps have run, for each compiled shape, by which looks are due.
+        policy: the limits, and how often to check.
+        steps: the number of steps run for each compiled shape, which determines when to check.
     """
 
     def __init__(
@@ -93,10 +93,10 @@ class Watch:
         advice: Callable[[], str],
         is_carried: bool = False,
     ) -> None:
-        """Watches the step `name`; `advice()` is what a user can do about a cast that clips.
+        """Watches the step `name`; `advice()` returns advice on a cast that clips.
 
-        Where scales are carried, and nobody has asked for a policy, a cast is named that is
-        unhealthy in two steps in a row: the step after one that clips has moved its scale.
+        If scales are carried and the user gave no policy, only casts that are unhealthy in two
+        consecutive steps are reported, since the step after one that clips has moved the scale.
         """
         self.policy = policy
         self._is_patient = is_carried and policy in (USUAL, _USUAL_REPORT)
@@ -107,7 +107,7 @@ class Watch:
         self._said: set[str] = set()
 
     def is_due(self, key: Hashable) -> bool:
-        """Counts the step that has just run; whether the policy looks at it."""
+        """Counts a step that has run; returns whether the policy checks it."""
         self.steps[key] = self.steps.get(key, 0) + 1
         if self.policy is None:
             return False
@@ -120,13 +120,13 @@ class Watch:
         tracker: WidenTracker,
         may_adapt: bool,
     ) -> bool:
-        """Warns of what a step has left; returns whether it shall be compiled with other scales.
+        """Checks a step and warns; returns whether to recompile it with scales that move.
 
         Args:
-            health: its rows, as `Executable.health` has them.
-            state: returns the artefact's assumptions and the state to look for them in.
-            tracker: what is known of the step's casts under the policy "widen".
-            may_adapt: whether the policy "adapt" has a way to.
+            health: the step's rows, as from `Executable.health`.
+            state: returns the artefact's assumptions and the state to check them on.
+            tracker: the step's casts under the policy "widen".
+            may_adapt: whether the policy "adapt" can recompile the step.
         """
         assert self.policy is not None
         if self.policy.assumptions:
@@ -141,7 +141,7 @@ class Watch:
         return False
 
     def stuck(self, health: Iterable[Mapping[str, Any]]) -> None:
-        """Warns of casts that saturate though scales move: none has moved for them."""
+        """Warns of casts that saturate although scales move, as their own does not."""
         assert self.policy is not None
         for row in self.policy.unhealthy(health):
             if row["saturated"] > self.policy.saturated * row["elements"]:
@@ -154,7 +154,7 @@ class Watch:
                 )
 
     def adapt(self) -> None:
-        """Goes on as the policy "rescale"."""
+        """Switches to the policy "rescale"."""
         assert self.policy is not None
         every = max(1, self.policy.every // _LOOKS_ONCE_ADAPTED)
         self.policy = dataclasses.replace(self.policy, action="rescale", every=every)
@@ -192,8 +192,8 @@ class Watch:
             self._say(
                 f"wide {id(tracker)} {cast.cast}",
                 f"of cast '{cast.cast}' at {cast.names or 'no name'}, {cast.reason} at "
-                f"{self.policy.patience} looks in a row: '{self._name}' leaves it wide "
-                "once .recompile() was called",
+                f"{self.policy.patience} checks in a row: '{self._name}' leaves it wide "
+                "after .recompile()",
             )
 
     def _adapts(self, health: Sequence[Mapping[str, Any]]) -> bool:
@@ -205,7 +205,7 @@ class Watch:
         self._say(
             "adapts",
             f"{_told(unhealthy[0])}{more}. '{self._name}' is compiled once more, with scales that "
-            "follow what is seen from here on; health='rescale' has them from the start, and "
+            "follow the values from here on; health='rescale' has them from the start, and "
             "health='report' leaves them as they are",
         )
         return True

@@ -1,4 +1,4 @@
-"""The chain of rules behind one scale, over the rows of a full report."""
+"""The chain of rules that led to one scale, over the rows of a full report."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _MOST_MATCHES = 6
 
 
 class Why(Sequence[Row]):
-    """A value and what its scale came from: rows with `depth`, in the order of the tree.
+    """A value and the sources of its scale: rows with `depth`, in pre-order of the tree.
 
-    `repeated` marks a row whose sources stand further up, `cut` one whose sources are deeper than
-    was asked for. `str()` is an indented tree.
+    `repeated` marks a row whose sources are listed above, `cut` a row whose sources are below the
+    requested depth. `str()` is an indented tree.
     """
 
     def __init__(self, lines: Sequence[Row]) -> None:
@@ -45,7 +45,7 @@ def _names(row: Row) -> list[str]:
 
 
 def find_row(rows: Sequence[Row], name: str) -> int:
-    """Returns the id of the row that a name means.
+    """Returns the id of the row with a name.
 
     Args:
         rows: of a full report.
@@ -53,13 +53,13 @@ def find_row(rows: Sequence[Row], name: str) -> int:
             part of a location that only one value has.
 
     Raises:
-        KeyError: no value or several have that name; the message lists near matches.
+        KeyError: no value or several values have that name; the message lists near matches.
     """
     name = name.strip()
     if name.startswith("#") and name[1:].isdecimal() and int(name[1:]) < len(rows):
         return int(name[1:])
     exact = [row for row in rows if name in _names(row)]
-    # What Import made of one op of the text ends in the last of them.
+    # If Import expanded one op of the text into several, the last one has its result.
     if exact and len({row["location"] for row in exact}) == 1:
         return int(exact[-1]["id"])
     found = exact or [row for row in rows if name and name in row["location"]]
@@ -85,10 +85,10 @@ def _quote(row: Row) -> str:
 
 
 def explain(rows: Sequence[Row], start: int, depth: int) -> Why:
-    """Returns the chain behind a row, down to `depth` steps (0: all the way)."""
+    """Returns the chain of sources of a row, down to `depth` steps (0: all of it)."""
     lines: list[Row] = []
     seen: set[int] = set()
-    # A stack of its own: chains of a deep step are thousands long.
+    # An explicit stack, since chains of a deep step have thousands of rows.
     stack = [(start, 0)]
     while stack:
         number, level = stack.pop()
@@ -105,7 +105,7 @@ def explain(rows: Sequence[Row], start: int, depth: int) -> Why:
 
 
 def facts(row: Row) -> str:
-    """Returns `mean 0, rms 0.125, bound 4`, or nothing where they are not known."""
+    """Returns `mean 0, rms 0.125, bound 4`, or "" if they are not known."""
     if row["rms"] is None:
         return ""
     text = f"mean {row['mean']:.3g}, rms {row['rms']:.3g}"

@@ -1,4 +1,4 @@
-"""What a step sends to other ranks, by its plan."""
+"""The collectives of a step's plan, and the bytes that a rank sends in each."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ def collectives(manifest: Mapping[str, Any], rank: int) -> list[dict[str, Any]]:
 
     Args:
         manifest: of an artefact.
-        rank: whose bytes are counted; of a pipeline, one of the artefact's stage, or the one that
-            has its place there.
+        rank: whose bytes are counted; in a pipeline, mapped to the rank of the artefact's stage
+            with the same place in its stage.
     """
     buffers = manifest["buffers"]
     ranks = None
     if "pipeline" in manifest:
-        # Its plan numbers ranks within the stage, and names other stages.
+        # The plan of a pipeline numbers ranks within the stage, and names other stages.
         ranks = manifest["pipeline"]["ranks"]
         rank = manifest["pipeline"]["stage"] * ranks + rank % ranks
     return [
@@ -72,8 +72,8 @@ def _sent(kind: str, groups: list[list[int]], elements: int, rank: int) -> int:
     if kind == "broadcast":
         return elements * others if members[0] == rank else 0
     if kind == "all_reduce":
-        # To each other member its piece, to be joined there; then one's own, joined, to all. The
-        # first members' pieces have one element more where they are not equal.
+        # A reduce-scatter, then an all-gather of the reduced shard. The first members' shards are
+        # one element larger where the size does not divide.
         own = elements // len(members) + (members.index(rank) < elements % len(members))
         return (elements - own + own * others) if others else 0
     return elements // len(members) * others

@@ -1,8 +1,9 @@
-"""What ranks do to stay within their memory, and what that costs in bytes between them.
+"""Chooses how ranks reduce gradients within their memory limit, by the bytes they send.
 
-Where a step needs more than it may have, weights in shares are gathered again for the backward (the
-compiler's `memoryLimit`), or gradients of micro-batches are summed one by one, and added up in
-shares. Both move more bytes; of what fits, the one that moves the fewest is taken.
+If a step exceeds the limit, the compiler rematerialises all-gathers of sharded weights for the
+backward (`memoryLimit`), or the gradients of each micro-batch are reduced separately and
+accumulated as shards. Both send more bytes; of the choices that fit, the one that sends the fewest
+is taken.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ CHOICES: tuple[Reduce, ...] = ("last", "each")
 
 
 def needs(text: str, options: Mapping[str, Any]) -> tuple[int, int]:
-    """Returns the bytes that a rank needs for a step, and those that it sends, by its plan."""
-    # What does not fit is measured as well; strict, it would be an error.
+    """Returns a rank's peak memory and the bytes that it sends in a step, by its plan."""
+    # A step that does not fit is measured too; under `strict` that would be an error.
     try:
         artefact, _ = build(text, dict(options))
     except CompileError:
@@ -36,15 +37,16 @@ def needs(text: str, options: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def choose_reduce(local: Callable[[Reduce], str], options: Mapping[str, Any]) -> Reduce:
-    """Returns when ranks sum gradients that a loop over micro-batches adds up.
+    """Returns when ranks reduce the gradients that a loop over micro-batches accumulates.
 
-    Behind the last one, which moves the fewest bytes, unless that needs more than `memoryLimit` of
-    the options: then whichever fits and moves fewer, or, where neither fits, needs less.
+    Returns "last", after the loop, which sends the fewest bytes, unless that exceeds `memoryLimit`
+    of the options. Then returns the choice that fits and sends fewer bytes, or, if neither fits,
+    the choice that needs less memory.
 
     Args:
-        local: the program of a rank that sums so.
+        local: returns the program of a rank for a choice.
         options: of the compiler, for one rank; without `simulateRanks`, so that a process that
-            runs alone chooses as ranks do.
+            runs alone makes the same choice as ranks.
     """
     limit = int(options.get("memoryLimit") or 0)
     if not limit:

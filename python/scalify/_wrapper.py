@@ -1,4 +1,4 @@
-"""What functions that wrap a user's function have in common: decorators with options, pickling."""
+"""Helpers of functions that wrap a user's function: decorators with options, pickling."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ __all__ = ["again", "found_by_name", "with_options"]
 
 
 def found_by_name(wrapped: Any) -> str | None:
-    """Returns the name by which a module has an object, for `pickle`; None if it has another one.
+    """Returns the name under which `pickle` finds an object in its module; None if it does not.
 
-    A decorator leaves what it returns under the name of the function, which no longer has one.
+    A decorated function is found, since the wrapper replaces it under its name.
     """
     found: Any = sys.modules.get(getattr(wrapped, "__module__", None) or "")
     name = str(getattr(wrapped, "__qualname__", ""))
@@ -23,10 +23,10 @@ def found_by_name(wrapped: Any) -> str | None:
 
 
 def with_options(make: Callable[..., Any], options: dict[str, Any]) -> Callable[..., Any]:
-    """Returns the decorator that is written `@make(**options)`."""
+    """Returns the decorator `@make(**options)`."""
     return functools.partial(make, **{key: value for key, value in options.items() if key != "fn"})
 
 
 def again(make: Callable[..., Any], options: dict[str, Any]) -> tuple[Any, ...]:
-    """Returns what `pickle` calls to wrap a function once more, with the same options."""
+    """Returns the call by which `pickle` wraps a function again with the same options."""
     return with_options(make, options), (options["fn"],)

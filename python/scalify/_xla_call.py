@@ -1,7 +1,7 @@
-"""A step as an XLA program of one call, which `jax.jit` runs on JAX's arrays.
+"""A step as an XLA program of one custom call, which `jax.jit` runs on JAX's arrays.
 
-Donation, deleted arguments, copies for who still looks at an argument, devices and weak types are
-JAX's own so. XLA gives the step its memory: results that are donated lie where the argument lay.
+JAX itself therefore handles donation, deleted arguments, copies of arguments that are still viewed,
+devices and weak types. XLA allocates the step's memory: a result aliases its donated argument.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _TARGET = "scalify_step"
 
 
 class SeveralDevicesError(Exception):
-    """Arguments lie on several devices of JAX's, and the step runs on the host."""
+    """The arguments are on several JAX devices, and the step runs on the host."""
 
 
 class _Kept(Protocol):
-    """The part of `KeptState` that a call needs."""
+    """The methods of `KeptState` that a call needs."""
 
     def added(self, arrays: Sequence[Any]) -> list[Any]: ...
     def remember(self, own: Sequence[Any], added: Sequence[Any]) -> None: ...
@@ -41,7 +41,7 @@ class _Kept(Protocol):
 
 @functools.cache
 def _register() -> None:
-    # XLA refuses a handler of another version; what ours uses is alike in all of them.
+    # XLA refuses a handler of another version; the part that ours uses is the same in all of them.
     header = pathlib.Path(jax.ffi.include_dir()) / "xla" / "ffi" / "api" / "c_api.h"
     text = header.read_text(encoding="utf-8")
     found = dict(re.findall(r"#define XLA_FFI_API_(MAJOR|MINOR) (\d+)", text))
@@ -50,7 +50,7 @@ def _register() -> None:
 
 
 class StepInXla:
-    """An executable's step on JAX's arrays; it keeps JAX's program for it."""
+    """An executable's step on JAX's arrays, with JAX's compiled program for it."""
 
     def __init__(
         self,
@@ -66,10 +66,10 @@ class StepInXla:
 
         Args:
             runtime: the executable.
-            kept: what it keeps for its caller.
-            counts: how many arguments and results the caller has.
-            donated: per argument, whether the caller gives it away, if the step does not say so.
-            keys: per argument and per result the generator, if it is random keys.
+            kept: the state that the executable keeps.
+            counts: the number of the caller's arguments and results.
+            donated: per argument, whether the caller donates it, for those that alias no result.
+            keys: per argument and per result, the generator if it is random keys.
             weak: per result, whether its type is weak.
             name: of the function, for profiles.
         """
@@ -78,7 +78,7 @@ class StepInXla:
         aliases = [result["alias_arg"] for result in results]
         taken = [index for index, alias in enumerate(aliases) if alias is not None]
         free = [index for index, alias in enumerate(aliases) if alias is None]
-        # JAX pairs donated arguments and results of a type in their order.
+        # JAX pairs donated arguments and results of the same type in order.
         given = [aliases[index] for index in taken]
         rest = sorted(set(range(len(args))) - set(given), key=lambda i: (not donated[i], i))
         self._results, self._operands = taken + free, given + rest
@@ -112,7 +112,7 @@ class StepInXla:
 
     @property
     def copied(self) -> int:
-        """Bytes of donated results that were copied since XLA gave them other memory."""
+        """Bytes copied because XLA did not place a result in its donated argument's memory."""
         return self._call.copied
 
     def _traced(self, operands: Sequence[Any]) -> list[Any]:
@@ -135,12 +135,12 @@ class StepInXla:
         ]
 
     def __call__(self, arrays: Sequence[Any]) -> Sequence[Any]:
-        """Runs the step and returns its caller's results, in order, when it is done.
+        """Runs the step to completion and returns the caller's results in order.
 
         Raises:
-            RuntimeError: an argument was deleted, as by a donation; the step itself failed.
-            SeveralDevicesError: an argument lies on several devices.
-            KeyboardInterrupt: between two commands; donated arrays are lost then.
+            RuntimeError: an argument was deleted, for example donated before, or the step failed.
+            SeveralDevicesError: an argument is on several devices.
+            KeyboardInterrupt: between two commands; donated arrays are then lost.
         """
         with self._lock:
             self._call.prepare(self._kept.added(arrays))
@@ -148,9 +148,9 @@ class StepInXla:
                 found = self._run(*self._order(arrays))
                 found[-1].block_until_ready()
             except BaseException as error:
-                added = self._call.finish()  # raises what the step itself raised, if it ran
+                added = self._call.finish()  # raises the error of the step, if it ran and failed
                 if added is not None:
-                    # Interrupted behind it: what it keeps is that of the step that was done.
+                    # Interrupted after the step: the kept state is that of the completed step.
                     self._kept.remember((), added)
                 elif isinstance(error, Exception) and (deleted := _deleted_among(arrays)):
                     raise deleted from None
@@ -163,7 +163,7 @@ class StepInXla:
 
 
 def _deleted_among(arrays: Sequence[Any]) -> RuntimeError | None:
-    """Returns JAX's error of a deleted array, which it lacks where an argument is numpy's."""
+    """Returns JAX's error for a deleted array, which it does not raise beside numpy arguments."""
     for array in arrays:
         if is_jax_type(type(array)) and array.is_deleted():
             return RuntimeError(f"Array has been deleted with shape={array.aval.str_short()}.")
@@ -171,10 +171,10 @@ def _deleted_among(arrays: Sequence[Any]) -> RuntimeError | None:
 
 
 def _picker(order: Sequence[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:
-    """Returns what puts a sequence into an order."""
+    """Returns a function that permutes a sequence into an order."""
     if list(order) == list(range(len(order))):
         return list
-    # Of one place an itemgetter gives the item itself.
+    # An itemgetter of one index returns the item, not a tuple.
     return operator.itemgetter(*order) if len(order) > 1 else lambda items: [items[order[0]]]
 
 
@@ -187,7 +187,7 @@ def _abstract_eval(*_: Any, avals: tuple[Any, ...], **__: Any) -> tuple[Any, ...
 
 
 def _run_eagerly(*operands: Any, **params: Any) -> Any:
-    """Runs it under `jax.disable_jit`, where JAX looks at each operation by itself."""
+    """Runs the primitive under `jax.disable_jit`, where JAX evaluates each primitive by itself."""
     with jax.disable_jit(False):
         return jax.jit(functools.partial(_step_p.bind, **params))(*operands)
 

@@ -1,4 +1,4 @@
-"""Scales of casts that come from running: calibration, moves between steps, health policies."""
+"""Scales of casts from measurements: calibration, moves between steps, health policies."""
 
 from __future__ import annotations
 
@@ -31,10 +31,9 @@ __all__ = [
     "wide_option",
 ]
 
-# Columns of what scalify-collect-statistics measures, in units of the cast's data but for the
-# largest magnitude.
+# Columns of scalify-collect-statistics, in units of the cast's data except for the amax.
 _FINITE, _AMAX, _SQUARES, _SCALE = 0, 1, 2, 7
-# Scales and their inverses stay normal F32 numbers.
+# Keeps scales and their inverses normal F32 numbers.
 _LARGEST = 100
 
 
@@ -44,8 +43,8 @@ class CastScale:
 
     Attributes:
         cast: its name in the report.
-        names: JAX's names of its place, which do not change with the lines of a file.
-        elements: how many it casts.
+        names: JAX's names of its location, which do not depend on line numbers.
+        elements: the number of elements that it casts.
         exponent: log2 of the scale.
     """
 
@@ -57,11 +56,11 @@ class CastScale:
 
 @dataclasses.dataclass(frozen=True)
 class Calibration:
-    """What one step measured; `scalify.jit` and `scalify.transform` take it.
+    """Scales that one step measured; an argument of `scalify.jit` and `scalify.transform`.
 
     Attributes:
-        recipe: by which the step was compiled.
-        scales: of its arguments, as `scalify.measure` gives them.
+        recipe: of the compilation.
+        scales: of the step's arguments, as `scalify.measure` returns them.
         casts: one entry per cast, in the order of the program.
     """
 
@@ -76,11 +75,11 @@ class Calibration:
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Calibration:
-        """Reads what `save` wrote.
+        """Reads a file that `save` wrote.
 
         Raises:
             OSError: the file cannot be read.
-            ValueError: it does not hold a calibration.
+            ValueError: it does not contain a calibration.
         """
         try:
             content = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
@@ -94,10 +93,10 @@ class Calibration:
             raise ValueError(f"'{os.fspath(path)}' does not hold a calibration") from None
 
     def options(self, recipe: RecipeLike) -> list[dict[str, Any]]:
-        """Returns the compiler's `castScales` for a compilation by `recipe`.
+        """Returns the compiler's option `castScales` for a compilation by `recipe`.
 
         Raises:
-            ValueError: the calibration is by another recipe.
+            ValueError: the calibration is of another recipe.
         """
         if Recipe.of(recipe) != Recipe.of(self.recipe):
             raise ValueError(
@@ -136,7 +135,7 @@ def largest_finite(element: str) -> float:
 def _measured_exponent(row: Mapping[str, Any], figures: np.ndarray) -> int:
     """Returns log2 of the power of two nearest to the rms, raised until no value saturates.
 
-    Where nothing says more, it is the scale that the cast had.
+    Falls back to the cast's own scale if there is no usable measurement.
     """
     scale, finite = float(figures[_SCALE]), float(figures[_FINITE])
     if scale <= 0:  # a branch that did not run, or the condition of a loop
@@ -153,13 +152,13 @@ def _measured_exponent(row: Mapping[str, Any], figures: np.ndarray) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class WideCast:
-    """A cast that clipped, for `scalify.jit(..., wide=)`: it and its dots are not made narrow.
+    """A cast that clipped, for `scalify.jit(..., wide=)`, which leaves it and its dots wide.
 
     Attributes:
         cast: its name in the report.
-        names: JAX's names of its place, which do not change with the lines of a file.
-        elements: how many it casts.
-        reason: what was counted, for the report.
+        names: JAX's names of its location, which do not depend on line numbers.
+        elements: the number of elements that it casts.
+        reason: the shares counted, for the report.
     """
 
     cast: str
@@ -169,7 +168,7 @@ class WideCast:
 
     @staticmethod
     def of(row: Mapping[str, Any]) -> WideCast:
-        """Returns the entry for a row of `Executable.health`, by what a compilation knows of it."""
+        """Returns the entry for a row of `Executable.health`, with what the compiler matches."""
         parts = [
             f"{100 * row[key] / max(1, row['elements']):.3g} % of the values {what}"
             for key, what in (("saturated", "saturated"), ("flushed", "became zero"))
@@ -181,25 +180,25 @@ class WideCast:
 
 @dataclasses.dataclass(frozen=True)
 class HealthPolicy:
-    """What `scalify.jit(..., health=)` does about casts that clip, between two steps.
+    """Reaction of `scalify.jit(..., health=)` to casts that clip, between two steps.
 
     Attributes:
-        action: "report" warns; "rescale" moves the scales by `@rescale`; "adapt" warns of the first
-            unhealthy cast, compiles the step once more with scales that move, and goes on as
-            "rescale", and where scales are no constants or state is packed it is "report"; "widen"
-            lists the casts that stay unhealthy, which the next compilation leaves wide
-            (`Jit.recompile`).
-        every: steps between two looks at the counters.
-        at_once: the share of values that saturated or are NaN above which a cast is looked at in
-            the very step, though no look is due, as it is where half became zero that was not with
-            nothing at the top. Of steps on the CPU, without ranks, whose counters
-            wait for nobody, and not under "widen", which counts looks. 1 waits for looks.
-        saturated: the share of saturated values above which a cast is not healthy.
-        flushed: the share of values that were not zero and became zero.
-        patience: looks in a row at which a cast must be unhealthy before it is widened.
-        assumptions: also look whether the state keeps what proofs assume of it, and warn once for
-            each argument that does not: one read, on the host, of the arrays that the artefact
-            lists. In the report's proofs these are gains of norms, a few kilobytes.
+        action: "report" warns. "rescale" moves the scales by `@rescale`. "adapt" warns of the first
+            unhealthy cast, recompiles the step with scales that move, and continues as "rescale";
+            where scales are not constants or state is packed, it acts as "report". "widen" lists
+            casts that stay unhealthy, which the next compilation (`Jit.recompile`) leaves wide.
+        every: steps between two checks of the counters.
+        at_once: the share of saturated or NaN values above which a cast is checked in the same
+            step although no check is due. A cast is also checked if half of its nonzero values were
+            flushed and none is at the top of the format. Only for steps on the CPU without ranks,
+            whose counters need no waiting, and not under "widen", which counts checks. 1 disables
+            these additional checks.
+        saturated: the share of saturated values above which a cast is unhealthy.
+        flushed: the share of flushed values above which a cast is unhealthy.
+        patience: consecutive checks at which a cast must be unhealthy before it is widened.
+        assumptions: also check the proofs' assumptions on the state, and warn once for each
+            argument that violates one. Reads the arrays that the artefact lists once, on the host:
+            for the report's proofs these are gains of norms, a few kilobytes.
     """
 
     action: Literal["report", "rescale", "adapt", "widen"] = "report"
@@ -220,13 +219,13 @@ class HealthPolicy:
         if not 0 <= self.at_once <= 1:
             raise ValueError(f"at_once {self.at_once}: expected a share, 0 to 1")
         if self.patience < 1:
-            raise ValueError(f"a patience of {self.patience} looks: expected 1 or more")
+            raise ValueError(f"a patience of {self.patience} checks: expected 1 or more")
 
     def unhealthy(self, health: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-        """Returns the rows of `health` with shares above the limits, or with little left.
+        """Returns the rows of `health` above the limits, or with a scale too high for all values.
 
-        That is where half of what was not zero, and a tenth of all, became zero, and nothing is in
-        the four binades at the top of the format: the scale is too high for all of them.
+        The scale is too high if half of the nonzero values and a tenth of all values were flushed,
+        and none is in the four binades at the top of the format.
         """
         return [
             row
@@ -247,8 +246,8 @@ class WidenTracker:
     """The casts of one executable under the policy "widen".
 
     Attributes:
-        widened: what the next compilation leaves wide, in the order in which it was found.
-        unhealthy: at how many looks in a row each cast was unhealthy.
+        widened: the casts that the next compilation leaves wide, in the order of detection.
+        unhealthy: the number of consecutive checks at which each cast was unhealthy.
     """
 
     def __init__(
@@ -258,7 +257,7 @@ class WidenTracker:
         self.unhealthy = dict(unhealthy or {})
 
     def look(self, policy: HealthPolicy, health: Iterable[Mapping[str, Any]]) -> list[WideCast]:
-        """Counts in what a step left; returns the casts that have become too unhealthy by it."""
+        """Adds a check of a step; returns the casts whose patience ran out at it."""
         rows = {row["cast"]: row for row in policy.unhealthy(health)}
         self.unhealthy = {cast: self.unhealthy.get(cast, 0) + 1 for cast in rows}
         known = {entry.cast for entry in self.widened}
@@ -282,8 +281,8 @@ def scale_options(
     """Returns the compiler's options for scales of casts, and the scales of arguments.
 
     Raises:
-        TypeError: a calibration or a cast to leave wide is none.
-        ValueError: the recipe has no room for a calibration, or a word is unknown.
+        TypeError: `calibration` or an entry of `wide` has the wrong type.
+        ValueError: the recipe takes no calibration, or a word is unknown.
     """
     own, scales = carried_option(cast_scales, scales)
     if calibration is not None and not isinstance(calibration, Calibration):
@@ -314,7 +313,7 @@ def carried_option(
 
     Args:
         cast_scales: "carried" from step to step, or "static".
-        scales: of arguments; "static" says it of casts, and nothing of arguments.
+        scales: of arguments; "static" stands for `cast_scales="static"` and no scales.
 
     Raises:
         ValueError: a word is unknown.
@@ -335,10 +334,10 @@ def wide_option(wide: Iterable[WideCast]) -> list[dict[str, Any]]:
     """Returns the compiler's option `wide`.
 
     Raises:
-        TypeError: an entry is no WideCast.
+        TypeError: an entry is not a WideCast.
     """
     casts = list(wide)
     for cast in casts:
         if not isinstance(cast, WideCast):
-            raise TypeError(f"{cast!r} in wide= is no WideCast: give Jit.widened, or entries of it")
+            raise TypeError(f"{cast!r} in wide= is not a WideCast: give entries of Jit.widened")
     return [dataclasses.asdict(cast) for cast in casts]

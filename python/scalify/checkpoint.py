@@ -1,12 +1,12 @@
-"""Checkpoints: a training run's state in files, from which it goes on bit for bit.
+"""Checkpoints: a training run's state in files, from which it resumes bit for bit.
 
     if checkpoint.latest("run", jit=step):
         start, (params, opt) = checkpoint.load("run", (params, opt), jit=step)
     ...
     checkpoint.save("run", (params, opt), index + 1, jit=step, keep=3)
 
-Each rank writes what it has, and reads what it needs: on as many ranks as there are, however
-many saved.
+Each rank writes its shards and reads only those that it needs. The number of ranks that load may
+differ from the number that saved.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ from scalify.mesh import Mesh, Owned, Parts, Shard
 
 __all__ = ["DamagedError", "Loaded", "Saved", "latest", "load", "save"]
 
-# What every rank has whole and is no larger than this is compared before it is saved, and read at
-# once when it is loaded.
+# Replicated arrays of at most this many bytes are compared between ranks when they are saved, and
+# read immediately when they are loaded.
 SMALL = 1 << 16
 _JIT = "jit:"
 _KEPT = "step {} was saved, and older ones were not removed"
 
 
 class Loaded(NamedTuple):
-    """What `load` returns.
+    """The result of `load`.
 
     Attributes:
-        step: the number that was saved with it.
-        tree: `like` with the leaves that were saved; without `like` a dictionary by name.
+        step: the saved step number.
+        tree: `like` with the saved leaves; without `like` a dictionary by name.
     """
 
     step: int
@@ -60,7 +60,7 @@ class Loaded(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class _Leaf:
-    """What of a leaf is written, and what the manifest says of it."""
+    """A leaf's data in the file, and its entry in the manifest."""
 
     entry: dict[str, Any]
     data: Any
@@ -101,7 +101,7 @@ class _Leaf:
         return _Leaf(entry, data, layout)
 
     def digest(self) -> bytes:
-        """Returns the same on all ranks that save the same."""
+        """Returns a digest that is equal on all ranks that save an equal leaf."""
         said = hashlib.sha256(json.dumps(self.entry).encode())
         if self.layout is None and self.data.nbytes <= SMALL:
             said.update(np.asarray(self.data, order="C").tobytes())
@@ -109,10 +109,10 @@ class _Leaf:
 
 
 def _leaves(tree: Any, state: JitState | None, mesh: Mesh) -> list[_Leaf]:
-    """Returns the leaves of a tree, and behind them the arrays that a step keeps.
+    """Returns the leaves of a tree, followed by the arrays that a step keeps.
 
     Raises:
-        ValueError: one is no array, or was donated.
+        ValueError: a leaf is not an array, or was donated.
     """
     paths = jax.tree_util.tree_leaves_with_path(tree)
     arrays = {} if state is None else state.arrays
@@ -122,7 +122,7 @@ def _leaves(tree: Any, state: JitState | None, mesh: Mesh) -> list[_Leaf]:
 
 
 def _own(name: str, array: NDArray[Any], mesh: Mesh) -> Any:
-    """Returns an array of a step's, as part of what ranks have of their own if they have."""
+    """Returns an array that a step keeps; counters, which differ between ranks, as a Shard."""
     ranks = _ranks(mesh)
     if name != COUNTERS or ranks == 1:
         return array
@@ -131,14 +131,14 @@ def _own(name: str, array: NDArray[Any], mesh: Mesh) -> Any:
 
 
 def _kept(saved: Saved, mesh: Mesh, ranks: int) -> NDArray[Any] | None:
-    """Returns what `_own` was given; None for what other ranks counted."""
+    """Inverts `_own`; None for counters that another number of ranks saved."""
     if saved.layout is None or isinstance(saved.layout, Owned):
         return np.asarray(saved)
     return np.asarray(saved.part(saved.layout, mesh.rank)) if ranks == _ranks(mesh) else None
 
 
 def _mesh_of(mesh: Mesh | None, jit: Jit | None, tree: Any) -> Mesh:
-    """Returns the given mesh, or that of the step or of a Shard; one rank's where there is none."""
+    """Returns the given mesh, or that of the step or of a Shard; else a mesh of one rank."""
     if mesh is not None:
         return mesh
     if jit is not None and jit.mesh is not None:
@@ -151,7 +151,7 @@ def _compare(mesh: Mesh, leaves: Sequence[_Leaf]) -> None:
     """Checks that all ranks save the same tree.
 
     Raises:
-        ValueError: one does not; the first leaf that differs.
+        ValueError: trees differ; names the first leaf that does.
     """
     digests = [leaf.digest() for leaf in leaves]
     for rank, other in enumerate(mesh.gather_bytes(b"".join(digests))):
@@ -162,7 +162,7 @@ def _compare(mesh: Mesh, leaves: Sequence[_Leaf]) -> None:
             if mine != their:
                 raise ValueError(
                     f"leaf '{leaf.entry['name']}' is not the same on rank {mesh.rank} and rank "
-                    f"{rank}: what ranks have of their own is a scalify.Shard"
+                    f"{rank}: save values that differ between ranks as a scalify.Shard"
                 )
 
 
@@ -177,28 +177,28 @@ def save(
 ) -> pathlib.Path:
     """Writes a checkpoint; when this returns, it is on the disk and has its name.
 
-    Killed at any moment before, it leaves what was there. On several ranks all call it alike, and
-    all see the folder: a file system that they share. What they have in parts each writes its own
-    part of; what they have whole, one of them. They must have it alike, which is checked of what
-    is up to 64 KiB.
+    If the process is killed before, earlier checkpoints stay intact. On several ranks the call is
+    collective, and all ranks must see the folder on a shared file system. Each rank writes its own
+    shards, and one rank writes each replicated array. Replicated arrays must be equal on all ranks,
+    which is checked for those of up to 64 KiB.
 
     Args:
-        folder: of the run; it holds a folder for each checkpoint.
+        folder: of the run; it contains a folder for each checkpoint.
         tree: a pytree of arrays, `scalify.Shard`s, `scalify.ScaledArray`s, random keys, numbers.
-        step: how many steps were done; a later checkpoint has a larger one.
-        jit: the step that made the tree: what it keeps besides (scales, histories of amaxes,
-            factors, counters) is saved with it.
-        mesh: whose ranks save; that of `jit` or of a Shard if not given.
-        keep: how many checkpoints to keep, this one first, then of earlier steps the newest
-            that are whole; None for all. Those of later steps stay, with a warning.
+        step: the number of steps done; a later checkpoint has a larger one.
+        jit: the step that computed the tree, whose kept state (scales, histories of amaxes,
+            factors, counters) is saved too.
+        mesh: whose ranks save; by default that of `jit` or of a Shard.
+        keep: the number of checkpoints to keep: this one, then the newest intact ones of earlier
+            steps; None for all. Those of later steps stay, with a warning.
 
     Returns:
         The checkpoint's own folder.
 
     Raises:
-        ValueError: a leaf is no array, was donated, or is not the same on all ranks.
-        OSError: the files cannot be written, or older ones not removed: it says which.
-        RuntimeError: another rank failed: which, and how.
+        ValueError: a leaf is not an array, was donated, or is not the same on all ranks.
+        OSError: the files cannot be written, or older ones not removed; the text says which.
+        RuntimeError: another rank failed; names the rank and its error.
     """
     if step < 0 or (keep is not None and keep < 1):
         raise ValueError(f"step {step}, keep {keep}: expected 0 or more, and 1 or more")
@@ -223,7 +223,7 @@ def save(
             "mesh": mesh.axes,
             "files": files,
             "leaves": [leaf.entry for leaf in leaves],
-            # Nothing is kept by a step that has not run yet.
+            # A step that has not run yet keeps no state.
             "jit": None if jit is None else state.describe() if state is not None else {},
         }
         return begun.finish(step, content).name
@@ -233,15 +233,15 @@ def save(
     newest = mesh.together(_KEPT.format(step), lambda: _tidy(done, step, keep, mesh))
     if newest != done:
         warnings.warn(
-            f"'{base}' has checkpoints of later steps, as '{newest.name}', which `load` takes "
-            "before what is saved now unless they are damaged: remove them, or save elsewhere",
+            f"'{base}' has checkpoints of later steps, as '{newest.name}', which `load` prefers to "
+            "the one saved now unless they are damaged: remove them, or save elsewhere",
             stacklevel=2,
         )
     return done
 
 
 def _tidy(done: pathlib.Path, step: int, keep: int | None, mesh: Mesh) -> pathlib.Path:
-    """Removes older checkpoints than one just written, on the first rank; returns the newest."""
+    """Removes older checkpoints on the first rank, by `keep`; returns the newest one."""
     if mesh.rank != 0:
         return done
     try:
@@ -264,27 +264,27 @@ def _write(folder: pathlib.Path, leaves: Sequence[_Leaf], mesh: Mesh) -> tuple[i
 
 
 def _ranks(mesh: Mesh) -> int:
-    """Returns how many processes save or load."""
+    """Returns the number of processes that save or load."""
     return 1 if mesh.comm is None else mesh.size
 
 
 def latest(
     folder: str | os.PathLike[str], *, jit: Jit | None = None, mesh: Mesh | None = None
 ) -> pathlib.Path | None:
-    """Returns the newest whole checkpoint of a run, None where there is none.
+    """Returns the newest intact checkpoint of a run, or None.
 
-    Those that are damaged are passed over with a warning: files missing or of another size,
-    headers or a manifest that are not what was written. `load` looks at all bytes.
+    Skips damaged ones with a warning: files that are missing or have another size, and headers or a
+    manifest that are not as written. `load` checks all bytes.
 
     Args:
         folder: of the run.
-        jit: the step that will go on, whose mesh counts.
-        mesh: of whose ranks the first looks, and all have its answer; all must ask. Without
-            either the process looks by itself, and may see what another one did not.
+        jit: the step that will resume; its mesh is used.
+        mesh: the call is collective over its ranks, and all get the first rank's result. Without
+            `jit` and `mesh` each process checks by itself, and results may differ.
 
     Raises:
         OSError: files cannot be read.
-        RuntimeError: so it was on the first rank.
+        RuntimeError: the first rank failed.
     """
     base = pathlib.Path(folder)
     if jit is not None or mesh is not None:
@@ -297,7 +297,7 @@ def latest(
 
 
 def _newest_of_first(base: pathlib.Path, mesh: Mesh) -> pathlib.Path | None:
-    """Returns on all ranks what the first one finds."""
+    """Returns on all ranks the checkpoint that the first one finds."""
     newest, damaged = mesh.together(
         f"nothing was found in '{base}'", lambda: _newest(base) if mesh.rank == 0 else (None, [])
     )
@@ -308,7 +308,7 @@ def _newest_of_first(base: pathlib.Path, mesh: Mesh) -> pathlib.Path | None:
 
 
 def _newest(base: pathlib.Path) -> tuple[pathlib.Path | None, list[tuple[pathlib.Path, str]]]:
-    """Returns the newest whole checkpoint, and those before it with what is wrong with them."""
+    """Returns the newest intact checkpoint, and the newer damaged ones with their damage."""
     damaged = []
     for candidate in _folders.checkpoints(base):
         try:
@@ -322,7 +322,7 @@ def _newest(base: pathlib.Path) -> tuple[pathlib.Path | None, list[tuple[pathlib
 
 def _warn_of_damage(folder: pathlib.Path, problem: str, stacklevel: int = 3) -> None:
     warnings.warn(
-        f"checkpoint '{folder}' is damaged and passed over: {problem}",
+        f"checkpoint '{folder}' is damaged and skipped: {problem}",
         UserWarning,
         stacklevel=stacklevel,
     )
@@ -339,32 +339,32 @@ def load(
 ) -> Loaded:
     """Reads a checkpoint, on any number of ranks.
 
-    One that is damaged is passed over with a warning, and the one before is taken.
+    Skips a damaged checkpoint with a warning and tries the one before it.
 
     Args:
         folder: of the run, or of one of its checkpoints.
-        like: the tree that was saved, of arrays of the same shapes and dtypes, or of
+        like: a tree like the saved one, of arrays with the same shapes and dtypes, or of
             `jax.ShapeDtypeStruct`s. Their shapes may have None for extents that grow with the run,
-            such as the losses so far. Without it the arrays come by name.
-        step: of the checkpoint; the newest whole one if not given. A damaged one is an error then.
-        jit: the step that goes on: its next call compiles it as it was, with what it kept. It
-            starts anew, with a warning, where it was not saved with the tree.
-        mesh: whose ranks load; that of `jit` or of a Shard in `like` if not given.
-        partial: let `like` leave out some of what was saved.
+            such as the losses so far. Without `like` the arrays are returned by name.
+        step: of the checkpoint, which is an error if damaged; by default the newest intact one.
+        jit: the step that resumes: its next call compiles it as before, with its saved state.
+            Without saved state in the checkpoint it starts anew, with a warning.
+        mesh: whose ranks load; by default that of `jit` or of a Shard in `like`.
+        partial: allow `like` to leave out saved leaves.
 
     Returns:
-        The step, and the tree. Where `like` has a Shard, the leaf is this rank's part by its
-        layout. On several ranks a large array that is whole in `like` is a `Saved`: a step reads
-        of it what its rank takes, at its first call; the files must be there until then. Else
-        leaves are arrays of numpy, or `scalify.ScaledArray`s where such were saved.
+        The step, and the tree. If `like` has a Shard, the leaf is this rank's shard by its layout.
+        On several ranks a large array that is not a Shard in `like` is a `Saved`: a step reads its
+        rank's shard at its first call, and the files must exist until then. Other leaves are numpy
+        arrays, or `scalify.ScaledArray`s if these were saved.
 
     Raises:
         FileNotFoundError: there is no checkpoint.
         OSError: files cannot be read.
         ValueError: names, shapes or dtypes are not those of `like`, or `folder` is a checkpoint of
             another step.
-        DamagedError: the one asked for, or every one, is not what was written.
-        RuntimeError: another rank failed: which, and how.
+        DamagedError: the requested checkpoint, or every one, is damaged.
+        RuntimeError: another rank failed; names the rank and its error.
     """
     mesh = _mesh_of(mesh, jit, like)
     reader = _open(pathlib.Path(folder), step, mesh)
@@ -399,7 +399,7 @@ def load(
 
 
 def _open(base: pathlib.Path, step: int | None, mesh: Mesh) -> Reader:
-    """Returns the newest whole checkpoint: on all ranks the same, all of its bytes checked."""
+    """Returns the newest intact checkpoint, the same on all ranks, with all bytes checked."""
 
     def names() -> str:
         if mesh.rank != 0:
@@ -425,10 +425,10 @@ def _open(base: pathlib.Path, step: int | None, mesh: Mesh) -> Reader:
 
 
 def _examine(folder: pathlib.Path, mesh: Mesh) -> tuple[Reader | None, str]:
-    """Looks at all bytes of a checkpoint, each rank at some files; returns what is wrong.
+    """Checks all bytes of a checkpoint, each rank some files; returns its reader and any damage.
 
     Raises:
-        OSError: they cannot be read, which does not say that they are damaged.
+        OSError: the files cannot be read, which does not imply damage.
     """
     try:
         reader = Reader(folder, _folders.read_manifest(folder))
@@ -440,10 +440,10 @@ def _examine(folder: pathlib.Path, mesh: Mesh) -> tuple[Reader | None, str]:
 
 
 def _value(saved: Saved, like: Any, mesh: Mesh) -> Any:
-    """Returns a leaf as `load` does."""
+    """Returns a leaf of the result of `load`."""
     if isinstance(like, Shard):
         return Shard(saved.part(like.layout, mesh.rank), like.layout, mesh)
-    # A step knows keys by their type, which what is read later has not.
+    # A step recognises random keys by their dtype, which a Saved does not have.
     if _ranks(mesh) > 1 and saved.nbytes > SMALL and "key" not in saved.entry:
         return saved
     array = saved.part(None, 0)
@@ -455,10 +455,10 @@ def _value(saved: Saved, like: Any, mesh: Mesh) -> Any:
 def _fill(
     like: Any, saved: dict[str, Saved], mesh: Mesh, partial: bool, folder: pathlib.Path
 ) -> Any:
-    """Returns a tree with the leaves that were saved.
+    """Returns a tree with the saved leaves.
 
     Raises:
-        ValueError: they are not those of the tree.
+        ValueError: names, shapes or dtypes of the leaves are not those of `like`.
     """
     paths, tree = jax.tree_util.tree_flatten_with_path(like)
     leaves = []
@@ -484,14 +484,14 @@ def _fill(
         leaves.append(_value(found, leaf, mesh))
     if saved and not partial:
         raise ValueError(
-            f"'{folder}' has {len(saved)} leaves that `like` has not, as '{next(iter(saved))}': "
-            "give it the tree that was saved, or partial=True"
+            f"'{folder}' has {len(saved)} leaves that are not in `like`, as "
+            f"'{next(iter(saved))}': give it the tree that was saved, or partial=True"
         )
     return jax.tree.unflatten(tree, leaves)
 
 
 def _is_open(like: Any, saved: Saved) -> bool:
-    """Whether an array was saved that has the shape of `like` where this gives extents."""
+    """Whether `like` has extents of None, and otherwise the saved array's shape and dtype."""
     if not isinstance(like, jax.ShapeDtypeStruct) or None not in like.shape:
         return False
     is_array = not {"scalar", "key"} & saved.entry.keys() and saved.dtype == like.dtype
@@ -503,7 +503,7 @@ def _is_open(like: Any, saved: Saved) -> bool:
 
 
 def _type(leaf: Any) -> str:
-    """Returns the shape and dtype of a leaf, to compare and to read."""
+    """Returns the shape and dtype of a leaf as text, for comparison and messages."""
     if isinstance(leaf, (bool, int, float)) and not isinstance(leaf, np.generic):
         return f"a Python {type(leaf).__name__}"
     if isinstance(leaf, Saved) and "scalar" in leaf.entry:

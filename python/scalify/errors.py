@@ -22,7 +22,7 @@ def format_diagnostic(diagnostic: Diagnostic) -> str:
 
 
 class CompileError(ValueError):
-    """The program, or what was asked for it, cannot be compiled.
+    """The program cannot be compiled with the given options.
 
     Attributes:
         diagnostics: dictionaries with `severity` ("error", "warning", "remark"), `message`

@@ -1,8 +1,8 @@
-"""What a user says about scales inside a JAX function.
+"""Marks on values of a JAX function: set, measure or read their scales, cut pipelines.
 
 All of these are the identity on true values, in plain JAX as under `scalify.jit` and
 `scalify.transform`; only the latter two act on them. They are JAX primitives, so they survive
-`jit`, `grad`, `vmap`, `scan` and `checkpoint`, and take pytrees: leaves that are not F32, F16 or
+`jit`, `grad`, `vmap`, `scan` and `checkpoint`. They take pytrees; leaves that are not F32, F16 or
 BF16 arrays pass through.
 """
 
@@ -30,17 +30,17 @@ _WIDE = (jnp.float32, jnp.float16, jnp.bfloat16)
 def set_scaling(x: Any, scale: Any) -> Any:
     """Returns `x`; from here on it has the scale `scale`.
 
-    Use it where you know the magnitude and the rules cannot. A number known at trace time makes a
-    static scale. An array makes one known at run time, which flows to the casts downstream.
+    Use it where you know the magnitude and the rules cannot. A number known at trace time gives a
+    static scale. An array gives a run-time scale, which propagates to the casts downstream.
 
     Args:
         x: a pytree of arrays.
         scale: the magnitude of a typical element (its root mean square), rounded down to a power
-            of two; a positive number or a rank-0 array. Under `vmap` the largest counts: a tensor
-            has one scale.
+            of two; a positive number or a rank-0 array. Under `vmap` the largest of the batch is
+            used, since a tensor has one scale.
 
     Raises:
-        ValueError: a scale that is no positive finite number, or of a rank above 0.
+        ValueError: the scale is not a positive finite number, or its rank is above 0.
     """
     if isinstance(scale, (int, float, np.number)) and not (0 < float(scale) < float("inf")):
         raise ValueError(f"a scale of {scale} is not positive and finite")
@@ -51,24 +51,24 @@ def set_scaling(x: Any, scale: Any) -> Any:
 
 
 def rescale(x: Any, statistic: Statistic = "l2", *, axis: int | Sequence[int] | None = None) -> Any:
-    """Returns `x`; the step measures the scale that it has from here on.
+    """Returns `x`; from here on its scale is measured in the step.
 
-    The scale becomes a statistic of the values, rounded down to a power of two: one read of the
-    tensor a step. It falls to no less than 2^-14 of what the rules predicted, and stays as
-    predicted for values that are all zero or not finite. The cotangent is left alone.
+    The scale is a statistic of the values, rounded down to a power of two, at the cost of one read
+    of the tensor per step. It is at least 2^-14 of the predicted scale, and is the predicted scale
+    if the values are all zero or not finite. The cotangent is not marked.
 
-    With `axis` each row has a scale of its own, as the gradients of an embedding or of a head
-    need it. Scales of rows reach a dot that does not contract along the rows; one that does takes
-    the largest of them, with a remark (an error under `strict`).
+    With `axis` each row has its own scale, as gradients of an embedding or of a head need. Row
+    scales reach a dot that does not contract along the rows. A dot that does uses the largest of
+    them, with a remark (an error under `strict`).
 
     Args:
         x: a pytree of arrays.
         statistic: "l2" (root mean square), "l1" (mean magnitude) or "max".
-        axis: over which the statistic runs, as that of `jax.numpy.max`: -1 gives each row a
-            scale. None for all axes: one scale for the tensor.
+        axis: the axes that the statistic reduces, as in `jax.numpy.max`: -1 gives each row a
+            scale. None reduces all axes: one scale for the tensor.
 
     Raises:
-        ValueError: an unknown statistic, or an axis that an array has not.
+        ValueError: the statistic is unknown, or an array does not have the axis.
     """
     _check(statistic)
     return _map(lambda leaf: _rescale_p.bind(leaf, statistic=statistic, axes=_axes(leaf, axis)), x)
@@ -79,7 +79,7 @@ def rescale_grad(
 ) -> Any:
     """Returns `x`; its cotangent is rescaled as by `rescale`.
 
-    Put it on the input of a norm: the gradients that meet there are what drifts with depth.
+    Apply it to the input of a norm: the gradients that are summed there drift with depth.
 
     Args:
         x: a pytree of arrays.
@@ -87,7 +87,7 @@ def rescale_grad(
         axis: as for `rescale`.
 
     Raises:
-        ValueError: an unknown statistic, or an axis that an array has not.
+        ValueError: the statistic is unknown, or an array does not have the axis.
     """
     _check(statistic)
     return _map(
@@ -98,8 +98,8 @@ def rescale_grad(
 def get_data_scale(x: Any) -> tuple[Any, Any]:
     """Returns (data, scale) with `data * scale == x`, as two pytrees.
 
-    In plain JAX, and where a recipe casts nothing, that is (x, 1). The scale is a constant to
-    `jax.grad`.
+    In plain JAX, and under a recipe that casts nothing, this is (x, 1). `jax.grad` treats the scale
+    as a constant.
 
     Args:
         x: a pytree of arrays.
@@ -113,19 +113,19 @@ def get_data_scale(x: Any) -> tuple[Any, Any]:
 def stage_border(x: Any, wire: Literal["given", "fp8"] = "given") -> Any:
     """Returns `x`; a pipeline may be cut here (`scalify.jit(..., pipeline=)`).
 
-    What is computed of `x` belongs to the next chunk of the model, and its cotangent goes back the
-    same way. One process computes the same with borders as ranks do that are stages.
+    Ops that use `x` belong to the next chunk of the model; its cotangent crosses the border in
+    reverse. One process computes the same results as ranks that run the stages.
 
     Args:
-        x: a pytree of arrays: all that the next chunks read of the earlier ones, but for
-            parameters, and what is computed of the batch alone.
-        wire: "given" leaves values as they are. With "fp8" leaves in F32, F16 and BF16 are rounded
-            to E4M3 by the scale that the rules gave them, and their cotangents to E5M2 by theirs;
-            what is beyond the largest value becomes that. One process rounds so too. Where a
-            recipe casts nothing every scale is 1. Only reverse mode goes through it.
+        x: a pytree of arrays: all values of earlier chunks that later chunks use, except for
+            parameters and values computed from the batch alone.
+        wire: "given" leaves values unchanged. With "fp8", leaves in F32, F16 and BF16 are rounded
+            to E4M3 by their propagated scale, and their cotangents to E5M2 by theirs, with
+            saturation. One process rounds too. Under a recipe that casts nothing every scale is 1.
+            Only reverse-mode differentiation is supported.
 
     Raises:
-        ValueError: an unknown wire.
+        ValueError: the wire is unknown.
     """
     if wire not in ("given", "fp8"):
         raise ValueError(f"unknown wire '{wire}': expected given or fp8")
@@ -143,17 +143,17 @@ def _check(statistic: str) -> None:
 
 
 def _axes(leaf: jax.Array, axis: int | Sequence[int] | None) -> str:
-    """Returns the axes in order as "0,2", which an attribute can hold; "" for all."""
+    """Returns the axes in order as "0,2", for a string attribute; "" for all."""
     if axis is None:
         return ""
     axes = (axis,) if isinstance(axis, (int, np.integer)) else tuple(axis)
     if any(not -leaf.ndim <= number < leaf.ndim for number in axes):
-        raise ValueError(f"axis {axis} of an array of rank {leaf.ndim}")
+        raise ValueError(f"axis {axis} is out of range for an array of rank {leaf.ndim}")
     return ",".join(map(str, sorted({number % leaf.ndim for number in axes})))
 
 
 def _batched_axes(axes: str, dim: int) -> str:
-    """Returns the axes behind a new one at `dim`: those of a batch are rows."""
+    """Returns the axes after a batch dimension is inserted at `dim`, which is not reduced."""
     if not axes:
         return axes
     return ",".join(str(number + (number >= dim)) for number in map(int, axes.split(",")))
@@ -180,7 +180,7 @@ def _primitive(name: str) -> Any:
 
 
 def _composite(name: str, count: int = 1) -> Any:
-    """Returns the lowering to a composite: its decomposition is the identity on true values."""
+    """Returns the lowering to a composite, whose decomposition is the identity on true values."""
 
     def decomposition(x: Any, *_: Any, **__: Any) -> Any:
         return x if count == 1 else (x, jnp.float32(1))
@@ -193,7 +193,7 @@ def _identity(x: Any, *_: Any, **__: Any) -> Any:
     return x
 
 
-# The scale of a value. Its tangent is a value of its own, with a scale of its own.
+# The scale of a value. Its tangent is another value with its own scale, and is not marked.
 _set_scaling_p = _primitive("scalify_set_scaling")
 jax_mlir.register_lowering(_set_scaling_p, _composite("scalify.set_scaling"))
 
@@ -218,7 +218,7 @@ ad.primitive_transposes[_set_scaling_p] = _set_scaling_transpose
 batching.primitive_batchers[_set_scaling_p] = _set_scaling_batch
 
 
-# The forward rescale: like a scale that is set, by a statistic.
+# The forward rescale, which sets the scale by a statistic.
 _rescale_p = _primitive("scalify_rescale")
 jax_mlir.register_lowering(_rescale_p, _composite("scalify.rescale"))
 
@@ -241,7 +241,7 @@ ad.primitive_transposes[_rescale_p] = _rescale_transpose
 batching.primitive_batchers[_rescale_p] = functools.partial(_batch_by_axes, primitive=_rescale_p)
 
 
-# On the cotangent: linear, and its transpose is the rescale.
+# The rescale of the cotangent: linear, with the forward rescale as its transpose.
 _rescale_grad_p = _primitive("scalify_rescale_grad")
 jax_mlir.register_lowering(_rescale_grad_p, jax_mlir.lower_fun(_identity, multiple_results=False))
 
@@ -266,7 +266,7 @@ batching.primitive_batchers[_rescale_grad_p] = functools.partial(
 )
 
 
-# The parts of a scaled value.
+# The data and the scale of a value.
 _data_scale_p = jax_core.Primitive("scalify_get_data_scale")
 _data_scale_p.multiple_results = True
 _data_scale_p.def_impl(lambda x: [x, jnp.float32(1)])
@@ -291,7 +291,7 @@ ad.primitive_jvps[_data_scale_p] = _data_scale_jvp
 batching.primitive_batchers[_data_scale_p] = _data_scale_batch
 
 
-# Where a pipeline may be cut: all that crosses at once, so that there is one border.
+# A border where a pipeline may be cut. One primitive takes all values that cross it.
 def _border(name: str) -> Any:
     primitive = jax_core.Primitive(name)
     primitive.multiple_results = True
@@ -305,7 +305,7 @@ def _border(name: str) -> Any:
 
 _stage_border_p = _border("scalify_stage_border")
 _stage_border_grad_p = _border("scalify_stage_border_grad")
-# Of tangents: nothing to mark until they are transposed.
+# The border of tangents lowers to nothing; only its transpose is marked.
 _stage_tangent_p = _border("scalify_stage_tangent")
 jax_mlir.register_lowering(
     _stage_tangent_p, jax_mlir.lower_fun(lambda *xs: list(xs), multiple_results=True)
@@ -331,7 +331,7 @@ ad.primitive_transposes[_stage_tangent_p] = _tangent_transpose
 
 
 def _cross_narrow(primitive: Any, dtype: Any, xs: Sequence[Any]) -> tuple[Any, ...]:
-    """Lets wide arrays cross as narrow data, each with its scale, and others as they are."""
+    """Passes wide arrays across a border as narrow data with their scales, others unchanged."""
     pairs = [_data_scale_p.bind(x) if _is_wide(x) else (x, jnp.float32(1)) for x in xs]
     most = float(jnp.finfo(dtype).max)
     data = [

@@ -1,7 +1,7 @@
-"""Ranks in a grid: where parts of arrays lie, and how ranks tell each other what they have.
+"""Meshes of ranks: layouts of sharded arrays, and exchanges between ranks.
 
-A script that says `mesh = scalify.make_mesh(data=8)` runs as it is under `mpirun -n 8`, or alone:
-then one process computes what the eight would, bit for bit.
+A script with `mesh = scalify.make_mesh(data=8)` runs unchanged under `mpirun -n 8`, or alone: then
+one process simulates the eight ranks, bit for bit.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ __all__ = ["Mesh", "Owned", "Parts", "Shard", "Shares", "layout_of", "make_mesh"
 
 T = TypeVar("T")
 
-# Of what one rank has and the others get, this much goes at a time.
+# Exchanges between ranks go in pieces of this size: in bytes, or in elements of an array.
 CHUNK = 1 << 20
 
 
 @dataclasses.dataclass(frozen=True)
 class Parts:
-    """How a value lies on the ranks of a mesh.
+    """The layout of a value that is sharded over the ranks of a mesh.
 
     Attributes:
         shape: of the whole value.
-        digits: per dimension (stride, size) of the axes that split it, the major one first: a
-            rank's place along it is the number of digits rank // stride % size.
+        digits: per dimension, (stride, size) of each mesh axis that shards it, major to minor. A
+            rank's index along the dimension has the mixed-radix digits rank // stride % size.
     """
 
     shape: tuple[int, ...]
@@ -45,12 +45,12 @@ class Parts:
 
     @staticmethod
     def read(entry: Mapping[str, Any]) -> Parts:
-        """Returns what a manifest says."""
+        """Returns the layout from a manifest's entry."""
         digits = (tuple(zip(dim[::2], dim[1::2], strict=True)) for dim in entry["parts"])
         return Parts(tuple(entry["shape"]), tuple(digits))
 
     def place(self, rank: int) -> tuple[slice, ...]:
-        """Returns where a rank's part lies in the whole value."""
+        """Returns the slices of a rank's shard in the whole value."""
         slices = []
         for extent, digits in zip(self.shape, self.digits, strict=True):
             index, count = 0, 1
@@ -60,7 +60,7 @@ class Parts:
         return tuple(slices)
 
     def places(self) -> list[tuple[slice, ...]]:
-        """Returns all different places, those of the first dimension's parts outermost."""
+        """Returns the slices of all distinct shards in row-major order."""
         counts = (math.prod(size for _, size in digits) for digits in self.digits)
         cuts = [
             [
@@ -72,30 +72,30 @@ class Parts:
         return list(itertools.product(*cuts))
 
     def cut(self, whole: NDArray[Any], rank: int) -> NDArray[Any]:
-        """Returns a rank's part."""
+        """Returns a rank's shard of the whole value."""
         return np.asarray(whole[self.place(rank)], order="C")
 
     def join(self, parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
-        """Returns the whole value of all ranks' parts."""
+        """Returns the whole value from all ranks' shards."""
         whole = np.empty(self.shape, parts[0].dtype)
         for rank, part in enumerate(parts):
             whole[self.place(rank)] = part
         return whole
 
     def part_shape(self, rank: int) -> tuple[int, ...]:
-        """Returns the shape of a rank's part."""
+        """Returns the shape of a rank's shard."""
         return tuple(place.stop - place.start for place in self.place(rank))
 
 
 @dataclasses.dataclass(frozen=True)
 class Shares:
-    """How a value lies that ranks keep in shares (ZeRO).
+    """The layout of a value that ranks keep in flat shares (ZeRO).
 
     Attributes:
-        whole: what it is, and the parts of it that some ranks would have alike.
-        row: those parts one behind the other, each with its elements in a row and filled up with
-            zeros; and which rank has which share of that. Of a stack this is so of each slice, and
-            the slices are a first dimension.
+        whole: the layout without ZeRO, in which several ranks would have equal shards.
+        row: the layout of the flat row. The row concatenates the distinct shards of `whole`, each
+            flattened and padded with zeros, and each rank has a share of it. For a stack each slice
+            has such a row, and the slices are leading dimensions.
     """
 
     whole: Parts
@@ -103,12 +103,12 @@ class Shares:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the whole value."""
+        """The shape of the whole value."""
         return self.whole.shape
 
     @property
     def slices(self) -> tuple[int, ...]:
-        """How many slices a stack has; nothing for what is cut as a whole."""
+        """The leading dimensions of a stack; () for a value that is cut as a whole."""
         return self.row.shape[:-1]
 
     def cut(self, whole: NDArray[Any], rank: int) -> NDArray[Any]:
@@ -121,7 +121,7 @@ class Shares:
         return self.row.cut(rows.reshape(self.row.shape), rank)
 
     def join(self, parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
-        """Returns the whole value of all ranks' shares."""
+        """Returns the whole value from all ranks' shares."""
         whole = np.empty(self.shape, parts[0].dtype)
         places, slices = self.whole.places(), self.slices
         rows = self.row.join(parts).reshape(*slices, len(places), -1)
@@ -137,13 +137,13 @@ class Shares:
 
 @dataclasses.dataclass(frozen=True)
 class Owned:
-    """How a value lies that one stage of a pipeline has: its state.
+    """The layout of a value that only one stage of a pipeline has, such as its state.
 
     Attributes:
         shape: of the value.
-        owner: the stage. The parts of other stages' ranks have no elements.
-        ranks: of each stage, numbered one stage behind the other.
-        parts: how the value lies on these; None if each of them has it whole.
+        owner: the stage. Shards of other stages' ranks have no elements.
+        ranks: the number of ranks per stage; ranks are numbered stage by stage.
+        parts: the layout over the stage's ranks; None if it is replicated on them.
     """
 
     shape: tuple[int, ...]
@@ -157,7 +157,7 @@ class Owned:
         return range(self.owner * self.ranks, (self.owner + 1) * self.ranks)
 
     def cut(self, whole: NDArray[Any], rank: int) -> NDArray[Any]:
-        """Returns a rank's part; nothing on another stage."""
+        """Returns a rank's shard, which is empty on other stages."""
         if rank not in self.owners:
             return np.empty(0, whole.dtype)
         if self.parts is None:
@@ -165,24 +165,24 @@ class Owned:
         return self.parts.cut(whole, rank - self.owners.start)
 
     def join(self, parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
-        """Returns the value of all ranks' parts."""
+        """Returns the value from all ranks' shards."""
         own = [parts[rank] for rank in self.owners]
         if self.parts is None:
             return np.asarray(own[0]).reshape(self.shape)
         return self.parts.join(own)
 
     def part_shape(self, rank: int) -> tuple[int, ...]:
-        """Returns the shape of a rank's part."""
+        """Returns the shape of a rank's shard."""
         if rank not in self.owners:
             return (0,)
         return self.shape if self.parts is None else self.parts.part_shape(rank - self.owners.start)
 
 
 def layout_of(entry: Mapping[str, Any]) -> Parts | Shares | None:
-    """Returns how an argument or result of a manifest lies; None if each rank has it whole."""
+    """Returns the layout of a manifest's argument or result; None if it is replicated."""
     whole, flat = entry.get("whole"), entry.get("flat")
     if flat is not None:
-        # One process for all ranks has their shares one behind the other.
+        # One process that simulates all ranks has their shares concatenated.
         shape = tuple(entry["shape"])
         row = Parts(shape, ((),) * len(shape)) if whole is None else Parts.read(whole)
         return Shares(Parts.read(flat), row)
@@ -190,19 +190,19 @@ def layout_of(entry: Mapping[str, Any]) -> Parts | Shares | None:
 
 
 class Shard:
-    """This rank's part of an array. It is a leaf of pytrees, and a step takes it as it is.
+    """This rank's shard of an array: a leaf of pytrees that a step takes as an argument.
 
     Attributes:
-        data: the part: what a step on one rank would have returned.
-        layout: where it lies in the whole.
-        mesh: whose ranks have the others.
+        data: the shard, an array of the type that a step on one rank returns.
+        layout: of the whole array.
+        mesh: the ranks that have the other shards.
     """
 
     def __init__(self, data: Any, layout: Parts | Shares | Owned, mesh: Mesh) -> None:
-        """Wraps a part.
+        """Wraps a shard's data.
 
         Raises:
-            ValueError: it is not as large as this rank's part.
+            ValueError: the data does not have the shape of this rank's shard.
         """
         wanted = layout.part_shape(mesh.rank)
         if tuple(data.shape) != wanted:
@@ -216,12 +216,12 @@ class Shard:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the whole array."""
+        """The shape of the whole array."""
         return self.layout.shape
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Of the elements."""
+        """The dtype of the elements."""
         return np.dtype(self.data.dtype)
 
     @property
@@ -231,18 +231,18 @@ class Shard:
 
     @property
     def is_flat(self) -> bool:
-        """Whether the part is a share: elements in a row, not a block of the whole."""
+        """Whether the shard is a flat share, not a block of the whole array."""
         layout = self.layout.parts if isinstance(self.layout, Owned) else self.layout
         return isinstance(layout, Shares)
 
     def gather(self) -> NDArray[Any]:
-        """Returns the whole array; every rank has to ask for it, in the same order."""
+        """Returns the whole array; collective over all ranks."""
         if isinstance(self.layout, Owned):
             return self._from_owner(self.layout)
         return self.layout.join(self.mesh.all_gather(np.asarray(host_view(self.data))))
 
     def _from_owner(self, layout: Owned) -> NDArray[Any]:
-        """Returns what one stage has: of what the others give nothing is read."""
+        """Returns the array of one stage; other stages' data is gathered and ignored."""
         shape = layout.part_shape(layout.owners.start)
         mine = np.zeros(shape, self.dtype)
         if self.mesh.rank in layout.owners:
@@ -269,7 +269,7 @@ class Shard:
 
 
 class Mesh:
-    """Ranks in a grid of named axes, numbered row by row."""
+    """Ranks in a grid of named axes, numbered in row-major order."""
 
     def __init__(self, axes: Mapping[str, int]) -> None:
         for name, size in axes.items():
@@ -279,21 +279,21 @@ class Mesh:
 
     @property
     def size(self) -> int:
-        """How many ranks the mesh has."""
+        """The number of ranks."""
         return math.prod(self.axes.values())
 
     @functools.cached_property
     def abstract(self) -> jax.sharding.AbstractMesh:
-        """JAX's mesh of the same axes, without devices, for `NamedSharding` in a step."""
+        """JAX's abstract mesh of the same axes, for `NamedSharding` in a step."""
         return jax.sharding.AbstractMesh(tuple(self.axes.values()), tuple(self.axes))
 
     @functools.cached_property
     def comm(self) -> _runtime.Communicator | None:
-        """What connects this process to the other ranks; None if it runs alone.
+        """The communicator of this process; None if it runs alone.
 
         Raises:
-            ValueError: other than as many processes were launched as the mesh has ranks.
-            RuntimeError: they do not find each other.
+            ValueError: the number of launched processes is not that of the mesh's ranks.
+            RuntimeError: the ranks do not find each other.
         """
         _, launched = _runtime.launched()
         if launched == 1:
@@ -306,15 +306,15 @@ class Mesh:
 
     @property
     def rank(self) -> int:
-        """This process's number; 0 if it runs alone."""
+        """The rank of this process; 0 if it runs alone."""
         return 0 if self.comm is None else self.comm.rank
 
     def parts(self, shape: Sequence[int], spec: jax.sharding.PartitionSpec) -> Parts:
-        """Returns how an array lies on the ranks by a `PartitionSpec`.
+        """Returns the layout of an array by a `PartitionSpec`.
 
         Raises:
             ValueError: the spec is longer than the shape, names an axis twice or one that the mesh
-                has not, or a dimension is no multiple of its ranks.
+                does not have, or a dimension is not a multiple of its ranks.
         """
         what = f"{spec} of an array of shape {tuple(shape)} on the mesh {self.axes}"
         entries: list[tuple[str, ...]] = [
@@ -334,13 +334,13 @@ class Mesh:
         digits: list[tuple[tuple[int, int], ...]] = []
         entries += [()] * (len(shape) - len(entries))
         for extent, entry in zip(shape, entries, strict=True):
-            # An axis of one rank splits nothing.
+            # An axis of one rank shards nothing.
             split = [(strides[name], self.axes[name]) for name in entry if self.axes[name] > 1]
             count = math.prod(size for _, size in split)
             if extent % count:
                 raise ValueError(
-                    f"{what}: {extent} elements are no multiple of {count} ranks; leave the "
-                    "dimension whole, or fill it up"
+                    f"{what}: {extent} elements are not a multiple of {count} ranks; leave the "
+                    "dimension unsharded, or pad it"
                 )
             digits.append(tuple(split))
         return Parts(tuple(shape), tuple(digits))
@@ -351,18 +351,19 @@ class Mesh:
         spec: jax.sharding.PartitionSpec,
         part: Callable[[tuple[slice, ...]], Any],
     ) -> Shard | NDArray[Any]:
-        """Returns an array of which each rank makes or reads its part alone, as of a batch.
+        """Returns an array, such as a batch, of which each rank makes or reads only its shard.
 
-        It is what `jax.make_array_from_callback` is for devices. A process that runs alone gets the
-        whole array of all parts, and so does every rank where nothing is split.
+        It is the counterpart of `jax.make_array_from_callback` for ranks. A process that runs alone
+        gets the whole array, and so does every rank if nothing is sharded.
 
         Args:
             shape: of the whole array.
-            spec: as the step's `in_shardings` has it for the argument.
-            part: returns the elements in these slices of the whole array.
+            spec: the argument's entry of the step's `in_shardings`.
+            part: returns the elements in the given slices of the whole array.
 
         Raises:
-            ValueError: the spec cannot be (`parts`), or a part has another shape than its slices.
+            ValueError: the spec is invalid (see `parts`), or a shard has another shape than its
+                slices.
         """
         layout = self.parts(shape, spec)
 
@@ -370,7 +371,7 @@ class Mesh:
             found = np.asarray(part(place), order="C")
             wanted = tuple(one.stop - one.start for one in place)
             if found.shape != wanted:
-                raise ValueError(f"a part of shape {found.shape} for {place}, which are {wanted}")
+                raise ValueError(f"a part of shape {found.shape} for {place} of shape {wanted}")
             return found
 
         if self.comm is not None and any(layout.digits):
@@ -390,7 +391,7 @@ class Mesh:
         return [np.frombuffer(part, dense.dtype).reshape(array.shape) for part in parts]
 
     def broadcast(self, content: bytes | None) -> bytes:
-        """Returns what rank 0 gives; the others give None."""
+        """Returns rank 0's `content`; the other ranks pass None."""
         if self.comm is None:
             assert content is not None
             return content
@@ -404,7 +405,7 @@ class Mesh:
         return b"".join(pieces)
 
     def gather_bytes(self, content: bytes) -> list[bytes]:
-        """Returns what every rank gives, of any lengths, in the order of ranks."""
+        """Returns every rank's `content`, of any lengths, in the order of ranks."""
         if self.comm is None:
             return [content]
         sizes = self.comm.all_gather(len(content).to_bytes(8, "little"))
@@ -416,11 +417,11 @@ class Mesh:
         return [whole[:length] for whole, length in zip(found, lengths, strict=True)]
 
     def together(self, what: str, make: Callable[[], T]) -> T:
-        """Returns what `make()` returns on this rank, once it has returned on all.
+        """Returns the result of `make()` on this rank, once it has returned on all ranks.
 
         Raises:
-            RuntimeError: it raised on another rank: `what`, which rank, and why. On a rank where
-                it raised, that itself.
+            RuntimeError: `make` raised on another rank; names `what`, the rank and its error. A
+                rank on which `make` raised reraises its own exception.
         """
         result, failure = None, None
         try:
@@ -437,11 +438,11 @@ class Mesh:
         return cast(T, result)
 
     def on_first(self, make: Any) -> bytes:
-        """Returns on all ranks what `make()` returns on the first.
+        """Returns on all ranks the result of `make()` on the first.
 
         Raises:
             CompileError: `make` raised it there.
-            RuntimeError: it raised anything else; on the first rank that itself.
+            RuntimeError: `make` raised another exception, which the first rank reraises.
         """
         content: bytes | None = None
         failure: Exception | None = None
@@ -466,10 +467,10 @@ class Mesh:
 def make_mesh(**axes: int) -> Mesh:
     """Returns a mesh of ranks: `make_mesh(data=4, tensor=2)`.
 
-    No device of JAX's is needed. Without axes it is one axis "data" of all ranks that were
-    launched. A process that runs alone computes what all ranks of the mesh would.
+    No JAX devices are needed. Without axes the mesh has one axis "data" of all launched ranks. A
+    process that runs alone simulates all ranks of the mesh.
 
     Raises:
-        ValueError: an axis has no rank.
+        ValueError: an axis has less than one rank.
     """
     return Mesh(axes or {"data": _runtime.launched()[1]})

@@ -1,7 +1,7 @@
 """Layers that a GPU's library runs as one operation.
 
-Written out they are plain JAX, and that is what any other compiler runs: each is a
-`stablehlo.composite`, whose decomposition is the layer as one would write it by hand.
+Each is a `stablehlo.composite` whose decomposition is the layer in plain JAX, which any other
+compiler runs.
 """
 
 from __future__ import annotations
@@ -27,19 +27,20 @@ def attention(
 ) -> jax.Array:
     """Returns softmax(q k^T * scale) v [B, T, N, H] in the format of `q`.
 
-    Scores and softmax are F32; weights are rounded to the operands' format before they mix `v`.
-    Works under `jit`, `grad`, `vmap`, `checkpoint` and `scan`; it has one derivative, in reverse.
+    Scores and softmax are F32; weights are rounded to the operands' format before the product with
+    `v`. Works under `jit`, `grad`, `vmap`, `checkpoint` and `scan`; only the first derivative, in
+    reverse mode.
 
     Args:
         q: queries [B, T, N, H], F32, BF16 or F16.
         k: keys [B, S, K, H] in the same format. N is a multiple of K: heads n * N / K and on, N / K
             of them, share key head n.
         v: values, of the type of `k`.
-        causal: whether position i attends to positions 0 to i only; then T = S.
+        causal: whether position i attends only to positions 0 to i; requires T = S.
         scale: of the scores; H^-0.5 if None.
 
     Raises:
-        ValueError: shapes or formats that do not fit together.
+        ValueError: shapes or formats do not match.
     """
     _check(q, k, v, causal)
     if scale is None:
@@ -54,7 +55,9 @@ def _check(q: jax.Array, k: jax.Array, v: jax.Array, causal: bool) -> None:
     if q.shape[0] != k.shape[0] or q.shape[3] != k.shape[3]:
         raise ValueError(f"{shapes}: batch and head size must agree")
     if q.shape[2] % k.shape[2]:
-        raise ValueError(f"{shapes}: {q.shape[2]} query heads over {k.shape[2]} key heads")
+        raise ValueError(
+            f"{shapes}: {q.shape[2]} query heads are not a multiple of {k.shape[2]} key heads"
+        )
     if causal and q.shape[1] != k.shape[1]:
         raise ValueError(f"{shapes}: causal attention needs as many queries as keys")
     if q.dtype not in _FORMATS or not q.dtype == k.dtype == v.dtype:
@@ -101,9 +104,9 @@ def _backward(
     return grad_q.astype(q.dtype), grad_k.astype(q.dtype), grad_v.astype(q.dtype)
 
 
-# A composite has no batching rule: a batch of batches is one batch.
+# A composite has no batching rule, so `vmap` folds its dimension into the batch dimension.
 def _batched(op: Any, **attributes: Any) -> Any:
-    """Returns `op` on arrays [B, ...] as a function that `vmap` takes."""
+    """Returns `op` on arrays [B, ...] as a function that supports `vmap`."""
     call = jax.custom_batching.custom_vmap(functools.partial(op, **attributes))
 
     def rule(size: int, is_batched: list[bool], *args: jax.Array) -> Any:

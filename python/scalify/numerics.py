@@ -1,6 +1,6 @@
-"""Measures of how good scales are: drift, quantisation noise beside an amax scale's, cosines.
+"""Measures of the quality of scales: drift, SQNR beside that of an amax scale, cosines.
 
-The rows of `scalify.probe` are judged by `operand`:
+`operand` measures a row of `scalify.probe`:
 
     rows = scalify.probe(grads, recipe="fp8")(params, batch)
     judged = [numerics.operand(row) for row in rows]
@@ -26,7 +26,7 @@ def largest(dtype: Any) -> float:
 
 
 def quantised(value: np.ndarray, scale: float, dtype: Any) -> np.ndarray:
-    """Returns the values that a saturating cast of value / scale stands for, in F64."""
+    """Returns the dequantized values of a saturating cast of value / scale, in F64."""
     top = largest(dtype)
     narrow = np.clip(value.astype(np.float32) / np.float32(scale), -top, top).astype(dtype)
     return np.asarray(narrow.astype(np.float64) * scale)
@@ -41,19 +41,19 @@ def sqnr(value: np.ndarray, scale: float, dtype: Any) -> float:
 
 
 def amax_scale(value: np.ndarray, dtype: Any) -> float:
-    """Returns the smallest power of two under which the largest value does not saturate."""
+    """Returns the smallest power of two at which the amax does not saturate."""
     ratio = float(np.max(np.abs(value.astype(np.float64)))) / largest(dtype)
     return 2.0 ** math.ceil(math.log2(ratio))
 
 
 @dataclasses.dataclass(frozen=True)
 class Operand:
-    """One quantised operand: how far its scale is from its values, and what that costs.
+    """One quantised operand: the drift of its scale, and the cost in SQNR.
 
     Attributes:
         drift: log2(true rms / scale).
         sqnr: of the cast, in dB.
-        amax_sqnr: what a scale from the largest value, a power of two, would give.
+        amax_sqnr: of a cast with a power-of-two scale from the amax, in dB.
     """
 
     name: str
@@ -65,12 +65,12 @@ class Operand:
 
     @property
     def loss(self) -> float:
-        """DB that an amax scale would gain."""
+        """The SQNR in dB that an amax scale would gain."""
         return 0.0 if math.isinf(self.sqnr) else self.amax_sqnr - self.sqnr
 
 
 def operand(row: dict[str, Any]) -> Operand | None:
-    """Returns one row of scalify.probe judged; None for values that are all zero."""
+    """Returns the measures of a row of scalify.probe; None if all its values are zero."""
     value, scale = np.asarray(row["value"]), float(row["scale"])
     dtype = np.dtype(getattr(ml_dtypes, row["format"], row["format"]))
     rms = math.sqrt(float(np.mean(value.astype(np.float64) ** 2)))
@@ -89,7 +89,7 @@ def operand(row: dict[str, Any]) -> Operand | None:
 def cosine(left: Iterable[np.ndarray], right: Iterable[np.ndarray]) -> float:
     """Returns the cosine between two lists of arrays, each taken as one vector.
 
-    It is 0 where a vector is zero or not finite.
+    It is 0 if a vector is zero or not finite.
     """
     pairs = [(a.astype(np.float64), b.astype(np.float64)) for a, b in zip(left, right, strict=True)]
     dot = sum(float(np.sum(a * b)) for a, b in pairs)

@@ -1,8 +1,7 @@
-"""Partitions a sharded program: what each device runs, with explicit collectives.
+"""Partitions a sharded program into the program of one device, with explicit collectives.
 
-Shardings are JAX's: of arguments, of results, of constraints, of `jax.shard_map`. Shardy, as jaxlib
-has it, propagates them and decides which collectives there are; Scalify writes the program of one
-device.
+Shardings are JAX's: of arguments, of results, of constraints, of `jax.shard_map`. jaxlib's Shardy
+propagates them and inserts collectives; Scalify then localises types to one device's shards.
 
     python -m scalify.partition step.mlir -o local.mlir
 """
@@ -37,10 +36,10 @@ class Partitioned:
     """A program of one device.
 
     Attributes:
-        text: StableHLO of `main` on the device's parts. Arguments and results say by `sdy.sharding`
-            how their parts make the whole, of type `scalify.whole_type`.
+        text: StableHLO of `main` on the device's shards. `sdy.sharding` on arguments and results
+            is their sharding, and `scalify.whole_type` the type of the whole value.
         mesh: sizes of the mesh's axes by their names; devices are numbered row-major over them.
-        diagnostics: remarks, as of state that every device keeps whole, and why.
+        diagnostics: remarks, for example why state is replicated.
     """
 
     text: str
@@ -49,19 +48,19 @@ class Partitioned:
 
     @property
     def devices(self) -> int:
-        """How many devices run the program."""
+        """The number of devices."""
         return math.prod(self.mesh.values())
 
 
 def failed(message: str) -> CompileError:
-    """Returns an error without a place in the program."""
+    """Returns an error without a location in the program."""
     return CompileError(
         [{"severity": "error", "message": message, "location": "", "source": "", "notes": []}]
     )
 
 
 def run_shardy(text: str, seconds: float) -> str:
-    """Returns a program after Shardy's partitioner, which runs in a process of its own."""
+    """Returns a program after Shardy's partitioner, which runs in a separate process."""
     try:
         done = subprocess.run(
             [sys.executable, str(SHARDY)],
@@ -75,34 +74,34 @@ def run_shardy(text: str, seconds: float) -> str:
         raise failed(f"Shardy's partitioner took longer than {seconds:g} s") from None
     if done.returncode == 0:
         return done.stdout
-    words = done.stderr.strip() or "it said nothing"
+    words = done.stderr.strip() or "it printed no message"
     if done.returncode > 0:
         raise failed(f"Shardy cannot partition the program: {words}")
     name = signal.Signals(-done.returncode).name
     raise failed(
-        f"Shardy's partitioner broke down ({name}); constraints by "
+        f"Shardy's partitioner crashed ({name}); constraints by "
         f"jax.lax.with_sharding_constraint near the op it names may avoid it: {words}"
     )
 
 
 def mesh_of(text: str) -> dict[str, int]:
-    """Returns the largest mesh of a text; empty where there is none."""
+    """Returns the largest mesh of a text; empty if there is none."""
     meshes = [{n: int(size) for n, size in AXIS.findall(found)} for found in MESH.findall(text)]
     return max(meshes, key=lambda mesh: math.prod(mesh.values()), default={})
 
 
 def data_parallel(text: str, ranks: int) -> str:
-    """Returns a step without a mesh with shardings over ranks of data.
+    """Returns a step without a mesh with shardings for data parallelism.
 
-    Each has rows of the batch, and all else whole: the step with its batch sharded, as
-    `jax.jit(step, in_shardings=...)` would lower it.
+    Batches are sharded by rows and other arguments are replicated, as
+    `jax.jit(step, in_shardings=...)` would lower the step.
 
     Args:
         text: StableHLO of a step on the batch of all ranks.
-        ranks: two or more, which divide the rows of each argument that is a batch.
+        ranks: two or more; must divide the rows of each argument that is a batch.
 
     Raises:
-        CompileError: it has a mesh, no batch, or one that the ranks do not divide.
+        CompileError: the step has a mesh, no batch, or a batch that the ranks do not divide.
     """
     return _compiler.opt(text, f"scalify-data-parallel{{ranks={ranks}}}", debug_info=True)
 
@@ -118,21 +117,22 @@ def partition(
     """Returns the program that each device of a mesh runs.
 
     Args:
-        text: StableHLO with shardings, as `jax.jit(f, in_shardings=...).lower(...).as_text()`
-            gives it. Meshes of devices that are not there (`jax.sharding.AbstractMesh`) will do.
-        seconds: after which Shardy is stopped.
-        zero: level of ZeRO: with 1 and 2 moments that ranks would all keep alike are kept in
-            shares, with 3 parameters too.
-        reduce: of gradients that a loop over micro-batches adds up: whether ranks sum them behind
-            the last one, or each as it comes, which moves as many times the bytes. With "last"
-            and `zero` those of scanned layers stand behind the loop, too; each layer's is made
-            beside the layers that follow in the backward.
-        roles: of arguments, as for `scalify.jit`, by which `zero` goes.
+        text: StableHLO with shardings, as from
+            `jax.jit(f, in_shardings=...).lower(...).as_text()`. Abstract meshes without devices
+            (`jax.sharding.AbstractMesh`) are allowed.
+        seconds: the time limit for Shardy.
+        zero: level of ZeRO: with 1 and 2, replicated moments are sharded over the ranks, with 3
+            parameters too.
+        reduce: when ranks reduce gradients that a loop over micro-batches accumulates: "last",
+            once after the loop, or "each", after each micro-batch, which sends that many times the
+            bytes. With "last" and `zero`, gradients of scanned layers are reduced after the loop
+            too; each layer's reduction overlaps with the layers that follow in the backward.
+        roles: of arguments, as for `scalify.jit`; `zero` depends on them.
 
     Raises:
-        ValueError: `reduce` is neither.
-        CompileError: nothing is sharded, Shardy failed (its words), or an op would need elements
-            of other devices (the op, its place, and what to constrain).
+        ValueError: `reduce` is neither "last" nor "each".
+        CompileError: nothing is sharded, Shardy failed (with its message), or an op would need
+            elements of other devices (names the op, its location, and the values to constrain).
     """
     if reduce not in ("last", "each"):
         raise ValueError(f"reduce '{reduce}' is neither 'last' nor 'each'")
@@ -143,7 +143,7 @@ def partition(
             "in_shardings, or constrain a value"
         )
     if math.prod(mesh.values()) == 1:
-        zero = 0  # one rank has nobody to share with
+        zero = 0  # nothing to shard over
     split = run_shardy(_compiler.opt(text, "scalify-before-shardy", debug_info=True), seconds)
     options = f"{{zero={zero} sum-each={str(reduce == 'each').lower()}}}"
     try:
@@ -157,22 +157,22 @@ def partition(
             )
             remarks = [*remarks, *more]
     except CompileError as error:
-        # The line that a diagnostic quotes is one of Shardy's text, which nobody has seen.
+        # Drop the quoted line, which is of Shardy's output, not of the user's text.
         raise CompileError([{**entry, "source": ""} for entry in error.diagnostics]) from None
     return Partitioned(local, mesh_of(local), tuple({**entry, "source": ""} for entry in remarks))
 
 
 def main() -> int:
-    """Partitions a file; returns 1, with the error, where that fails."""
+    """Partitions a file; prints the error and returns 1 on failure."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("program", type=pathlib.Path, help="StableHLO text")
     parser.add_argument("-o", "--out", type=pathlib.Path, help="else standard output")
-    parser.add_argument("--zero", type=int, default=0, help="keep state in shares: level 1 to 3")
+    parser.add_argument("--zero", type=int, default=0, help="shard state (ZeRO): level 1 to 3")
     parser.add_argument(
         "--reduce",
         choices=["last", "each"],
         default="last",
-        help="sum micro-batches' gradients over ranks behind the last one, or each",
+        help="reduce micro-batches' gradients over ranks after the last one, or after each",
     )
     options = parser.parse_args()
     try:

@@ -1,4 +1,4 @@
-"""Text of StableHLO programs that are portable artefacts, which only jaxlib reads.
+"""Converts portable artefacts of StableHLO, which only jaxlib reads, to text.
 
 As a command, `python -m scalify.portable IN > OUT.mlir` converts a file.
 """
@@ -23,7 +23,7 @@ def to_text(program: str | bytes | bytearray) -> str:
 
     Args:
         program: StableHLO text (as str or UTF-8 bytes), a portable artefact
-            (`Exported.mlir_module_serialized`), or what `Exported.serialize()` gives.
+            (`Exported.mlir_module_serialized`), or the bytes of `Exported.serialize()`.
 
     Raises:
         ValueError: the bytes are none of these.

@@ -1,8 +1,8 @@
-"""Ranges of arguments: what the range analysis may assume of state, and the check that it holds.
+"""Ranges of arguments: the range analysis's assumptions on state, and their check.
 
-Weights have no bound that a program proves. What `scalify.measure_ranges` gives are assumptions:
-an array stays within a factor, the headroom, of what it is now. Proofs of the report name the
-arguments they rest on; `check_assumptions` looks whether the arrays still keep to them.
+A program proves no bound of its weights. `scalify.measure_ranges` returns assumptions instead: an
+array stays within a factor, the headroom, of its current values. Proofs in the report name the
+arguments that they depend on; `check_assumptions` checks that the arrays still satisfy them.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ RangesLike: TypeAlias = Mapping[str, Range] | Sequence[Range | None] | None
 
 
 def measure_ranges(tree: Any, headroom: float = 8.0) -> list[Range | None]:
-    """Returns for each leaf of a tree the range that it is assumed to keep, None for no assumption.
+    """Returns the range that each leaf of a tree is assumed to keep; None for no assumption.
 
     An array may grow by `headroom` in its largest magnitude and in the 2-norms of its rows and
-    columns; one that is carried by its mean, as a norm's gains are, by half of that. Arrays that
+    columns; an array dominated by its mean, such as a norm's gains, by half of that. Arrays that
     are not floating point, of rank 0, all zero or not finite get no range.
 
     Args:
@@ -80,10 +80,10 @@ def _range(leaf: Any, headroom: float) -> Range | None:
 
 
 def check_assumptions(assumptions: Iterable[Mapping[str, Any]], tree: Any) -> list[str]:
-    """Returns one line per assumption that the arrays of a tree no longer keep; empty if all do.
+    """Returns one line per assumption that the arrays of a tree violate; empty if there is none.
 
     Args:
-        assumptions: of a compiled step, each with `argument`, `index` and what is assumed.
+        assumptions: of a compiled step, each with `argument`, `index` and its bounds.
         tree: the step's arguments, in their order, static ones left out.
 
     Raises:
@@ -96,14 +96,14 @@ def check_assumptions(assumptions: Iterable[Mapping[str, Any]], tree: Any) -> li
 def broken_assumptions(
     assumptions: Iterable[Mapping[str, Any]], leaves: Sequence[Any]
 ) -> list[dict[str, Any]]:
-    """Returns a row for each bound that an array no longer keeps; empty if all do.
+    """Returns a row for each bound that an array violates; empty if there is none.
 
     A row has `assumption` (the argument's name), `what` ("largest value"), `value` and `bound`;
     for an array that is not finite, the bound is infinite.
 
     Args:
         assumptions: as for `check_assumptions`.
-        leaves: the step's arguments, in their order; None for one that is not looked at.
+        leaves: the step's arguments, in their order; None skips an argument.
 
     Raises:
         ValueError: there are fewer leaves than an assumption's index.
@@ -137,7 +137,7 @@ def describe_broken(row: Mapping[str, Any]) -> str:
 
 
 def _broken(entry: Mapping[str, Any], wide: np.ndarray) -> list[tuple[str, float, float]]:
-    """Returns what is measured, its value and the bound, where the value is above it."""
+    """Returns the name, the value and the bound of each measure that is above its bound."""
     if not wide.size:
         return []
     if not np.isfinite(wide).all():

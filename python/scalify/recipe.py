@@ -1,7 +1,7 @@
-"""Recipes as values: what is cast to which format, and where its scale comes from.
+"""Recipes as values: which values are cast to which formats, and the sources of their scales.
 
-The compiler reads and prints recipes; here is no second grammar. `Recipe` has a field for each part
-of the attribute `#scalify.recipe`, and a test compares the two.
+The compiler parses and prints recipes, so that there is one grammar. `Recipe` has a field for each
+part of the attribute `#scalify.recipe`, and a test compares the two.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from scalify import _compiler
 __all__ = ["Format", "Formats", "Recipe", "RecipeLike", "recipes"]
 
 Format = Literal["f8E4M3FN", "f8E5M2", "f16", "bf16", "f32"]
-# True: the recipe's own formats. False or "wide": not cast. A pair: of what the forward made, and
-# of gradients; "f32" keeps an operand, and with it the dot, wide.
+# True: the recipe's own formats. False or "wide": not cast. A pair: the formats of forward operands
+# and of gradients; "f32" keeps an operand, and with it the dot, wide.
 Formats = bool | Literal["wide"] | Format | tuple[Format, Format]
-# How dots on FP8 data are summed; a triple: of forward_dot, input_grad, weight_grad.
+# The accumulation of dots on FP8 data; a triple is for forward_dot, input_grad and weight_grad.
 Sum = Literal["fast", "precise"]
 Storage = Literal["given", "f8E4M3FN", "f8E5M2", "f16", "bf16"]
 
@@ -42,64 +42,63 @@ class Recipe:
         scales: where scales come from: "none" (nothing is cast), "propagated" (from the rules),
             "current" (the operand's amax, measured in the step), "unit" (a plain cast), "block"
             (an amax for each block of an operand), "delayed" (amaxes of earlier steps).
-        forward: format of operands that the forward made.
+        forward: format of operands computed by the forward.
         gradient: format of operands that are gradients.
-        linear: formats of linear layers' dots, as all roles that follow.
+        linear: formats of linear layers' dots; the roles below are given likewise.
         attention_qk: of the scores.
-        attention_pv: of the mix of values and its two gradients.
+        attention_pv: of the product of weights and values, and its two gradients.
         attention_ds: of the dots on the gradient of the scores.
         head: of the last linear layer before the loss.
         embedding: of a one-hot times a table.
         convolution: of convolutions.
         router: of a linear layer that chooses experts.
         optimizer: of dots of the update, as in Muon.
-        forward_dot: of dots that compute a layer's output, in place of their role's where it is
-            cast; True: the role's.
+        forward_dot: of dots that compute a layer's output, in place of their role's formats if the
+            role is cast; True: the role's formats.
         input_grad: of dots that compute the gradient of a layer's input, likewise.
         weight_grad: of dots that compute the gradient of a weight, likewise.
-        accumulation: how dots on FP8 data are summed where the machine has two ways, on Hopper's
-            tensor cores: "fast" or "precise", or three of these, for what the three parts before
-            are of.
+        accumulation: of dots on FP8 data where the machine has two modes, as Hopper's tensor cores:
+            "fast" or "precise", or a triple for forward_dot, input_grad and weight_grad.
         unprofitable: formats of dots that FP8 would make slower than BF16 by a model of an H100;
             True: as of all others.
         sensitive: of dots whose rounding, by a model, moves gradients too far from those of F32;
             True: as of all others.
-        where: exceptions, the first match counts: pairs of a regular expression, which is searched
-            in the name of the dot's weight and in its location, and formats, or "fast" or
-            "precise". Given as a mapping or as pairs. After "weight_grad:" and the like, for dots
-            of that kind only.
-        masters: format in which parameters are stored, with their scale; "given": as they are.
-        first_moment: format in which the optimizer's moments are stored, but for second ones.
-        second_moment: of what the optimizer takes the root of; stored is the root.
-        state_rounding: "stochastic", up or down by chance with the mean kept, or "nearest".
-        stored_gradient: format in which gradients of weights are kept between the backward and the
-            optimizer, with their scale; "given": as they are.
-        gradient_scaling: what multiplies them before: "mu", a factor that follows saturation;
-            "minimum", nothing beside the scale that ranks share; "inverse_sqrt" of the ranks.
+        where: exceptions, of which the first match applies: pairs of a regular expression, which is
+            searched in the name of the dot's weight and in its location, and formats, or "fast" or
+            "precise". Given as a mapping or as pairs. The prefix "weight_grad:" (or another kind)
+            restricts an exception to dots of that kind.
+        masters: storage format of parameters, with their scale; "given": unchanged.
+        first_moment: storage format of the optimizer's moments other than second moments.
+        second_moment: storage format of moments whose root the optimizer takes; the root is stored.
+        state_rounding: "stochastic", which keeps the mean, or "nearest".
+        stored_gradient: storage format of gradients of weights between the backward and the
+            optimizer, with their scale; "given": unchanged.
+        gradient_scaling: factor on these gradients: "mu", which follows saturation; "minimum", none
+            beside the scale that ranks share; "inverse_sqrt" of the number of ranks.
         gradient_sum: format of sums of gradients that a loop over micro-batches carries.
-        gradient_wire: format in which each rank's gradient of a weight goes to the ranks that sum
-            it, in F32, by a scale on which they agree; "given": as it is.
-        activation_wire: the same of parts of products that ranks sum in the forward, and of their
-            gradients, as tensor parallelism leaves them.
-        simulated_ranks: gradients with a leading dimension of this size are reduced as those of
-            as many ranks; 1: none are.
-        saved: format of what the backward keeps of the forward, beside operands of dots.
+        gradient_wire: format in which a rank sends its gradient of a weight to the ranks that
+            reduce it, in F32, with a scale that the ranks share; "given": unchanged.
+        activation_wire: the same for partial products that ranks reduce in the forward, and for
+            their gradients, as under tensor parallelism.
+        simulated_ranks: gradients with a leading dimension of this size are reduced like those of
+            this many ranks; 1: none are.
+        saved: format of values saved by the forward for the backward, except operands of dots.
         gradient_exponent: added to the log2 of every gradient's scale.
         block: sizes of blocks of activations and gradients along the free and the contracting
-            dimension, under "block"; 0 spans.
+            dimension, under "block"; 0 spans the dimension.
         weight_block: of blocks of weights.
-        history: how many steps "delayed" looks back on.
-        history_use: which of their amaxes counts, "max" or "most_recent".
+        history: the number of earlier steps whose amaxes "delayed" uses.
+        history_use: which of these amaxes it uses, "max" or "most_recent".
         margin: binades that "current", "block" and "delayed" leave free above the amax; under
             others 0.
         rescale: where the step measures scales: "residual", "residual_grad", or regular
             expressions for names in locations.
-        priors: which guesses about training predictions rest on, by name; "default" for all of
-            them, "none" for nothing but what the program says.
+        priors: the guesses about training that predictions use, by name; "default" for all, "none"
+            for none.
 
     Raises:
-        scalify.CompileError: a part cannot have that value; it names the part, the value, and
-            what is possible.
+        scalify.CompileError: a part cannot have that value; names the part, the value, and the
+            possible values.
     """
 
     name: str = dataclasses.field(default="fp8", compare=False)
@@ -144,7 +143,7 @@ class Recipe:
 
     def __post_init__(self) -> None:
         text = _print(self.name, self._parts())
-        # One spelling for each value: "wide" is False, a list a tuple.
+        # Canonicalise values: "wide" becomes False, a list a tuple.
         for part, value in _read(text).items():
             object.__setattr__(self, part, value)
         object.__setattr__(self, "_text", text)
@@ -154,10 +153,10 @@ class Recipe:
 
     @staticmethod
     def preset(name: str) -> Recipe:
-        """Returns a recipe that is built in, see `scalify.recipes()`.
+        """Returns a built-in recipe, see `scalify.recipes()`.
 
         Raises:
-            ValueError: there is none of that name.
+            ValueError: the name is unknown.
         """
         if name not in recipes():
             raise ValueError(f"unknown recipe '{name}': expected one of {', '.join(recipes())}")
@@ -168,24 +167,24 @@ class Recipe:
         """Returns the recipe of a text: `#scalify.recipe<"fp8", head = true>`, or a preset's name.
 
         Raises:
-            scalify.CompileError: the text is no recipe.
+            scalify.CompileError: the text is not a recipe.
         """
         return _parse(text)
 
     @staticmethod
     def of(recipe: RecipeLike) -> Recipe:
-        """Returns a recipe as it is, and one that is named or written as its value."""
+        """Returns a `Recipe` unchanged, and parses a name or text."""
         return recipe if isinstance(recipe, Recipe) else _parse(recipe)
 
     def replace(self, **parts: Any) -> Recipe:
-        """Returns the recipe with other parts.
+        """Returns the recipe with some parts replaced.
 
         Args:
             **parts: fields; also `attention`, `moments` and `state`, which stand for
-                several, in the order in which they are given.
+                several. Later parts override earlier ones.
 
         Raises:
-            scalify.CompileError: there is no such part, or it cannot have that value.
+            scalify.CompileError: a part is unknown, or cannot have that value.
         """
         name = parts.pop("name", self.name)
         kept = {part: value for part, value in self._parts().items() if part not in parts}
@@ -203,7 +202,7 @@ class Recipe:
 
     @property
     def narrows_state(self) -> bool:
-        """Whether masters or moments are stored in another format than the step has them in."""
+        """Whether masters or moments are stored in a format of the recipe's."""
         return any(
             part != "given" for part in (self.masters, self.first_moment, self.second_moment)
         )
@@ -216,7 +215,7 @@ RecipeLike = Recipe | str
 
 
 def _plain(value: Any) -> Any:
-    """Returns what JSON has for a value: mappings are pairs, for their order counts."""
+    """Returns a value for JSON, with mappings as pairs to keep their order."""
     if isinstance(value, Mapping):
         return [[key, _plain(entry)] for key, entry in value.items()]
     if isinstance(value, (str, int, float)) or value is None:
@@ -246,5 +245,5 @@ def _parse(text: str) -> Recipe:
 
 
 def recipes() -> list[str]:
-    """Returns the names of the recipes that are built in."""
+    """Returns the names of the built-in recipes."""
     return _compiler.recipes()

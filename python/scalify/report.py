@@ -1,4 +1,4 @@
-"""The report: what got which scale and format, why, and what the casts made of it."""
+"""The report: scales and formats of a step's values, their reasons, and statistics of casts."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ _TEXTS = (
 _FLAGS = ("by_prior", "wide")
 _NUMBERS = ("scale", "mean", "rms", "bound", "headroom")
 
-# Makes the full report (docs/stages/explain.md).
+# Returns the full report (docs/stages/explain.md).
 Loader = Callable[[], dict[str, Any]]
 
 
 class Report(Sequence[Row]):
-    """The rows of one step, in graph order: one a value, and one a quantizing cast.
+    """The rows of one step, in graph order: one per value, and one per quantizing cast.
 
-    A row is a dictionary. `value` is its name in the text that was compiled ("%412", an argument
-    as "params['w']", a cast as "c12"), `op`, `location` and `phase` say where it comes from,
-    `scale` is log2 of its scale (None where the step measures it or there is none), `rule` set
-    it, `format` is that of its elements (of a dot "f8E4M3FN x f8E5M2 -> f32"), `reason` is the
-    rule, or why a dot stays wide; `mean`, `rms` and `bound` are the facts that the scale was
-    chosen by, `from` the `id`s of the rows that they came from, `headroom` the binades to the top
+    A row is a dictionary. `value` is its name in the compiled text ("%412", an argument as
+    "params['w']", a cast as "c12"). `op`, `location` and `phase` give its origin. `scale` is log2
+    of its scale (None if the step measures it or there is none), `rule` the rule that set it.
+    `format` is that of its elements (of a dot "f8E4M3FN x f8E5M2 -> f32"). `reason` is the rule, or
+    why a dot stays wide. `mean`, `rms` and `bound` are the facts that determined the scale, `from`
+    the `id`s of the rows that these facts came from. `headroom` is the number of binades to the top
     of the format, `cast` a cast's name in health(), `flops` the floating-point operations of a dot
-    in a step. Of rows of `dots`, which are in every artefact,
-    `value` is "precision:%12", its name in the snapshot after Precision.
+    per step. In rows of `dots`, which are in every artefact, `value` is "precision:%12", its name
+    in the snapshot after Precision.
     """
 
     def __init__(
@@ -50,13 +50,13 @@ class Report(Sequence[Row]):
         statistics: Statistics | None = None,
         calls: Iterable[Row] = (),
     ) -> None:
-        """Makes a report.
+        """Initialises a report.
 
         Args:
-            rows: the brief ones: arguments, casts and dots.
-            load: makes the full report when it is asked for; without, the brief rows are all.
-            statistics: what a run collected.
-            calls: what the step calls in its process.
+            rows: the brief rows: arguments, casts and dots.
+            load: returns the full report, on demand; without it there are only the brief rows.
+            statistics: of a run.
+            calls: the step's calls into its process.
         """
         self._calls = list(calls)
         self._brief = [_renamed(_normal(row)) for row in rows]
@@ -94,18 +94,18 @@ class Report(Sequence[Row]):
         return [row for row in self._brief if row["op"] == "quantize"]
 
     def dots(self) -> list[Row]:
-        """Returns the rows of all dots and convolutions: their format has two sides."""
+        """Returns the rows of all dots and convolutions, whose format has an arrow."""
         return [row for row in self._brief if "->" in row["format"]]
 
     def calls(self) -> list[Row]:
-        """Returns what the step calls in its process, in order: `name`, `location`, `by`.
+        """Returns the step's calls into its process, in order: `name`, `location`, `by`.
 
-        `by` is "python" for a callback, "xla" for what the CPU target lacks.
+        `by` is "python" for a callback, "xla" for ops that the CPU target cannot lower.
         """
         return [dict(row) for row in self._calls]
 
     def measured_arguments(self) -> list[Row]:
-        """Returns the rows of the arguments whose scales each step measures: none was given."""
+        """Returns the rows of arguments without a given scale, which each step measures."""
         return [
             row for row in self._brief if row["op"] == "argument" and row["scaling"] == "measured"
         ]
@@ -122,12 +122,12 @@ class Report(Sequence[Row]):
         """Returns how often rules, scales, formats and reasons occur, and ops after each pass.
 
         Raises:
-            ValueError: only the brief report is known.
+            ValueError: there is only the brief report.
         """
         return dict(self._demand()["summary"])
 
     def why(self, name: str, depth: int = 6) -> Why:
-        """Returns the chain of rules behind the scale of a value; print it.
+        """Returns the chain of rules that led to the scale of a value, to be printed.
 
         Args:
             name: a value ("%412"), an argument ("params['w']"), a cast ("c12"), a row ("#17"), or
@@ -135,8 +135,8 @@ class Report(Sequence[Row]):
             depth: steps to go back; 0 for all.
 
         Raises:
-            KeyError: no value or several have that name.
-            ValueError: only the brief report is known.
+            KeyError: no value or several values have that name.
+            ValueError: there is only the brief report.
         """
         rows = self._demand()["rows"]
         return explain(rows, find_row(rows, name), depth)
@@ -150,9 +150,10 @@ class Report(Sequence[Row]):
         return table
 
     def summary(self) -> str:
-        """Returns a few lines: casts and dots by format, and every dot that stays wide.
+        """Returns a few lines: casts and dots by format, and the reasons of dots that stay wide.
 
-        Before them, how many arguments each step measures, if any, and how much is narrow.
+        The first lines give the number of arguments that each step measures, if any, and the share
+        of narrow FLOPs.
         """
         measured = len(self.measured_arguments())
         lines = [f"{measured} arguments measured in each step"] if measured else []
@@ -179,7 +180,7 @@ class Report(Sequence[Row]):
         return f"<scalify.Report of {len(self.casts())} casts and {len(self.dots())} dots>"
 
     def with_statistics(self, statistics: Statistics | None) -> Report:
-        """Returns the report with what a run collected, for `save`."""
+        """Returns the report with the statistics of a run, for `save`."""
         report = Report(self._brief, self._load, statistics, self._calls)
         report._table = self._table
         return report
@@ -188,11 +189,11 @@ class Report(Sequence[Row]):
         """Writes the report: `.json` as data, `.html` as one page that needs no other file.
 
         Args:
-            path: where to.
-            statistics: what a run collected; those of the report if not given.
+            path: of the file.
+            statistics: of a run; by default those of the report.
 
         Raises:
-            ValueError: the name ends in neither.
+            ValueError: the path has neither suffix.
             OSError: the file cannot be written.
         """
         target = pathlib.Path(path)
@@ -216,7 +217,7 @@ class Report(Sequence[Row]):
 
 
 def _normal(row: Row) -> Row:
-    """Returns the row as Python has it: `location` in full, every key there."""
+    """Returns the row with `loc` renamed to `location`, and with every key."""
     normal = dict(row)
     if "loc" in normal:
         normal["location"] = normal.pop("loc")
@@ -228,7 +229,7 @@ def _normal(row: Row) -> Row:
         normal.setdefault(key, False)
     normal.setdefault("id", None)
     normal.setdefault("from", [])
-    # A brief row has one text for both.
+    # A brief row has one text for rule and reason.
     if not normal["rule"] and not normal["wide"]:
         normal["rule"] = normal["reason"]
     normal["reason"] = normal["reason"] or normal["rule"]
@@ -236,7 +237,7 @@ def _normal(row: Row) -> Row:
 
 
 def _renamed(row: Row) -> Row:
-    """Returns a brief row by a name that is no other value's in the text that was compiled."""
+    """Returns a brief row with a `value` that no other value of the compiled text has."""
     if row["cast"]:
         return row | {"value": row["cast"].split(":")[0]}
     return row | {"value": re.sub("^%", "precision:%", row["value"])}
@@ -253,7 +254,7 @@ def _cell(row: Row, column: str) -> str:
 def _table(rows: Sequence[Row]) -> str:
     cells = [list(_COLUMNS)] + [[_cell(row, column) for column in _COLUMNS] for row in rows]
     widths = [min(48, max(len(line[i]) for line in cells)) for i in range(len(_COLUMNS))]
-    # The last column is as long as it is.
+    # The last column is not truncated.
     return "\n".join(
         "  ".join(
             cell if i == len(widths) - 1 else cell[: widths[i]].ljust(widths[i])

@@ -1,4 +1,4 @@
-"""Scales of arguments: measured once, given to the compiler, kept with the checkpoint."""
+"""Scales of arguments: measured once, passed to the compiler, saved in checkpoints."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from scalify.ranges import Range, RangesLike, measure_ranges
 
 __all__ = ["Scales", "ScalesLike", "measure"]
 
-# Scales and their inverses stay normal F32 numbers.
+# Keeps scales and their inverses normal F32 numbers.
 _LARGEST = 120
-# The declared scale of an array that is all zero: it takes that of what is written into it.
+# The declared scale of an array that is all zero: it takes the scale of its new value.
 _ZERO = -127
-# An array whose mean is this share of its root mean square is carried by it.
+# An array whose mean is at least this share of its root mean square is dominated by its mean.
 _CARRIED = 0.5
 
 # Mean and standard deviation.
@@ -37,10 +37,10 @@ class Scales:
 
     Attributes:
         exponents: one entry per leaf, in the tree's order.
-        names: the leaves' key paths, for reading only.
-        ranges: what proofs of the compiler may assume of each leaf; None for nothing.
-        moments: mean and standard deviation of each leaf that is carried by its mean, as a norm's
-            gains are, or a bias that starts at -4; None for the others.
+        names: the leaves' key paths, for information only.
+        ranges: the range of each leaf that the compiler's proofs may assume; None for none.
+        moments: mean and standard deviation of each leaf that is dominated by its mean, such as a
+            norm's gains, or a bias that starts at -4; None for the others.
     """
 
     exponents: tuple[int | None, ...]
@@ -55,11 +55,11 @@ class Scales:
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Scales:
-        """Reads what `save` wrote.
+        """Reads a file that `save` wrote.
 
         Raises:
             OSError: the file cannot be read.
-            ValueError: it does not hold scales.
+            ValueError: it does not contain scales.
         """
         content = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
         if not isinstance(content, dict) or {"exponents", "names"} - content.keys():
@@ -68,11 +68,11 @@ class Scales:
 
     @staticmethod
     def of(content: Mapping[str, Any]) -> Scales:
-        """Returns the scales whose members a JSON object holds.
+        """Returns the scales from a JSON object of their fields.
 
         Raises:
-            KeyError: it lacks exponents or names.
-            TypeError: a member is no list.
+            KeyError: exponents or names are missing.
+            TypeError: a field is not a list.
         """
         ranges, moments = content.get("ranges"), content.get("moments")
         return Scales(
@@ -83,7 +83,7 @@ class Scales:
         )
 
     def entries(self) -> list[ScaleEntry]:
-        """Returns the compiler's `scales` option: an exponent for each leaf, or more."""
+        """Returns the compiler's `scales` option: each leaf's exponent, with moments if any."""
         moments = self.moments or (None,) * len(self.exponents)
         return [
             exponent
@@ -93,8 +93,8 @@ class Scales:
         ]
 
 
-# Scales, a mapping from argument names ("params['w']") or a list in main's order; "declared" for
-# those that the program declares, and no others.
+# Scales, a mapping from argument names ("params['w']"), a list in main's order, or "declared" for
+# only the scales that the program declares.
 ScalesLike: TypeAlias = Scales | Mapping[str, int] | Sequence[int | None] | str | None
 DECLARED = "declared"
 
@@ -102,15 +102,15 @@ DECLARED = "declared"
 def measure(tree: Any, headroom: float = 8.0) -> Scales:
     """Returns the scale of each array of a tree: the power of two nearest to its rms.
 
-    Give it the tuple of a step's arguments (static ones left out), in their order. An array that
-    is all zero gets -127: it takes the scale of what is written into it. One of rank 0 stays a
-    true value; what it says is its size (a learned temperature, a loss scale), and a zero says
-    nothing. Arrays that are not finite or not floating point get none.
+    Pass the tuple of a step's arguments (static ones left out), in their order. An array that is
+    all zero gets -127: it takes the scale of its new value. An array of rank 0 (a learned
+    temperature, a loss scale) is never cast; its scale tells its magnitude, and it gets none if it
+    is zero. Arrays that are not finite or not floating point get none.
 
     Args:
         tree: a pytree of arrays of any shapes.
-        headroom: the factor by which proofs assume that an array may grow, as
-            `scalify.measure_ranges` has it.
+        headroom: the factor by which proofs assume that an array may grow, as in
+            `scalify.measure_ranges`.
     """
     paths = jax.tree_util.tree_leaves_with_path(tree)
     return Scales(
@@ -122,7 +122,7 @@ def measure(tree: Any, headroom: float = 8.0) -> Scales:
 
 
 def _moments(leaf: Any) -> Moments | None:
-    """Returns the mean and deviation of an array with an exponent that its mean carries."""
+    """Returns the mean and deviation of an array that has a scale and is dominated by its mean."""
     if _exponent(leaf) in (None, _ZERO):
         return None
     wide = np.asarray(leaf).astype(np.float64)
@@ -140,21 +140,21 @@ def _exponent(leaf: Any) -> int | None:
     if not math.isfinite(square):
         return None
     if square <= 0:
-        # A warm-up's rate, a time: what is zero now is another number later.
+        # A scalar that is zero now, such as a warm-up's rate or a time, changes later.
         return _ZERO if np.ndim(leaf) else None
     return max(-_LARGEST, min(_LARGEST, _round_half_away(0.5 * math.log2(square))))
 
 
 def _round_half_away(value: float) -> int:
-    """Rounds as the compiler's own scales are rounded, ties away from zero."""
+    """Rounds with ties away from zero, as the compiler rounds its scales."""
     return math.floor(value + 0.5) if value >= 0 else math.ceil(value - 0.5)
 
 
 def roles_option(roles: Mapping[str, str] | None) -> dict[str, Any]:
-    """Returns the compiler's option `roles`, if there are any: the order of patterns counts.
+    """Returns the compiler's option `roles`, if any, with the patterns in order.
 
     Raises:
-        TypeError: they are no mapping.
+        TypeError: `roles` is not a mapping.
     """
     if roles is not None and not isinstance(roles, Mapping):
         raise TypeError(f"roles={roles!r}: expected a mapping of patterns of names to roles")
@@ -165,7 +165,7 @@ def to_option(scales: ScalesLike, count: int | None) -> dict[str, int] | list[Sc
     """Returns the compiler's `scales` option for a main of `count` arguments.
 
     Raises:
-        ValueError: there is not one entry per argument, or a word that says nothing.
+        ValueError: there is not one entry per argument, or a string is not "declared".
     """
     if scales is None or isinstance(scales, str):
         _check_word(scales)
@@ -182,7 +182,7 @@ def to_option(scales: ScalesLike, count: int | None) -> dict[str, int] | list[Sc
 
 
 def argument_options(scales: ScalesLike, count: int | None = None) -> dict[str, Any]:
-    """Returns the compiler's options for what `scales=` says of a main of `count` arguments.
+    """Returns the compiler's options for the argument `scales=` and a main of `count` arguments.
 
     Raises:
         ValueError: as `to_option`.
@@ -202,15 +202,15 @@ def _check_word(scales: str | None) -> None:
 def range_option(
     scales: ScalesLike, declared: RangesLike = None, count: int | None = None
 ) -> list[Range | None] | dict[str, Range] | None:
-    """Returns the compiler's `ranges` option: what was measured with the scales, then declared.
+    """Returns the compiler's `ranges` option: declared ranges, else those measured with the scales.
 
     Args:
-        scales: their ranges count where none is declared.
+        scales: their ranges are used for arguments without a declared one.
         declared: by the user, by name or as a list in main's order.
-        count: arguments of main.
+        count: the number of main's arguments.
 
     Raises:
-        ValueError: there is not one declared entry per argument.
+        ValueError: the list of declared ranges does not have one entry per argument.
     """
     measured = list(scales.ranges or ()) if isinstance(scales, Scales) else []
     if declared is None:

@@ -29,7 +29,7 @@
     `${title(i)} = ${op(i)} ${power(cols.scale[i])} ${format(i)}\n${reason(i)}\n${place(i)}`;
   let selected = -1;
 
-  // The figures of the last step of a cast, or nothing.
+  // Returns a metric of a cast at the last step, or null.
   const measured = (metric, i) => {
     const line = castLine.get(i);
     if (line === undefined) return null;
@@ -56,7 +56,7 @@
 
   // --- Canvases -----------------------------------------------------------
 
-  // Scales the canvas to the screen's pixels and returns what is drawn on.
+  // Scales the canvas to the screen's pixels; returns its context and size.
   const prepare = (canvas, height) => {
     if (height) canvas.style.height = height + 'px';
     const box = canvas.getBoundingClientRect(), ratio = window.devicePixelRatio || 1;
@@ -79,7 +79,7 @@
     }
   };
 
-  // Shows a tip and selects on a click; `at` maps a place to a row, or -1.
+  // Shows a tooltip and selects on a click; `at` maps a position to a row, or -1.
   const listen = (canvas, at, text) => {
     const find = event => {
       const box = canvas.getBoundingClientRect();
@@ -213,7 +213,7 @@
     const rms = stats.metrics.rms[line][step], scale = cols.scale[stats.casts[line]];
     return rms && scale !== null ? Math.log2(rms) - scale : null;
   };
-  // From good (0) to bad (1).
+  // Returns 0 for good to 1 for bad.
   const badness = value => {
     if (strip.metric === 'sqnr') return 1 - (value - 10) / 25;
     if (strip.metric === 'drift') return Math.abs(value) / 8;
@@ -320,7 +320,7 @@
     return `<div class="line ${kind}" role="row" aria-rowindex="${at + 2}" aria-selected="${item === selected}" ` +
       `data-row="${item}">${cells.join('')}</div>`;
   };
-  // Only the lines in sight are in the document.
+  // Only the visible lines are in the document.
   const drawLines = () => {
     const first = Math.max(0, Math.floor($('scroll').scrollTop / LINE) - 5);
     const last = Math.min(view.items.length, first + Math.ceil($('scroll').clientHeight / LINE) + 10);
