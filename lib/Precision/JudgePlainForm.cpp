@@ -8,10 +8,8 @@
 #include "scalify/Dialect/StableHLO/Contraction.h"
 #include "scalify/Dialect/StableHLO/StageBorders.h"
 #include "scalify/Import/Folds.h"
-#include "scalify/Import/Passes.h"
 #include "scalify/Import/Unroller.h"
 #include "scalify/Precision/Passes.h"
-#include "scalify/Scaling/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Diagnostics.h"
@@ -41,13 +39,12 @@ class PlainForm : RewriterBase::Listener {
 public:
   explicit PlainForm(ModuleOp module);
 
-  LogicalResult make();
+  LogicalResult make(ArrayRef<OpPassManager> scaling);
   void judge(RecipeAttr recipe);
   void markOriginal() const;
 
 private:
   void mergeRecomputation();
-  LogicalResult scale();
   void notifyOperationReplaced(Operation *op, ValueRange values) override;
 
   SmallVector<Operation *> original;
@@ -114,7 +111,7 @@ void PlainForm::mergeRecomputation() {
   });
 }
 
-LogicalResult PlainForm::make() {
+LogicalResult PlainForm::make(ArrayRef<OpPassManager> scaling) {
   UnrollOptions unroll;
   unroll.partly = true;
   mergeRecomputation();
@@ -124,22 +121,13 @@ LogicalResult PlainForm::make() {
           main, import::getFolds(copy->getContext(), folds), this)))
     return failure();
   classes.compress();
-  return scale();
-}
-
-LogicalResult PlainForm::scale() {
-  PassManager manager(copy->getContext());
-  manager.addPass(createAnnotatePhasesPass());
-  PropagateScalesOptions propagate;
-  propagate.remarks = false;
-  ApplyRescalesOptions apply;
-  apply.remarks = apply.tellMeasured = false;
-  manager.addPass(createWidenValues());
-  manager.addPass(createMeasureArguments());
-  manager.addPass(createPlaceRescales());
-  manager.addPass(createPropagateScales(propagate));
-  manager.addPass(createApplyRescales(apply));
-  return manager.run(*copy);
+  for (const OpPassManager &pipeline : scaling) {
+    PassManager manager(copy->getContext());
+    static_cast<OpPassManager &>(manager) = pipeline;
+    if (failed(manager.run(*copy)))
+      return failure();
+  }
+  return success();
 }
 
 static std::optional<int64_t> getHintExponent(Value operand) {
@@ -216,7 +204,7 @@ struct JudgePlainFormPass
           reason = diagnostic.str();
         return success();
       });
-      if (succeeded(plain.make())) {
+      if (succeeded(plain.make(scaling))) {
         plain.judge(recipe);
         plain.markOriginal();
         main->setAttr(kPlainFormAttr, UnitAttr::get(&getContext()));

@@ -1,5 +1,5 @@
-// RUN: scalify-opt %s --scalify-annotate-phases --scalify-judge-plain-form -split-input-file | FileCheck %s
-// RUN: scalify-opt %s --scalify-annotate-phases --scalify-judge-plain-form --scalify-propagate=remarks=0 --scalify-quantize=remarks=0 --scalify-delay-scales -split-input-file | FileCheck %s --check-prefix=AFTER
+// RUN: scalify-opt %s --scalify-annotate-phases --scalify-judge-plain-form="scaling=builtin.module(scalify-annotate-phases,scalify-widen-values,scalify-measure-arguments,scalify-place-rescales,scalify-propagate{remarks=false},scalify-apply-rescales)" -split-input-file | FileCheck %s
+// RUN: scalify-opt %s --scalify-annotate-phases --scalify-judge-plain-form="scaling=builtin.module(scalify-annotate-phases,scalify-widen-values,scalify-measure-arguments,scalify-place-rescales,scalify-propagate{remarks=false},scalify-apply-rescales)" --scalify-propagate=remarks=0 --scalify-quantize=remarks=0 --scalify-delay-scales -split-input-file | FileCheck %s --check-prefix=AFTER
 
 // AFTER-NOT: scalify.plain
 

@@ -199,8 +199,8 @@ def JudgePlainForm : Pass<"scalify-judge-plain-form", "::mlir::ModuleOp"> {
     Does nothing unless the recipe's scales are `delayed`. Before: StableHLO as
     Import leaves it. After: the same, with decisions on its dots. They are made
     on the step's plain form, a clone in which loops are unrolled and nothing
-    is rematerialised. The clone goes through Scaling, and the models of
-    `sensitive` and `unprofitable` judge it. So a scan, its unrolled form, and
+    is rematerialised. The pipeline `scaling` gives the clone its scales, and
+    the models of `sensitive` and `unprofitable` judge it. So a scan, its unrolled form, and
     either of them under a checkpoint start from the same scales, cast the same
     dots, and then train to the same bits.
 
@@ -218,6 +218,10 @@ def JudgePlainForm : Pass<"scalify-judge-plain-form", "::mlir::ModuleOp"> {
     %y = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] {scalify.plain_class = 0, scalify.plain_role = #scalify.dot_role<linear>, scalify.plain_scales = array<i32: 1, -3>} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
     ```
   }];
+  let options = [
+    ListOption<"scaling", "scaling", "::mlir::OpPassManager",
+               "pipelines that give the clone its scales">
+  ];
 }
 
 def DelayScales : Pass<"scalify-delay-scales", "::mlir::ModuleOp"> {
