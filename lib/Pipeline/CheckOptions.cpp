@@ -32,19 +32,20 @@ static LogicalResult checkWord(StringRef what, StringRef given,
 static LogicalResult checkWords(const CompileOptions &options,
                                 Location location) {
   if (failed(checkWord("target", options.target, {"cpu", kHopper, "stablehlo"},
-                       location)) ||
-      failed(checkWord("epilogues", options.epilogues, {"exact", "all", "none"},
-                       location)) ||
-      failed(checkWord("library attention", options.libraryAttention,
-                       {"recipe", "exact", "none"}, location)) ||
-      failed(checkWord("fallback", options.fallback, {"", "xla"}, location)) ||
-      failed(checkWord("sums", options.sums, {"ordered", "nccl"}, location)) ||
-      failed(checkWord("report", options.report, {"brief", "full"}, location)))
+                       location)))
     return failure();
-  if (!symbolizeFP8Form(options.fp8Form))
-    return emitError(location)
-           << "unknown form '" << options.fp8Form
-           << "' of FP8 dots: expected one of wide, xla-gpu, plain";
+  for (const PlainOption &option : getPlainOptions()) {
+    if (option.words.empty())
+      continue;
+    SmallVector<StringRef> words;
+    option.words.split(words, ", ");
+    std::string name =
+        option.flag.empty() ? option.key.str() : option.flag.str();
+    std::replace(name.begin(), name.end(), '-', ' ');
+    auto member = std::get<std::string PlainOptions::*>(option.member);
+    if (failed(checkWord(name, options.*member, words, location)))
+      return failure();
+  }
   return success();
 }
 
@@ -98,8 +99,8 @@ static LogicalResult checkMachine(const CompileOptions &options,
     return emitError(location)
            << "target '" << options.target
            << "' has no NCCL: its ranks sum in their order; leave out the sums";
-  if (options.streams < 1 || options.streams > plan::kMostStreams)
-    return emitError(location) << "streams must be 1 to " << plan::kMostStreams
+  if (options.streams < 1 || options.streams > plan::kMaxStreams)
+    return emitError(location) << "streams must be 1 to " << plan::kMaxStreams
                                << ", not " << options.streams;
   if (options.streams > 1 && !isGPU)
     return emitError(location)

@@ -18,10 +18,10 @@ using namespace mlir;
 using namespace scalify;
 
 static constexpr StringLiteral kGSPMDSharding = "mhlo.sharding";
-static constexpr StringLiteral kWayOut =
+static constexpr StringLiteral kRemedy =
     ": an artefact is for one device; 'python -m scalify.partition IN' makes "
     "the program of each, and scalify.jit(mesh=) does both";
-static constexpr StringLiteral kWayFromGSPMD =
+static constexpr StringLiteral kGSPMDRemedy =
     "; lower it with JAX's Shardy partitioner, its default, for that";
 
 static bool isGSPMDCall(Operation *op) {
@@ -37,22 +37,22 @@ static bool cuts(Attribute sharding) {
   return text && text.getValue().contains("devices=[");
 }
 
-LogicalResult scalify::checkIsLocal(ModuleOp module) {
+LogicalResult scalify::checkIsSingleDevice(ModuleOp module) {
   WalkResult result = module.walk([](Operation *op) -> WalkResult {
     if (isa<sdy::ShardingConstraintOp, sdy::ReshardOp>(op))
       return op->emitError("the program is sharded over several devices")
-             << kWayOut;
+             << kRemedy;
     if (isGSPMDCall(op))
       return op->emitError("the program is sharded over several devices, in "
                            "GSPMD's form")
-             << kWayOut << kWayFromGSPMD;
+             << kRemedy << kGSPMDRemedy;
     auto func = dyn_cast<FunctionOpInterface>(op);
     for (unsigned i = 0; func && i < func.getNumArguments(); ++i)
       if (cuts(func.getArgAttr(i, kGSPMDSharding)))
         return emitError(func.getArgument(i).getLoc())
                << "argument " << i << " of '" << func.getName()
                << "' is sharded over several devices, in GSPMD's form"
-               << kWayOut << kWayFromGSPMD;
+               << kRemedy << kGSPMDRemedy;
     return WalkResult::advance();
   });
   return failure(result.wasInterrupted());

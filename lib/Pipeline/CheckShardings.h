@@ -9,7 +9,7 @@ namespace scalify {
 
 /// Fails if the module shards values over several devices: an artefact is for
 /// one. The error names the way to a program for one device.
-llvm::LogicalResult checkIsLocal(mlir::ModuleOp module);
+llvm::LogicalResult checkIsSingleDevice(mlir::ModuleOp module);
 
 } // namespace scalify
 

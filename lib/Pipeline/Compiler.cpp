@@ -47,11 +47,11 @@ static constexpr int64_t kBucketOfGPUs = 25 << 20, kBucketOfCPUs = 1 << 20;
 
 /// The most plans made to find one that fits in memory, not counting the first
 /// and the one that rematerialises all gathers.
-static constexpr int kMostTurns = 5;
+static constexpr int kMaxPlans = 5;
 
 /// The most collectives in flight when memory is short: one that transfers, and
 /// one that follows it at once.
-static constexpr int64_t kMostInFlight = 2;
+static constexpr int64_t kMaxInFlight = 2;
 
 static const DialectRegistry &getRegistry() {
   static const DialectRegistry registry = [] {
@@ -255,10 +255,10 @@ LogicalResult Compilation::fuseWithin(int64_t bytes,
     if (turn > 0 && kept == 0)
       break;
     if (turn == 0)
-      stageOptions.mostInFlight = kMostInFlight;
+      stageOptions.mostInFlight = kMaxInFlight;
     else
       stageOptions.gatheredBytes =
-          turn < kMostTurns ? std::max<int64_t>(kept - excess, 0) : 0;
+          turn < kMaxPlans ? std::max<int64_t>(kept - excess, 0) : 0;
     module = before->clone();
   }
   module = std::move(least->module);
@@ -269,7 +269,8 @@ LogicalResult Compilation::fuseWithin(int64_t bytes,
 
 /// Applies the inputs that come from the options, not from the module.
 LogicalResult Compilation::prepare(Stage stage) {
-  if (stage == Stage::Scaling && !toStableHLO && failed(checkIsLocal(*module)))
+  if (stage == Stage::Scaling && !toStableHLO &&
+      failed(checkIsSingleDevice(*module)))
     return failure();
   // Arguments have names only after Import.
   if (stage == Stage::Scaling &&
@@ -294,36 +295,19 @@ LogicalResult Compilation::prepare(Stage stage) {
 }
 
 StageOptions Compilation::getStageOptions() {
-  StageOptions stages;
-  stages.strict = options.strict;
-  stages.declaredScales = options.declaredScales;
-  stages.rangeUse = options.rangeUse;
-  stages.casts = RecipeAttr::of(*module).castsDots();
-  stages.fp8Form = *symbolizeFP8Form(options.fp8Form);
-  stages.probeCasts = options.probeCasts;
-  stages.collectStatistics = options.collectStatistics;
+  StageOptions stages{options};
+  // The module has the recipe as an attribute.
+  stages.recipe.clear();
   stages.packState = options.packState && !toStableHLO;
-  stages.streams = options.streams;
+  stages.casts = RecipeAttr::of(*module).castsDots();
   stages.simulateRanks = options.simulateRanks;
   stages.keepsState = !toStableHLO;
-  stages.roundingKey = options.roundingKey;
-  stages.measureUnproved = options.measureCasts;
-  stages.tellMeasured = options.tellMeasured;
   // XLA runs the same text and would merge the recomputed ops again.
   stages.recompute = !toStableHLO;
   // With the fallback XLA runs these loops, and returns results without counts.
   stages.countsLoops = toStableHLO || options.fallback != "xla";
   stages.explain = isFull();
   stages.isGPU = isGPU;
-  stages.libraryAttention = options.libraryAttention;
-  stages.epilogues = options.epilogues;
-  stages.callbacks = options.callbacks;
-  stages.fallback = options.fallback;
-  stages.overlap = options.overlap;
-  stages.pipelineStages = options.pipelineStages;
-  stages.pipelineVirtual = options.pipelineVirtual;
-  stages.pipelineStage = options.pipelineStage;
-  stages.narrowCollectives = options.narrowCollectives;
   stages.bucketBytes =
       options.bucketBytes.value_or(isGPU ? kBucketOfGPUs : kBucketOfCPUs);
   stages.orderSums = isGPU && options.sums == "ordered";

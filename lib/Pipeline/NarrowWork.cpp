@@ -67,7 +67,7 @@ static std::optional<DotRole> getRole(StringRef part) {
   return part == "attention" ? DotRole::AttentionQK : symbolizeDotRole(part);
 }
 
-static std::string getWayOut(StringRef part) {
+static std::string getRemedy(StringRef part) {
   if (getRole(part) || part == "sensitive" || part == "unprofitable")
     return llvm::formatv(" ('{0} = true' in the recipe casts them)", part);
   if (part == "scale")
@@ -85,9 +85,9 @@ struct Work {
 namespace {
 /// The products that a recipe is meant to cast: all but those that its author,
 /// or the program, keeps wide.
-class Wanted {
+class NarrowableProducts {
 public:
-  Wanted(RecipeAttr recipe, func::FuncOp main) : recipe(recipe) {
+  NarrowableProducts(RecipeAttr recipe, func::FuncOp main) : recipe(recipe) {
     preset = RecipeAttr::getPreset(recipe.getContext(), recipe.getName());
     if (!preset)
       preset = RecipeAttr::getPreset(recipe.getContext(), "fp8");
@@ -124,7 +124,7 @@ std::string scalify::describeWideWork(ModuleOp module) {
   auto main = module.lookupSymbol<func::FuncOp>("main");
   if (!main || main.isExternal() || !recipe.castsDots())
     return "";
-  Wanted wanted(recipe, main);
+  NarrowableProducts wanted(recipe, main);
   Work all, wide;
   llvm::MapVector<StringRef, Work> reasons;
   main.walk([&](Operation *op) {
@@ -152,7 +152,7 @@ std::string scalify::describeWideWork(ModuleOp module) {
                       100 * wide.flops / all.flops);
   const char *separator = " ";
   for (auto &[part, work] : reasons) {
-    os << separator << work.count << " by '" << part << "'" << getWayOut(part);
+    os << separator << work.count << " by '" << part << "'" << getRemedy(part);
     separator = ", ";
   }
   return text;

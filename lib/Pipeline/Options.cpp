@@ -122,93 +122,44 @@ static llvm::Error readStage(Stage &stage, llvm::StringRef key,
   return llvm::Error::success();
 }
 
-static std::string *findString(CompileOptions &options, llvm::StringRef key) {
-  if (key == "recipe")
-    return &options.recipe;
-  if (key == "target")
-    return &options.target;
-  if (key == "fp8Form")
-    return &options.fp8Form;
-  if (key == "mcpu")
-    return &options.mcpu;
-  if (key == "ptxas")
-    return &options.ptxas;
-  if (key == "snapshots")
-    return &options.snapshots;
-  if (key == "epilogues")
-    return &options.epilogues;
-  if (key == "libraryAttention")
-    return &options.libraryAttention;
-  if (key == "fallback")
-    return &options.fallback;
-  if (key == "sums")
-    return &options.sums;
-  if (key == "inputName")
-    return &options.inputName;
-  if (key == "rangeUse")
-    return &options.rangeUse;
-  if (key == "report")
-    return &options.report;
-  return nullptr;
-}
+namespace {
+/// Reads the value of a plain option into its member, by the member's type.
+struct PlainReader {
+  PlainOptions &options;
+  llvm::StringRef key;
+  const llvm::json::Value &value;
 
-static bool *findBool(CompileOptions &options, llvm::StringRef key) {
-  if (key == "strict")
-    return &options.strict;
-  if (key == "probeCasts")
-    return &options.probeCasts;
-  if (key == "adaptScales")
-    return &options.adaptScales;
-  if (key == "callbacks")
-    return &options.callbacks;
-  if (key == "carryScales")
-    return &options.carryScales;
-  if (key == "measureCasts")
-    return &options.measureCasts;
-  if (key == "tellMeasured")
-    return &options.tellMeasured;
-  if (key == "packState")
-    return &options.packState;
-  if (key == "declaredScales")
-    return &options.declaredScales;
-  if (key == "overlap")
-    return &options.overlap;
-  if (key == "narrowCollectives")
-    return &options.narrowCollectives;
-  if (key == "roundingKey")
-    return &options.roundingKey;
-  if (key == "collectStatistics")
-    return &options.collectStatistics;
-  if (key == "debugInfo")
-    return &options.debugInfo;
-  return nullptr;
-}
+  llvm::Error operator()(bool PlainOptions::*member) const {
+    return read(member, value.getAsBoolean(), "true or false");
+  }
+  llvm::Error operator()(int64_t PlainOptions::*member) const {
+    return read(member, value.getAsInteger(), "a number");
+  }
+  llvm::Error operator()(std::string PlainOptions::*member) const {
+    return read(member, value.getAsString(), "a string");
+  }
+  llvm::Error operator()(std::vector<std::string> PlainOptions::*member) const {
+    const llvm::json::Array *array = value.getAsArray();
+    if (!array || !llvm::all_of(*array, [](const llvm::json::Value &entry) {
+          return entry.getAsString().has_value();
+        }))
+      return makeError("option '" + key + "' must be a list of strings");
+    for (const llvm::json::Value &entry : *array)
+      (options.*member).push_back(entry.getAsString()->str());
+    return llvm::Error::success();
+  }
 
-static int64_t *findNumber(CompileOptions &options, llvm::StringRef key) {
-  if (key == "streams")
-    return &options.streams;
-  if (key == "memoryLimit")
-    return &options.memoryLimit;
-  if (key == "pipelineStages")
-    return &options.pipelineStages;
-  if (key == "pipelineVirtual")
-    return &options.pipelineVirtual;
-  if (key == "pipelineStage")
-    return &options.pipelineStage;
-  return nullptr;
-}
-
-static llvm::Error readPlaces(std::vector<std::string> &places,
-                              const llvm::json::Value &value) {
-  const llvm::json::Array *array = value.getAsArray();
-  if (!array || !llvm::all_of(*array, [](const llvm::json::Value &entry) {
-        return entry.getAsString().has_value();
-      }))
-    return makeError("option 'rescaleAt' must be a list of strings");
-  for (const llvm::json::Value &entry : *array)
-    places.push_back(entry.getAsString()->str());
-  return llvm::Error::success();
-}
+private:
+  template <typename T, typename U>
+  llvm::Error read(T PlainOptions::*member, std::optional<U> given,
+                   llvm::StringRef expected) const {
+    if (!given)
+      return makeError("option '" + key + "' must be " + expected);
+    options.*member = T(*given);
+    return llvm::Error::success();
+  }
+};
+} // namespace
 
 using ReadCastFn = llvm::function_ref<llvm::Error(
     const llvm::json::Object &object, CastPlace place)>;
@@ -304,30 +255,14 @@ static llvm::Error readOption(CompileOptions &options, llvm::StringRef key,
   }
   if (key == "roles")
     return readRoles(options.roles, value);
-  if (key == "rescaleAt")
-    return readPlaces(options.rescaleAt, value);
   if (key == "wide")
     return readWideCasts(options.wide, value);
   if (key == "castScales")
     return readCastScales(options.castScales, value);
-  if (bool *flag = findBool(options, key)) {
-    std::optional<bool> given = value.getAsBoolean();
-    if (!given)
-      return makeError("option '" + key + "' must be true or false");
-    *flag = *given;
-    return llvm::Error::success();
-  }
   if (key == "bucketBytes") {
     options.bucketBytes = value.getAsInteger();
     if (!options.bucketBytes)
       return makeError("option 'bucketBytes' must be a number");
-    return llvm::Error::success();
-  }
-  if (int64_t *number = findNumber(options, key)) {
-    std::optional<int64_t> given = value.getAsInteger();
-    if (!given)
-      return makeError("option '" + key + "' must be a number");
-    *number = *given;
     return llvm::Error::success();
   }
   if (key == "simulateRanks") {
@@ -337,19 +272,18 @@ static llvm::Error readOption(CompileOptions &options, llvm::StringRef key,
                        "for those of the mesh");
     return llvm::Error::success();
   }
-  bool isStage = key == "compileFrom" || key == "compileTo";
-  std::string *member = findString(options, key);
-  if (!isStage && !member)
-    return makeError("unknown option '" + key + "'");
-  std::optional<llvm::StringRef> given = value.getAsString();
-  if (!given)
-    return makeError("option '" + key + "' must be a string");
-  if (isStage)
+  if (key == "compileFrom" || key == "compileTo") {
+    std::optional<llvm::StringRef> given = value.getAsString();
+    if (!given)
+      return makeError("option '" + key + "' must be a string");
     return readStage(key == "compileTo" ? options.compileTo
                                         : options.compileFrom,
                      key, *given);
-  *member = given->str();
-  return llvm::Error::success();
+  }
+  for (const PlainOption &option : getPlainOptions())
+    if (option.key == key)
+      return std::visit(PlainReader{options, key, value}, option.member);
+  return makeError("unknown option '" + key + "'");
 }
 
 llvm::Expected<CompileOptions>

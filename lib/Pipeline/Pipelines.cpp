@@ -105,24 +105,40 @@ static QuantizeDotsOptions getQuantizeDots(const StageOptions &options) {
   quantize.rangeUse = options.rangeUse;
   quantize.recompute = options.recompute;
   quantize.roundingKey = options.roundingKey;
-  quantize.measureUnproved = options.measureUnproved;
+  quantize.measureUnproved = options.measureCasts;
   quantize.countsLoops = options.countsLoops;
   return quantize;
 }
 
-static void buildScaling(const StageOptions &options, OpPassManager &module) {
-  // Without casts no pass would read the scales.
-  if (!options.casts)
-    return;
-  // A pass of Precision, but it scales a clone, for which it needs Import's
-  // output with the user's marks of scales.
-  module.addPass(createJudgePlainForm());
+/// The passes that write scales where they are used.
+static void buildScales(const StageOptions &options, OpPassManager &module) {
   module.addPass(createWidenValues());
   if (!options.declaredScales)
     module.addPass(createMeasureArguments());
   module.addPass(createPlaceRescales(getPlaceRescales(options)));
   module.addPass(createPropagateScales(getPropagateScales(options)));
   module.addPass(createApplyRescales(getApplyRescales(options)));
+}
+
+/// Delayed scaling decides on a clone of the step, which gets its own scales.
+static std::unique_ptr<Pass> makeJudgePlainForm() {
+  StageOptions options;
+  options.remarks = false;
+  OpPassManager scaling(ModuleOp::getOperationName());
+  // The clone has lost its phases, so that recomputation merges.
+  scaling.addPass(createAnnotatePhasesPass());
+  buildScales(options, scaling);
+  return createJudgePlainForm({{scaling}});
+}
+
+static void buildScaling(const StageOptions &options, OpPassManager &module) {
+  // Without casts nothing uses the scales.
+  if (!options.casts)
+    return;
+  // Of Precision, but it clones the step as Import leaves it, with the user's
+  // hints of scales.
+  module.addPass(makeJudgePlainForm());
+  buildScales(options, module);
   module.addPass(createValidateScales());
   module.addPass(createAnalyseRanges());
 }
@@ -166,7 +182,8 @@ static void buildDistribution(const StageOptions &options,
 static void buildStableHLO(const StageOptions &options, OpPassManager &module) {
   if (options.collectStatistics)
     module.addPass(createCollectStatistics());
-  module.addPass(createExportStableHLO({options.fp8Form, options.probeCasts}));
+  module.addPass(createExportStableHLO(
+      {*symbolizeFP8Form(options.fp8Form), options.probeCasts}));
 }
 
 static void buildFusion(const StageOptions &options, OpPassManager &module) {

@@ -68,14 +68,11 @@ struct StagePipelineOptions : PassPipelineOptions<StagePipelineOptions> {
   Option<bool> stablehlo{*this, "stablehlo",
                          llvm::cl::desc("end in plain StableHLO"),
                          llvm::cl::init(false)};
-  Option<FP8Form> fp8Form{
+  Option<std::string> fp8Form{
       *this, "fp8-form",
-      llvm::cl::desc("how dots on FP8 data are written (with stablehlo)"),
-      llvm::cl::init(FP8Form::Wide),
-      llvm::cl::values(
-          clEnumValN(FP8Form::Wide, "wide", "F32 dots"),
-          clEnumValN(FP8Form::XLAGPU, "xla-gpu", "the pattern of XLA:GPU"),
-          clEnumValN(FP8Form::Plain, "plain", "FP8 dots"))};
+      llvm::cl::desc("the form of dots on FP8 data (with stablehlo): wide, "
+                     "xla-gpu or plain"),
+      llvm::cl::init("wide")};
   Option<bool> probeCasts{*this, "probe-casts",
                           llvm::cl::desc("also return each cast's wide value "
                                          "and scale (with stablehlo)"),
@@ -115,8 +112,7 @@ static void buildStages(ArrayRef<Stage> stages, OpPassManager &manager,
 namespace {
 struct PartitionPipelineOptions
     : PassPipelineOptions<PartitionPipelineOptions> {
-  Option<int64_t> zero{*this, "zero",
-                       llvm::cl::desc("level of ZeRO, 0 to 3"),
+  Option<int64_t> zero{*this, "zero", llvm::cl::desc("level of ZeRO, 0 to 3"),
                        llvm::cl::init(0)};
   Option<bool> sumEach{*this, "sum-each",
                        llvm::cl::desc("sum the gradients of each micro-batch "

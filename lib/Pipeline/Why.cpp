@@ -7,7 +7,7 @@
 using namespace scalify;
 
 /// The most matches that a message lists.
-static constexpr size_t kMostMatches = 6;
+static constexpr size_t kMaxMatches = 6;
 
 /// Returns the names that denote a row.
 static std::vector<std::string> getNames(const ScaleRow &row) {
@@ -28,10 +28,10 @@ static std::string quote(const ScaleRow &row) {
 static std::string listRows(const ScaleReport &report,
                             const std::vector<int64_t> &ids) {
   std::string text;
-  for (size_t i = 0; i < std::min(ids.size(), kMostMatches); ++i)
+  for (size_t i = 0; i < std::min(ids.size(), kMaxMatches); ++i)
     text += (i ? ", " : "") + quote(report.rows[ids[i]]);
-  if (ids.size() > kMostMatches)
-    text += ", and " + std::to_string(ids.size() - kMostMatches) + " more";
+  if (ids.size() > kMaxMatches)
+    text += ", and " + std::to_string(ids.size() - kMaxMatches) + " more";
   return text;
 }
 
@@ -47,7 +47,7 @@ static std::string listNear(const ScaleReport &report, llvm::StringRef name) {
     }
   llvm::sort(near);
   std::string text;
-  for (size_t i = 0; i < std::min(near.size(), kMostMatches); ++i)
+  for (size_t i = 0; i < std::min(near.size(), kMaxMatches); ++i)
     text += (i ? ", '" : "'") + near[i].second + "'";
   return text;
 }

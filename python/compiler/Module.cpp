@@ -162,6 +162,21 @@ static nb::list listPriors() {
   return rows;
 }
 
+/// The plain options: their keys, and the words that each takes.
+static nb::dict listOptions() {
+  nb::dict rows;
+  for (const PlainOption &option : getPlainOptions()) {
+    llvm::SmallVector<llvm::StringRef> words;
+    option.words.split(words, ", ");
+    nb::list list;
+    if (!option.words.empty())
+      for (llvm::StringRef word : words)
+        list.append(word.str());
+    rows[option.key.data()] = list;
+  }
+  return rows;
+}
+
 NB_MODULE(_compiler, module) {
   module.doc() = "The compiler: StableHLO text in, artefact or text out.";
   module.def("compile", &compileText, nb::arg("text"), nb::arg("options"),
@@ -181,6 +196,9 @@ NB_MODULE(_compiler, module) {
   module.def("recipe_parts", &getParts, "Returns the parts of a recipe.");
   module.def("priors", &listPriors,
              "Returns the table of priors about training.");
+  module.def("options", &listOptions,
+             "Returns the words that each plain option takes, none for any, "
+             "by the option's key.");
   module.def("read_recipe", &readRecipeText, nb::arg("text"),
              "Returns the value of every part as JSON.");
   module.def("print_recipe", &printRecipeParts, nb::arg("name"),

@@ -23,32 +23,33 @@ static cl::opt<std::string> input(cl::Positional, cl::Required,
 static cl::opt<std::string>
     output("o", cl::Required, cl::desc("output file (- for standard output)"),
            cl::value_desc("file"), cl::cat(category));
-static cl::opt<std::string>
-    recipe("recipe",
-           cl::desc("a preset, or the text of a #scalify.recipe<...> "
-                    "(default: the module's own, else none)"),
-           cl::cat(category));
-static cl::opt<std::string> target("target", cl::init("cpu"),
-                                   cl::desc("cpu (default), sm_90a (also "
-                                            "cuda, h100, h200), or stablehlo "
-                                            "for text that XLA runs"),
-                                   cl::cat(category));
-static cl::opt<std::string>
-    fp8Form("fp8-form", cl::init("wide"),
-            cl::desc("with --target=stablehlo: the form of dots on FP8 "
-                     "data: wide (default), xla-gpu, plain"),
-            cl::value_desc("form"), cl::cat(category));
-static cl::opt<std::string> mcpu(
-    "mcpu", cl::init("x86-64-v3"),
-    cl::desc("CPU whose instructions kernels may use (default: x86-64-v3)"),
-    cl::cat(category));
-static cl::opt<std::string>
-    ptxas("ptxas",
-          cl::desc("with --target=sm_90a: NVIDIA's assembler (default: on the "
-                   "search path, or the CUDA toolkit's)"),
-          cl::value_desc("program"), cl::cat(category));
-static cl::opt<bool> strict("strict", cl::desc("turn fallbacks into errors"),
-                            cl::cat(category));
+
+/// The plain options, and the tool's options that set them.
+static PlainOptions plain;
+#define OPTION_FLAG(member, initial, flag, help)                               \
+  static cl::opt<bool, true> member##Flag(                                     \
+      flag, cl::desc(help), cl::location(plain.member), cl::init(initial),     \
+      cl::cat(category));
+#define OPTION_TEXT(member, initial, flag, value, help)                        \
+  static cl::opt<std::string, true> member##Flag(                              \
+      flag, cl::desc(help), cl::location(plain.member), cl::init(initial),     \
+      cl::value_desc(value), cl::cat(category));
+#define OPTION_WORD(member, initial, flag, words, help)                        \
+  OPTION_TEXT(member, initial, flag, "word", help)
+#define OPTION_NUMBER(member, initial, flag, value, help)                      \
+  static cl::opt<int64_t, true> member##Flag(                                  \
+      flag, cl::desc(help), cl::location(plain.member), cl::init(initial),     \
+      cl::value_desc(value), cl::cat(category));
+#define OPTION_LIST(member, flag, value, help)                                 \
+  static cl::list<std::string, std::vector<std::string>> member##Flag(         \
+      flag, cl::desc(help), cl::location(plain.member), cl::value_desc(value), \
+      cl::cat(category));
+#define OPTION_NAMES(member, flag, value, help)                                \
+  static cl::list<std::string, std::vector<std::string>> member##Flag(         \
+      flag, cl::desc(help), cl::location(plain.member), cl::value_desc(value), \
+      cl::CommaSeparated, cl::cat(category));
+#include "scalify/Pipeline/PlainOptions.def"
+
 static cl::opt<std::string>
     scalesFile("scales",
                cl::desc("JSON: a file of scalify.measure(...).save, an object "
@@ -60,11 +61,6 @@ static cl::opt<std::string>
               cl::desc("measure scales from the tensors of this safetensors "
                        "file that are named as arguments"),
               cl::value_desc("file"), cl::cat(category));
-static cl::opt<bool> declaredScales(
-    "declared-scales",
-    cl::desc("arguments without a scale get 2^0 (an error with --strict); "
-             "by default each step measures them"),
-    cl::cat(category));
 static cl::opt<std::string>
     compileFrom("compile-from", cl::init("input"),
                 cl::desc("the input is the output of "
@@ -75,11 +71,6 @@ static cl::opt<std::string> compileTo("compile-to", cl::init("target"),
                                       cl::desc("stop after this stage and "
                                                "write its IR"),
                                       cl::value_desc("stage"),
-                                      cl::cat(category));
-static cl::opt<std::string> snapshots("snapshots",
-                                      cl::desc("write the IR after each stage "
-                                               "into this folder"),
-                                      cl::value_desc("folder"),
                                       cl::cat(category));
 static cl::opt<std::string>
     report("scalify-report",
@@ -101,26 +92,6 @@ static cl::opt<bool>
     keepReport("keep-report",
                cl::desc("keep the report of every value in the artefact"),
                cl::cat(category));
-static cl::opt<bool>
-    collectStatistics("collect-statistics",
-                      cl::desc("with --target=stablehlo: main also returns "
-                               "the statistics of every cast"),
-                      cl::cat(category));
-static cl::list<std::string>
-    rescaleAt("rescale",
-              cl::desc("places where the step measures scales: residual_grad, "
-                       "residual, or a regular expression for JAX's names"),
-              cl::value_desc("place"), cl::cat(category));
-static cl::list<std::string>
-    priors("scalify-priors",
-           cl::desc("guesses about training that predictions use, by name, "
-                    "or none, or default, in place of the recipe's"),
-           cl::value_desc("names"), cl::CommaSeparated, cl::cat(category));
-static cl::opt<bool>
-    adaptScales("adapt-scales",
-                cl::desc("make the scales of casts an argument, which the "
-                         "artefact's function 'rescale' adapts"),
-                cl::cat(category));
 enum class CastScales { Carried, Measured, Static };
 static cl::opt<CastScales> castScales(
     "cast-scales", cl::init(CastScales::Carried),
@@ -132,55 +103,16 @@ static cl::opt<CastScales> castScales(
                clEnumValN(CastScales::Static, "static",
                           "constants of the first step")),
     cl::cat(category));
-static cl::opt<bool>
-    packState("pack-state",
-              cl::desc("keep state that the recipe narrows as narrow data "
-                       "between steps"),
-              cl::cat(category));
-static cl::opt<int64_t> streams(
-    "streams", cl::init(1),
-    cl::desc("GPU streams for commands that do not fill the GPU (default: 1)"),
-    cl::cat(category));
 static cl::opt<std::string> simulateRanks(
     "simulate-ranks",
     cl::desc("one process runs a partitioned program for all devices of its "
              "mesh, whose size must be this number if one is given"),
     cl::ValueOptional, cl::value_desc("ranks"), cl::cat(category));
-static cl::opt<std::string> libraryAttention(
-    "library-attention",
-    cl::desc(
-        "attentions of a GPU that use cuDNN: those whose results the "
-        "program rounds identically (exact), also those whose operands the "
-        "recipe casts (recipe, the default), or none, for a machine without it "
-        "(none)"),
-    cl::init("recipe"), cl::value_desc("which"), cl::cat(category));
-static cl::opt<std::string> epilogues(
-    "epilogues",
-    cl::desc(
-        "epilogues of products in a GPU's library: those that round as the "
-        "program does (exact, the default), all (all), or none (none)"),
-    cl::init("exact"), cl::value_desc("which"), cl::cat(category));
-static cl::opt<bool>
-    overlap("overlap",
-            cl::desc("run collectives concurrently with computation; =false "
-                     "for one after the other"),
-            cl::init(true), cl::cat(category));
 static cl::opt<int64_t> bucketBytes(
     "bucket-bytes",
     cl::desc("bytes of a rank in a bucket of collectives; 0 for no buckets "
              "(default: 1 MiB on CPUs, 25 MiB on GPUs)"),
     cl::value_desc("bytes"), cl::cat(category));
-static cl::opt<int64_t> memoryLimit(
-    "memory-limit",
-    cl::desc("bytes that a rank may need for a step: beyond, all-gathers of "
-             "sharded weights are repeated for the backward (default: any "
-             "number)"),
-    cl::value_desc("bytes"), cl::cat(category));
-static cl::opt<std::string>
-    sums("sums",
-         cl::desc("floats of several GPUs are summed in the order of ranks "
-                  "(ordered, the default), or by NCCL in its own (nccl)"),
-         cl::init("ordered"), cl::value_desc("order"), cl::cat(category));
 static cl::opt<bool> memory("memory",
                             cl::desc("print the plan's memory by purpose"),
                             cl::cat(category));
@@ -247,28 +179,9 @@ static llvm::Error setRanks(CompileOptions &options) {
 }
 
 static llvm::Expected<CompileOptions> readOptions() {
-  CompileOptions options;
-  options.recipe = recipe;
-  options.target = target;
-  options.fp8Form = fp8Form;
-  options.mcpu = mcpu;
-  options.ptxas = ptxas;
-  options.strict = strict;
-  options.declaredScales = declaredScales;
-  options.snapshots = snapshots;
-  options.collectStatistics = collectStatistics;
-  options.rescaleAt.assign(rescaleAt.begin(), rescaleAt.end());
-  options.priors.assign(priors.begin(), priors.end());
-  options.adaptScales = adaptScales;
+  CompileOptions options{plain};
   options.carryScales = castScales == CastScales::Carried;
   options.measureCasts = castScales == CastScales::Measured;
-  options.packState = packState;
-  options.streams = streams;
-  options.libraryAttention = libraryAttention;
-  options.epilogues = epilogues;
-  options.overlap = overlap;
-  options.sums = sums;
-  options.memoryLimit = memoryLimit;
   if (bucketBytes.getNumOccurrences())
     options.bucketBytes = bucketBytes;
   if (keepReport || !report.empty() || !why.empty())

@@ -3,7 +3,7 @@
 #ifndef SCALIFY_PIPELINE_STAGES_H
 #define SCALIFY_PIPELINE_STAGES_H
 
-#include "scalify/Target/StableHLO/Passes.h"
+#include "scalify/Pipeline/PlainOptions.h"
 
 #include "mlir/Pass/PassManager.h"
 
@@ -30,39 +30,13 @@ std::optional<Stage> symbolizeStage(llvm::StringRef name);
 std::string getStageNames();
 
 /// The compile options that the stages read.
-struct StageOptions {
-  /// An op without a rule, or a dot that does not get its format, is an error.
-  bool strict = false;
-  /// A preset that replaces the module's recipe; empty for the module's.
-  std::string recipe;
-  /// Use of the range analysis: "report" or "choose".
-  std::string rangeUse = "report";
-  /// Arguments without a declared scale count as 2^0, and are an error under
-  /// `strict`. Otherwise the step measures them.
-  bool declaredScales = false;
+struct StageOptions : PlainOptions {
   /// Emit remarks for wide dots, undeclared arguments and ops without a rule.
   bool remarks = true;
-  /// Warn about arguments that each step measures.
-  bool tellMeasured = true;
   /// Whether the module's recipe casts; without casts Scaling is skipped.
   bool casts = true;
-  /// StableHLO out: the form of dots on FP8 data.
-  FP8Form fp8Form = FP8Form::Wide;
-  /// StableHLO out: return also the wide value and the scale of each cast.
-  bool probeCasts = false;
-  /// StableHLO out: return also the statistics of all casts.
-  bool collectStatistics = false;
-  /// State that the recipe narrows stays narrow between steps.
-  bool packState = false;
-  /// The largest number of streams of a GPU's program.
-  int64_t streams = 1;
   /// The caller persists the state arguments that the compiler adds.
   bool keepsState = true;
-  /// The caller passes a key of random words to main in each step.
-  bool roundingKey = true;
-  /// Casts that may outgrow propagated scales measure their scales in each
-  /// step.
-  bool measureUnproved = false;
   /// The runtime counts saturated and flushed values of casts in loops of
   /// unknown trip count.
   bool countsLoops = true;
@@ -75,21 +49,6 @@ struct StageOptions {
   /// The number of ranks of a partitioned program that one process runs; 0:
   /// those of its mesh; unset: the program of one device.
   std::optional<int64_t> simulateRanks;
-  /// The attentions of a GPU that become library calls: "recipe", "exact" or
-  /// "none".
-  std::string libraryAttention = "recipe";
-  /// The epilogues of a GPU's products that the library computes: "exact",
-  /// "all" or "none".
-  std::string epilogues = "exact";
-  /// See CompileOptions.
-  bool callbacks = false;
-  std::string fallback;
-  /// Overlap collectives with compute.
-  bool overlap = true;
-  /// The step is cut into stages over the ranks of a pipeline.
-  int64_t pipelineStages = 0, pipelineVirtual = 1, pipelineStage = 0;
-  /// Ranks exchange narrow data where values are narrow anyway.
-  bool narrowCollectives = true;
   /// Bytes that one rank contributes to a bucket of collectives; 0: no buckets.
   int64_t bucketBytes = 0;
   bool orderSums = false;
