@@ -95,7 +95,7 @@ static constexpr int64_t kInfinity = 0x7f800000, kLargestF16 = 0x477fe000,
                          kLargestBF16 = 0x7f7f0000;
 
 // Returns the magnitude's code, which may exceed the largest code.
-static Value unlimitedCode(Bits &bits, Value magnitude, const Float8 &format) {
+static Value unclampedCode(Bits &bits, Value magnitude, const Float8 &format) {
   int64_t shift = 23 - format.mantissaBits;
   Value normal = bits.sub(bits.shr(bits.roundAt(magnitude, shift), shift),
                           bits.c(format.rebias));
@@ -117,7 +117,7 @@ static QuantizeResult encode(OpBuilder &b, Location loc, Value value, Type type,
   Value word = bits.of(value);
   Value magnitude = bits.band(word, 0x7fffffff);
   Value sign = bits.band(bits.shr(word, 24), 0x80);
-  Value code = unlimitedCode(bits, magnitude, format);
+  Value code = unclampedCode(bits, magnitude, format);
   QuantizeResult result;
   result.isNaN = bits.gt(magnitude, kInfinity);
   Value over = bits.gt(code, format.largest);

@@ -22,16 +22,16 @@ struct SplitIndex {
   Interval rest;
 };
 
-class PlaceOrder {
+class AccessOrder {
 public:
-  PlaceOrder(const IndexScope &scope, Operation *load, Operation *store);
+  AccessOrder(const IndexScope &scope, Operation *load, Operation *store);
   bool isApart(AffineExpr load, AffineExpr store) const;
 
 private:
   bool isShared(AffineExpr term) const;
   SplitIndex split(AffineExpr linear) const;
-  bool sharesTasks() const;
-  bool tellsApart(const LinearForm &shared, int64_t spread) const;
+  bool separatesTasks() const;
+  bool distinguishesIterations(const LinearForm &shared, int64_t spread) const;
 
   const IndexScope &scope;
   Operation *store;
@@ -40,8 +40,8 @@ private:
 };
 } // namespace
 
-PlaceOrder::PlaceOrder(const IndexScope &scope, Operation *load,
-                       Operation *store)
+AccessOrder::AccessOrder(const IndexScope &scope, Operation *load,
+                         Operation *store)
     : scope(scope), store(store) {
   for (common = store->getBlock();
        common && !common->findAncestorOpInBlock(*load);)
@@ -51,7 +51,7 @@ PlaceOrder::PlaceOrder(const IndexScope &scope, Operation *load,
   isBefore = first != second && first->isBeforeInBlock(second);
 }
 
-bool PlaceOrder::isShared(AffineExpr term) const {
+bool AccessOrder::isShared(AffineExpr term) const {
   bool isShared = true;
   term.walk([&](AffineExpr expr) {
     if (auto dim = dyn_cast<AffineDimExpr>(expr)) {
@@ -62,7 +62,7 @@ bool PlaceOrder::isShared(AffineExpr term) const {
   return isShared;
 }
 
-SplitIndex PlaceOrder::split(AffineExpr linear) const {
+SplitIndex AccessOrder::split(AffineExpr linear) const {
   SplitIndex parts;
   LinearForm form = scope.flatten(linear), rest;
   rest.constant = form.constant;
@@ -74,7 +74,7 @@ SplitIndex PlaceOrder::split(AffineExpr linear) const {
 
 /// True if distinct tasks run distinct iterations of the shared loops. The
 /// loops over a task's rows are those whose lower bound is an argument.
-bool PlaceOrder::sharesTasks() const {
+bool AccessOrder::separatesTasks() const {
   for (auto loop = store->getParentOfType<scf::ForOp>(); loop;
        loop = loop->getParentOfType<scf::ForOp>())
     if (!matchPattern(loop.getLowerBound(), m_Constant()) &&
@@ -85,7 +85,8 @@ bool PlaceOrder::sharesTasks() const {
 
 /// True if accesses at most `spread` elements apart belong to the same
 /// iteration of the shared loops.
-bool PlaceOrder::tellsApart(const LinearForm &shared, int64_t spread) const {
+bool AccessOrder::distinguishesIterations(const LinearForm &shared,
+                                          int64_t spread) const {
   auto terms = llvm::to_vector(shared.terms);
   llvm::sort(terms,
              [](const auto &a, const auto &b) { return a.second < b.second; });
@@ -99,7 +100,7 @@ bool PlaceOrder::tellsApart(const LinearForm &shared, int64_t spread) const {
   return true;
 }
 
-bool PlaceOrder::isApart(AffineExpr load, AffineExpr store) const {
+bool AccessOrder::isApart(AffineExpr load, AffineExpr store) const {
   auto isKnown = [](AffineExpr expr) {
     bool isKnown = true;
     expr.walk([&](AffineExpr e) { isKnown &= !isa<AffineSymbolExpr>(e); });
@@ -115,15 +116,15 @@ bool PlaceOrder::isApart(AffineExpr load, AffineExpr store) const {
     return false;
   int64_t low = std::min(read.rest.low, written.rest.low);
   int64_t high = std::max(read.rest.high, written.rest.high);
-  if (!tellsApart(read.shared, high - low))
+  if (!distinguishesIterations(read.shared, high - low))
     return false;
   bool meets =
       read.rest.low <= written.rest.high && written.rest.low <= read.rest.high;
-  return !meets || (isBefore && sharesTasks());
+  return !meets || (isBefore && separatesTasks());
 }
 
-void KernelEmitter::notePlace(unsigned buffer, AffineExpr linear,
-                              Operation *op) {
+void KernelEmitter::recordAccess(unsigned buffer, AffineExpr linear,
+                                 Operation *op) {
   if (machine == Machine::CPU && !log && kernel.getInplace())
     places.push_back({buffer, linear, op});
 }
@@ -140,7 +141,7 @@ LogicalResult KernelEmitter::checkInPlace() {
         bool isSame = load.linear == store.linear &&
                       load.op->getBlock() == store.op->getBlock() &&
                       load.op->isBeforeInBlock(store.op);
-        if (!isSame && !PlaceOrder(scope, load.op, store.op)
+        if (!isSame && !AccessOrder(scope, load.op, store.op)
                             .isApart(load.linear, store.linear))
           return kernel.emitOpError("reads elements of operand ")
                  << input << " that it has overwritten through operand "

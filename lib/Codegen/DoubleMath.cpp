@@ -58,7 +58,7 @@ static Value clamp(Real &d, Value x, double low, double high) {
 }
 
 /// e^(x + low): overflows to infinity, underflows through subnormal numbers.
-static Value expOf(Real &d, Value x, Value low) {
+static Value exponentialOfSum(Real &d, Value x, Value low) {
   x = clamp(d, x, -760.0, 720.0);
   auto [k, r] = reduce(d, x);
   if (low)
@@ -71,7 +71,9 @@ static Value expOf(Real &d, Value x, Value low) {
   return d.mul(grown, d.powerOfTwo(d.sub(k, half)));
 }
 
-Value codegen::exponential(Real &d, Value x) { return expOf(d, x, Value()); }
+Value codegen::exponential(Real &d, Value x) {
+  return exponentialOfSum(d, x, Value());
+}
 
 Value codegen::exponentialMinusOne(Real &d, Value x) {
   // Above these limits both this and e^x are infinite; below, this is -1.
@@ -123,7 +125,7 @@ static Sum sumOf(Real &d, Value x, Value y) {
 
 /// Natural logarithm of a positive finite x, to some 65 bits. Of the series 2
 /// (s + s^3 / 3 + ..), s = (m - 1) / (m + 1), two terms are unevaluated sums.
-static Sum logOf(Real &d, Value x) {
+static Sum logarithmAsSum(Real &d, Value x) {
   auto [k, m] = takeApart(d, x);
   Value f = d.sub(m, d.c(1.0)), t = d.add(m, d.c(1.0));
   Value tLow = d.sub(f, d.sub(t, d.c(2.0)));
@@ -151,7 +153,7 @@ static Sum logOf(Real &d, Value x) {
 }
 
 /// Extends the logarithm of positive finite numbers to every x.
-static Value logEnds(Real &d, Value x, Value found) {
+static Value extendLogarithm(Real &d, Value x, Value found) {
   found = d.select(d.is(F::OEQ, x, 0.0), d.c(-INFINITY), found);
   found = d.select(d.is(F::OEQ, x, INFINITY), x, found);
   return d.select(d.is(F::ULT, x, 0.0), d.c(NAN), found);
@@ -163,7 +165,7 @@ static Value usual(Real &d, Value x) {
 }
 
 Value codegen::logarithm(Real &d, Value x) {
-  return logEnds(d, x, logOf(d, usual(d, x)).high);
+  return extendLogarithm(d, x, logarithmAsSum(d, usual(d, x)).high);
 }
 
 Value codegen::logarithmPlusOne(Real &d, Value x) {
@@ -173,8 +175,8 @@ Value codegen::logarithmPlusOne(Real &d, Value x) {
   Value lost = d.select(isLarge, d.sub(d.c(1.0), d.sub(sum, x)),
                         d.sub(x, d.sub(sum, d.c(1.0))));
   Value inside = usual(d, sum);
-  Value found = d.add(logOf(d, inside).high, d.div(lost, inside));
-  found = logEnds(d, sum, found);
+  Value found = d.add(logarithmAsSum(d, inside).high, d.div(lost, inside));
+  found = extendLogarithm(d, sum, found);
   return d.select(d.is(F::OLT, d.abs(x), 0x1p-54), x, found);
 }
 
@@ -183,14 +185,14 @@ Value codegen::logarithmPlusOne(Real &d, Value x) {
 //===----------------------------------------------------------------------===//
 
 /// |x|^y for any numbers.
-static Value powerOfSize(Real &d, Value size, Value y) {
+static Value powerOfMagnitude(Real &d, Value size, Value y) {
   Value infinity = d.c(INFINITY), zero = d.c(0.0);
-  Sum log = logOf(d, usual(d, size));
+  Sum log = logarithmAsSum(d, usual(d, size));
   Value product = d.mul(log.high, y);
   Value low = d.fma(log.low, y, d.fma(log.high, y, d.neg(product)));
   // Where e^x over- or underflows, the low part has no effect, and may be NaN.
   Value counts = d.is(F::OLT, d.abs(product), 760.0);
-  Value found = expOf(d, product, d.select(counts, low, zero));
+  Value found = exponentialOfSum(d, product, d.select(counts, low, zero));
   Value grows = d.is(F::OGT, y, 0.0);
   found =
       d.select(d.is(F::OEQ, size, 0.0), d.select(grows, zero, infinity), found);
@@ -201,7 +203,7 @@ static Value powerOfSize(Real &d, Value size, Value y) {
 
 Value codegen::power(Real &d, Value x, Value y) {
   Value size = d.abs(x);
-  Value found = powerOfSize(d, size, y);
+  Value found = powerOfMagnitude(d, size, y);
   // A negative base needs an integer exponent, whose parity is the sign.
   Value isInteger = d.compare(F::OEQ, d.floor(y), y);
   Value half = d.mul(y, d.c(0.5));
@@ -217,7 +219,7 @@ Value codegen::power(Real &d, Value x, Value y) {
 
 Value codegen::cubeRoot(Real &d, Value x) {
   Value size = d.abs(x), inside = usual(d, size);
-  Value root = powerOfSize(d, inside, d.c(1.0 / 3));
+  Value root = powerOfMagnitude(d, inside, d.c(1.0 / 3));
   // 1/3 is rounded, so one Newton step follows.
   Value off = d.sub(root, d.div(inside, d.mul(root, root)));
   root = d.sub(root, d.mul(off, d.c(1.0 / 3)));

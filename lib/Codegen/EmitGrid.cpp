@@ -56,12 +56,12 @@ std::pair<Value, Value> KernelEmitter::spreadOver(Spread spread, Value lower,
           arith::MulIOp::create(b, loc, count, unit)};
 }
 
-AffineExpr KernelEmitter::pushOne(AffineExpr lower, Interval range,
-                                  int64_t lanes, bool mayBeBehind) {
+AffineExpr KernelEmitter::pushIteration(AffineExpr lower, Interval range,
+                                        int64_t lanes, bool mayBePastEnd) {
   Location loc = kernel.getLoc();
   Value from = asIndex(lower), one = constantIndex(1);
   Value to = arith::AddIOp::create(at(innermost()), loc, from, one);
-  if (mayBeBehind) {
+  if (mayBePastEnd) {
     Value end = constantIndex(range.high + 1);
     to = arith::MinSIOp::create(at(innermost()), loc, to, end);
   }
@@ -77,7 +77,7 @@ IntegerAttr KernelEmitter::vectorAlignment(AffineExpr linear, Type stored) {
   return builder.getI64IntegerAttr(std::min(bytes, kWidest));
 }
 
-void KernelEmitter::waitForThreads(unsigned level) {
+void KernelEmitter::emitBarrier(unsigned level) {
   gpu::BarrierOp::create(at(level), kernel.getLoc());
 }
 
@@ -110,8 +110,9 @@ static gpu::AllReduceOperation operationOf(vector::CombiningKind kind) {
   }
 }
 
-Value KernelEmitter::acrossThreads(unsigned level, vector::CombiningKind kind,
-                                   Value part) {
+Value KernelEmitter::reduceAcrossThreads(unsigned level,
+                                         vector::CombiningKind kind,
+                                         Value part) {
   Location loc = kernel.getLoc();
   OpBuilder &b = at(level);
   Type type = part.getType();
@@ -149,12 +150,12 @@ Value KernelEmitter::isCounted(unsigned level) {
   return arith::AndIOp::create(b, loc, isFirst, isFirstBlock);
 }
 
-OpBuilder &KernelEmitter::atStore(unsigned level) {
+OpBuilder &KernelEmitter::getStoreBuilder(unsigned level) {
   if (!grid || isSpread(level))
     return at(level);
   // Other threads may not have read the overwritten elements yet.
   if (kernel.getInplace())
-    waitForThreads(level);
+    emitBarrier(level);
   Value isFirst = isCounted(level);
   auto branch = scf::IfOp::create(at(level), kernel.getLoc(), isFirst);
   builder.setInsertionPoint(branch.thenYield());
@@ -199,7 +200,7 @@ void KernelEmitter::countOnGrid(unsigned level, Value &memory, Value flags) {
 void KernelEmitter::addCountOfGrid(Value memory, int64_t slot) {
   Location loc = kernel.getLoc();
   Value part = memref::LoadOp::create(at(0), loc, memory);
-  Value sum = acrossThreads(0, vector::CombiningKind::ADD, part);
+  Value sum = reduceAcrossThreads(0, vector::CombiningKind::ADD, part);
   Value place = constantIndex(slot);
   OpBuilder &b = at(0);
   Value zero = constantLike(b, loc, b.getIndexType(), int64_t(0));

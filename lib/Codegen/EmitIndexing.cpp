@@ -103,9 +103,9 @@ Element KernelEmitter::both(Element a, Element b) {
 
 /// Computes an element at a clamped index. Only where the conditions hold is
 /// the value used, and are its casts counted.
-FailureOr<Element> KernelEmitter::elementWhere(ArrayRef<Element> conditions,
-                                               Value value,
-                                               const Index &index) {
+FailureOr<Element> KernelEmitter::guardedElement(ArrayRef<Element> conditions,
+                                                 Value value,
+                                                 const Index &index) {
   size_t outer = guards.size();
   llvm::append_range(guards, conditions);
   FailureOr<Element> result = element(value, index);
@@ -192,7 +192,7 @@ FailureOr<Element> KernelEmitter::concatenate(stablehlo::ConcatenateOp op,
       SmallVector<Element, 1> conditions;
       if (!inside)
         conditions.push_back(withinAtRunTime(index[dim], begin, end));
-      FailureOr<Element> e = elementWhere(conditions, part, inner);
+      FailureOr<Element> e = guardedElement(conditions, part, inner);
       if (failed(e))
         return failure();
       result = result && !inside ? select(conditions[0], *e, *result) : *e;
@@ -232,7 +232,7 @@ FailureOr<Element> KernelEmitter::pad(stablehlo::PadOp op, const Index &index) {
     }
     inner.push_back(safe);
   }
-  FailureOr<Element> value = elementWhere(conditions, op.getOperand(), inner);
+  FailureOr<Element> value = guardedElement(conditions, op.getOperand(), inner);
   if (failed(value))
     return failure();
   Element result = *value;
@@ -297,7 +297,8 @@ KernelEmitter::dynamicUpdate(stablehlo::DynamicUpdateSliceOp op,
       conditions.push_back(withinAtRunTime(local, 0, extent));
     inner.push_back(clampExpr(local, 0, extent - 1));
   }
-  FailureOr<Element> updated = elementWhere(conditions, op.getUpdate(), inner);
+  FailureOr<Element> updated =
+      guardedElement(conditions, op.getUpdate(), inner);
   FailureOr<Element> kept = element(op.getOperand(), index);
   if (failed(updated) || failed(kept))
     return failure();

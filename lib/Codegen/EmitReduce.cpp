@@ -109,7 +109,7 @@ struct Combiner {
     return vector::makeArithReduction(b, loc, lanes(), x, y);
   }
 
-  Value acrossLanes(OpBuilder &b, Location loc, Value x) const {
+  Value reduceAcrossLanes(OpBuilder &b, Location loc, Value x) const {
     auto fast = arith::FastMathFlags::reassoc;
     return vector::ReductionOp::create(
         b, loc, lanes(), x, isFloat() ? fast : arith::FastMathFlags::none);
@@ -168,7 +168,7 @@ static bool isGeneral(stablehlo::ReduceOp op) {
 // True if the innermost dimension in memory is reduced. The reduction then goes
 // by lanes, or by as many partial sums if the kernel's lanes are taken. Other
 // reductions sum each result element by element.
-static bool isAlongMemory(stablehlo::ReduceOp op) {
+static bool reducesInnermostDim(stablehlo::ReduceOp op) {
   ArrayRef<int64_t> shape =
       cast<RankedTensorType>(op.getInputs()[0].getType()).getShape();
   int64_t last = static_cast<int64_t>(shape.size()) - 1;
@@ -180,7 +180,8 @@ static bool isAlongMemory(stablehlo::ReduceOp op) {
 // Returns the reductions that can share the loop of `op`: same operand shape,
 // dimensions and index, and all dependencies known.
 SmallVector<stablehlo::ReduceOp>
-KernelEmitter::reducesInStep(stablehlo::ReduceOp op, const Index &index) {
+KernelEmitter::findFusibleReductions(stablehlo::ReduceOp op,
+                                     const Index &index) {
   SmallVector<stablehlo::ReduceOp> group{op};
   Key key{nullptr, {}};
   for (AffineExpr expr : index)
@@ -219,7 +220,7 @@ FailureOr<Element> KernelEmitter::elementOfReduce(stablehlo::ReduceOp op,
         other.getDimensions() == op.getDimensions() &&
         failed(element(other.getResult(0), index)))
       return failure();
-  SmallVector<stablehlo::ReduceOp> group = reducesInStep(op, index);
+  SmallVector<stablehlo::ReduceOp> group = findFusibleReductions(op, index);
   if (failed(
           atLevel(level, [&] { return emitReduceGroup(group, index, level); })))
     return failure();
@@ -249,7 +250,7 @@ struct KernelEmitter::ReduceGroup {
   unsigned level;     // of the results
   Location loc;
   SmallVector<int64_t> dims, extents; // reduced, in order
-  bool keepsLanes;                    // the results are vectors
+  bool hasVectorResults;              // the results are vectors
   int64_t width = 1;                  // lanes of the innermost loop
   int64_t apart = 1;                  // partial sums that replace lanes
   SmallVector<Value> place;           // of the partial sum being added to
@@ -266,8 +267,8 @@ struct KernelEmitter::ReduceGroup {
 
 private:
   LogicalResult allocate(Accumulator &acc);
-  LogicalResult accumulateApart(SmallVectorImpl<AffineExpr> &loops);
-  Value joinLanes(const Accumulator &acc, OpBuilder &b) const;
+  LogicalResult accumulatePartialSums(SmallVectorImpl<AffineExpr> &loops);
+  Value combineLanes(const Accumulator &acc, OpBuilder &b) const;
   SmallVector<Value> placeOf(OpBuilder &b, int64_t lane) const;
   LogicalResult accumulate(Accumulator &acc, ArrayRef<AffineExpr> loops,
                            bool inLanes);
@@ -279,7 +280,7 @@ KernelEmitter::ReduceGroup::ReduceGroup(KernelEmitter &emitter,
     : emitter(emitter), ops(ops), index(index), level(level),
       loc(stablehlo::ReduceOp(ops.front()).getLoc()) {
   stablehlo::ReduceOp first = ops.front();
-  keepsLanes = llvm::any_of(
+  hasVectorResults = llvm::any_of(
       index, [&](AffineExpr e) { return emitter.scope.dependsOnLanes(e); });
   ArrayRef<int64_t> shape =
       cast<RankedTensorType>(first.getInputs()[0].getType()).getShape();
@@ -289,11 +290,11 @@ KernelEmitter::ReduceGroup::ReduceGroup(KernelEmitter &emitter,
     extents.push_back(shape[dim]);
   // The same order in every kernel; on a GPU threads share every sum.
   bool hasLanes = !first->hasAttr(stablehlo::kInOrderAttr) &&
-                  (emitter.grid || isAlongMemory(first));
+                  (emitter.grid || reducesInnermostDim(first));
   if (hasLanes && !isGeneral(first) && !extents.empty() && !emitter.log)
     for (width = emitter.maxSumLanes; width > 1 && extents.back() < width;)
       width /= 2;
-  if (keepsLanes) {
+  if (hasVectorResults) {
     apart = emitter.grid ? 1 : width;
     width = 1;
   }
@@ -328,7 +329,7 @@ LogicalResult KernelEmitter::ReduceGroup::allocate(Accumulator &acc) {
     if (failed(e))
       return failure();
     Value start = e->value;
-    if (keepsLanes)
+    if (hasVectorResults)
       start = emitter.broadcast(emitter.at(level), start);
     acc.start = start;
     if (isShared)
@@ -389,7 +390,7 @@ LogicalResult KernelEmitter::ReduceGroup::accumulate(Accumulator &acc,
       next = emitter.broadcast(b, next);
     // Reductions fused with the outputs have no vector of lanes.
     if (inLanes && !acc.lanes)
-      next = acc.combiner.acrossLanes(b, loc, next);
+      next = acc.combiner.reduceAcrossLanes(b, loc, next);
     next = acc.combiner.combine(b, loc, old, next);
     memref::StoreOp::create(b, loc, next, memory, place);
     return success();
@@ -408,7 +409,7 @@ LogicalResult KernelEmitter::ReduceGroup::accumulate(Accumulator &acc,
 }
 
 /// Adds as many elements as lanes would take, each to its own sum.
-LogicalResult KernelEmitter::ReduceGroup::accumulateApart(
+LogicalResult KernelEmitter::ReduceGroup::accumulatePartialSums(
     SmallVectorImpl<AffineExpr> &loops) {
   AffineExpr first = emitter.pushLoop(0, extents.back() / apart * apart, apart);
   AffineExpr lane = emitter.pushLoop(0, apart);
@@ -443,7 +444,8 @@ LogicalResult KernelEmitter::ReduceGroup::loop() {
   } else {
     int64_t step = std::max(width, apart);
     int64_t whole = step > 1 ? extents.back() / step * step : 0;
-    if (failed(apart > 1 ? accumulateApart(loops) : part(0, whole, width)) ||
+    if (failed(apart > 1 ? accumulatePartialSums(loops)
+                         : part(0, whole, width)) ||
         failed(part(whole, extents.back(), 1)))
       return failure();
   }
@@ -456,11 +458,11 @@ LogicalResult KernelEmitter::ReduceGroup::loop() {
 
 /// Combines all lanes, or the sums that replace them, in LLVM's order: the
 /// upper half of a vector is added to the lower until one lane is left.
-Value KernelEmitter::ReduceGroup::joinLanes(const Accumulator &acc,
-                                            OpBuilder &b) const {
+Value KernelEmitter::ReduceGroup::combineLanes(const Accumulator &acc,
+                                               OpBuilder &b) const {
   if (apart == 1)
-    return acc.combiner.acrossLanes(b, loc,
-                                    memref::LoadOp::create(b, loc, acc.lanes));
+    return acc.combiner.reduceAcrossLanes(
+        b, loc, memref::LoadOp::create(b, loc, acc.lanes));
   SmallVector<Value> sums;
   for (int64_t lane = 0; lane < apart; ++lane)
     sums.push_back(memref::LoadOp::create(b, loc, acc.lanes, placeOf(b, lane)));
@@ -480,9 +482,9 @@ void KernelEmitter::ReduceGroup::finish() {
       OpBuilder &b = emitter.at(level);
       Value value = memref::LoadOp::create(b, loc, memory);
       if (acc.lanes)
-        value = acc.combiner.combine(b, loc, value, joinLanes(acc, b));
+        value = acc.combiner.combine(b, loc, value, combineLanes(acc, b));
       if (isShared) {
-        value = emitter.acrossThreads(level, acc.combiner.lanes(), value);
+        value = emitter.reduceAcrossThreads(level, acc.combiner.lanes(), value);
         value = acc.combiner.combine(emitter.at(level), loc, acc.start, value);
       }
       OpResult result = cast<OpResult>(acc.op.getResult(i));
@@ -539,7 +541,7 @@ KernelEmitter::openRowReductions(ArrayRef<stablehlo::ReduceOp> ops,
   return success();
 }
 
-LogicalResult KernelEmitter::addToRowReductions(AffineExpr column) {
+LogicalResult KernelEmitter::accumulateRowReductions(AffineExpr column) {
   bool inLanes = scope.dependsOnLanes(column);
   for (const std::shared_ptr<RowReduction> &reduction : rowReductions)
     if (failed(reduction->group.accumulate(column, inLanes)))

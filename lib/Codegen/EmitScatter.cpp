@@ -8,7 +8,7 @@ using namespace scalify::codegen;
 
 /// On a GPU: the most parts into which a result's windows are split. Each part
 /// reads all indices, so more parts would cost more than they gain.
-static constexpr int64_t kMostParts = 256;
+static constexpr int64_t kMaxParts = 256;
 
 /// Loops over the updates outside, over the window inside. On a grid each block
 /// owns a part of the windows and applies their updates in order.
@@ -29,7 +29,7 @@ struct KernelEmitter::Scatter {
   Scatter(KernelEmitter &emitter, stablehlo::ScatterOp op);
   void openPlaces();
   int64_t windowElements() const;
-  void takePart(AffineExpr offset);
+  void selectPart(AffineExpr offset);
   FailureOr<SmallVector<Value>> starts();
   AffineExpr offsetOf(ArrayRef<Value> starts);
   LogicalResult emitWindow(AffineExpr offset);
@@ -73,7 +73,7 @@ void KernelEmitter::Scatter::openPlaces() {
   int64_t elements = emitter.grid ? windowElements() : 0;
   if (elements > 0)
     parts = std::clamp<int64_t>(resultType.getNumElements() / elements, 1,
-                                kMostParts);
+                                kMaxParts);
   if (parts > 1)
     part = emitter.pushLoop(0, parts, 1, false, Spread::Blocks);
   for (int64_t d = 0; d < updateType.getRank(); ++d)
@@ -139,7 +139,7 @@ AffineExpr KernelEmitter::Scatter::offsetOf(ArrayRef<Value> starts) {
 }
 
 /// Windows of other parts are treated like windows that do not fit.
-void KernelEmitter::Scatter::takePart(AffineExpr offset) {
+void KernelEmitter::Scatter::selectPart(AffineExpr offset) {
   if (!part)
     return;
   Value window = emitter.asIndex(offset.floorDiv(windowElements()) % parts);
@@ -217,7 +217,7 @@ LogicalResult KernelEmitter::Scatter::emitWindow(AffineExpr linear) {
   emitter.popLoop();
   // Overlapping windows may be updated by different threads.
   if (emitter.grid && windowElements() == 0)
-    emitter.waitForThreads(emitter.innermost());
+    emitter.emitBarrier(emitter.innermost());
   return success();
 }
 
@@ -232,7 +232,7 @@ FailureOr<int64_t> KernelEmitter::emitScatter(stablehlo::ScatterOp op) {
   if (failed(starts))
     return failure();
   AffineExpr offset = scatter.offsetOf(*starts);
-  scatter.takePart(offset);
+  scatter.selectPart(offset);
   if (failed(scatter.emitWindow(offset)))
     return failure();
   while (innermost() > 0)

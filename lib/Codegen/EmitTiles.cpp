@@ -22,7 +22,7 @@ using namespace scalify;
 using namespace scalify::codegen;
 
 // Per block; shorter sides would leave most of a tile idle.
-static constexpr int64_t kThreads = 256, kShortest = 16;
+static constexpr int64_t kThreads = 256, kMinSide = 16;
 // In bits: a vector in memory, and a thread's part of wider elements.
 static constexpr int64_t kVectorBits = 128, kPartBits = 256;
 // In bytes: shared memory that every device has without opting in for more.
@@ -70,14 +70,14 @@ static void mergeDims(stablehlo::TransposeOp op, TileSpace &space) {
       space.order.push_back(found - firsts.begin());
 }
 
-static bool turnsNeighbours(const TileSpace &space) {
+static bool movesInnermostDim(const TileSpace &space) {
   return space.shape.size() > 1 &&
          space.order.back() != int64_t(space.shape.size()) - 1;
 }
 
 llvm::DenseSet<Value>
-codegen::valuesBehind(ValueRange roots,
-                      llvm::function_ref<bool(Operation *)> isEnd) {
+codegen::collectDependencies(ValueRange roots,
+                             llvm::function_ref<bool(Operation *)> isEnd) {
   llvm::DenseSet<Value> seen;
   SmallVector<Value> stack(roots);
   while (!stack.empty()) {
@@ -113,8 +113,9 @@ static int64_t chooseLanes(const llvm::DenseSet<Value> &values,
 }
 
 // True if an output of one pass aliases an input that the other pass reads.
-static bool readsWhatIsWritten(plan::KernelOp kernel, ArrayRef<unsigned> writes,
-                               const llvm::DenseSet<Value> &others) {
+static bool readsOverwrittenInput(plan::KernelOp kernel,
+                                  ArrayRef<unsigned> writes,
+                                  const llvm::DenseSet<Value> &others) {
   auto pairs = kernel.getInplace();
   if (!pairs)
     return false;
@@ -125,7 +126,7 @@ static bool readsWhatIsWritten(plan::KernelOp kernel, ArrayRef<unsigned> writes,
   return false;
 }
 
-static bool hasSmallTiles(const TileSpace &space) {
+static bool fitsSharedMemory(const TileSpace &space) {
   int64_t bytes = 0;
   for (stablehlo::TransposeOp op : space.turns)
     bytes += bitsOf(op.getOperand()) / 8 * space.side * (space.side + 16);
@@ -142,7 +143,7 @@ std::optional<TileSpace> scalify::codegen::chooseTiles(plan::KernelOp kernel) {
       return std::nullopt;
     auto turn = dyn_cast<stablehlo::TransposeOp>(op);
     TileSpace own;
-    if (!turn || (mergeDims(turn, own), !turnsNeighbours(own)))
+    if (!turn || (mergeDims(turn, own), !movesInnermostDim(own)))
       continue;
     if (space.turns.empty()) {
       space.shape = own.shape;
@@ -155,7 +156,7 @@ std::optional<TileSpace> scalify::codegen::chooseTiles(plan::KernelOp kernel) {
   if (space.turns.empty())
     return std::nullopt;
   int64_t rows = space.shape[space.order.back()], columns = space.shape.back();
-  if (std::min(rows, columns) < kShortest)
+  if (std::min(rows, columns) < kMinSide)
     return std::nullopt;
   int64_t large = tensorType(space.turns[0].getOperand()).getNumElements();
   auto isTurn = [&](Operation *op) {
@@ -167,7 +168,7 @@ std::optional<TileSpace> scalify::codegen::chooseTiles(plan::KernelOp kernel) {
   for (auto [i, output] : llvm::enumerate(yield->getOperands())) {
     if (tensorType(output).getNumElements() != large)
       return std::nullopt;
-    llvm::DenseSet<Value> behind = valuesBehind(output, isTurn);
+    llvm::DenseSet<Value> behind = collectDependencies(output, isTurn);
     bool isTurned = llvm::any_of(space.turns, [&](stablehlo::TransposeOp turn) {
       return behind.contains(turn.getResult());
     });
@@ -175,21 +176,21 @@ std::optional<TileSpace> scalify::codegen::chooseTiles(plan::KernelOp kernel) {
     (isTurned ? writes : reads).push_back(output);
   }
   llvm::append_range(reads, tiles);
-  llvm::DenseSet<Value> first = valuesBehind(reads, isTurn);
-  llvm::DenseSet<Value> second = valuesBehind(writes, isTurn);
+  llvm::DenseSet<Value> first = collectDependencies(reads, isTurn);
+  llvm::DenseSet<Value> second = collectDependencies(writes, isTurn);
   if (llvm::any_of(space.turns,
                    [&](stablehlo::TransposeOp turn) {
                      return first.contains(turn.getResult());
                    }) ||
-      readsWhatIsWritten(kernel, space.straight, second) ||
-      readsWhatIsWritten(kernel, space.turned, first))
+      readsOverwrittenInput(kernel, space.straight, second) ||
+      readsOverwrittenInput(kernel, space.turned, first))
     return std::nullopt;
   llvm::append_range(writes, tiles);
   space.readLanes = chooseLanes(first, reads, large, columns);
   space.writtenLanes = chooseLanes(second, writes, large, rows);
   bool isWide = llvm::any_of(tiles, [](Value v) { return bitsOf(v) > 16; });
   space.side = isWide ? 32 : 64;
-  if (!hasSmallTiles(space))
+  if (!fitsSharedMemory(space))
     return std::nullopt;
   return space;
 }
@@ -311,8 +312,9 @@ TileEmitter::pass(int64_t outer, int64_t inner, int64_t lanes,
   Index index(tile);
   auto push = [&](int64_t dim, AffineExpr within, int64_t step) {
     int64_t extent = space.shape[dim];
-    index[dim] = e.pushOne(tile[dim] * side + within, {0, extent - 1}, step,
-                           /*mayBeBehind=*/extent % side != 0);
+    index[dim] =
+        e.pushIteration(tile[dim] * side + within, {0, extent - 1}, step,
+                        /*mayBePastEnd=*/extent % side != 0);
   };
   push(outer, e.scope.floorDiv(mine, vectors), 1);
   push(inner, e.scope.mod(mine, vectors) * lanes, lanes);
@@ -321,7 +323,7 @@ TileEmitter::pass(int64_t outer, int64_t inner, int64_t lanes,
   for (int i = 0; i < 3; ++i)
     e.popLoop();
   // Until all threads have stored the tile, or have read it.
-  e.waitForThreads(e.innermost());
+  e.emitBarrier(e.innermost());
   return success();
 }
 

@@ -26,8 +26,8 @@ std::optional<TileSpace> chooseTiles(plan::KernelOp kernel);
 /// Returns the values that `roots` depend on, roots included. The walk does not
 /// go past the results of ops for which `isEnd` holds.
 llvm::DenseSet<mlir::Value>
-valuesBehind(mlir::ValueRange roots,
-             llvm::function_ref<bool(mlir::Operation *)> isEnd);
+collectDependencies(mlir::ValueRange roots,
+                    llvm::function_ref<bool(mlir::Operation *)> isEnd);
 
 mlir::FailureOr<KernelRows> emitTiles(KernelEmitter &emitter,
                                       const TileSpace &space);

@@ -294,7 +294,7 @@ FailureOr<Element> KernelEmitter::load(unsigned argument, AffineExpr linear,
   } else {
     value = loadLanes(builder, memory, linear, stored);
   }
-  notePlace(argument, linear, value.getDefiningOp());
+  recordAccess(argument, linear, value.getDefiningOp());
   return Element{toRegister(at(level), loc, value, elementType, machine),
                  level};
 }
@@ -311,9 +311,9 @@ LogicalResult KernelEmitter::store(unsigned write, Element element,
     Value index = asIndex(linear);
     OpBuilder &b = at(level);
     Value value = toStorage(b, loc, element.value, type, machine);
-    notePlace(
-        argument, linear,
-        memref::StoreOp::create(atStore(level), loc, value, memory, index));
+    recordAccess(argument, linear,
+                 memref::StoreOp::create(getStoreBuilder(level), loc, value,
+                                         memory, index));
     return success();
   }
   bool contiguous = scope.laneStride(linear) == 1;
@@ -325,7 +325,7 @@ LogicalResult KernelEmitter::store(unsigned write, Element element,
     Type stored = cast<MemRefType>(memory.getType()).getElementType();
     if (IntegerAttr alignment = vectorAlignment(linear, stored))
       store.setAlignmentAttr(alignment);
-    notePlace(argument, linear, store);
+    recordAccess(argument, linear, store);
     return success();
   }
   for (int64_t i = 0; i < scope.lanes; ++i) {
@@ -333,7 +333,7 @@ LogicalResult KernelEmitter::store(unsigned write, Element element,
     Value place = vector::ExtractOp::create(b, loc, index, i);
     auto store = memref::StoreOp::create(b, loc, lane, memory, place);
     if (i == 0)
-      notePlace(argument, linear, store);
+      recordAccess(argument, linear, store);
   }
   return success();
 }

@@ -90,9 +90,9 @@ public:
   mlir::AffineExpr pushLoop(int64_t lower, int64_t upper, int64_t step = 1,
                             bool isLanes = false, Spread spread = Spread::None);
   /// Opens a single iteration, at the computed index `lower` of `range`. With
-  /// `mayBeBehind` it does not run if `lower` is past the end of the range.
-  mlir::AffineExpr pushOne(mlir::AffineExpr lower, Interval range,
-                           int64_t lanes, bool mayBeBehind = false);
+  /// `mayBePastEnd` it does not run if `lower` is past the end of the range.
+  mlir::AffineExpr pushIteration(mlir::AffineExpr lower, Interval range,
+                                 int64_t lanes, bool mayBePastEnd = false);
   void popLoop();
   unsigned innermost() const { return levels.size() - 1; }
   /// Runs `body` with the loops below `level` hidden.
@@ -104,11 +104,12 @@ public:
   bool isSpread(unsigned level) const { return levels[level].isSpread; }
   /// Reduces the partial values of a block's threads; all threads get the
   /// result.
-  mlir::Value acrossThreads(unsigned level, mlir::vector::CombiningKind kind,
-                            mlir::Value part);
-  void waitForThreads(unsigned level);
+  mlir::Value reduceAcrossThreads(unsigned level,
+                                  mlir::vector::CombiningKind kind,
+                                  mlir::Value part);
+  void emitBarrier(unsigned level);
   /// Returns a builder at which one thread stores a value that all compute.
-  mlir::OpBuilder &atStore(unsigned level);
+  mlir::OpBuilder &getStoreBuilder(unsigned level);
   /// Returns an i1 that is true in the thread that counts values of `level`.
   mlir::Value isCounted(unsigned level);
 
@@ -156,7 +157,7 @@ public:
   /// accumulated where the outputs are computed.
   mlir::LogicalResult openRowReductions(llvm::ArrayRef<stablehlo::ReduceOp> ops,
                                         mlir::AffineExpr row);
-  mlir::LogicalResult addToRowReductions(mlir::AffineExpr column);
+  mlir::LogicalResult accumulateRowReductions(mlir::AffineExpr column);
   void closeRowReductions();
 
   IndexScope scope;
@@ -208,8 +209,9 @@ private:
   mlir::AffineExpr clampExpr(mlir::AffineExpr expr, int64_t low, int64_t high);
   Element select(Element condition, Element onTrue, Element onFalse);
   Element both(Element a, Element b);
-  mlir::FailureOr<Element> elementWhere(llvm::ArrayRef<Element> conditions,
-                                        mlir::Value value, const Index &index);
+  mlir::FailureOr<Element> guardedElement(llvm::ArrayRef<Element> conditions,
+                                          mlir::Value value,
+                                          const Index &index);
   mlir::Value loadLanes(mlir::OpBuilder &b, mlir::Value memory,
                         mlir::AffineExpr linear, mlir::Type type);
   mlir::LogicalResult apply(mlir::Block &body,
@@ -238,10 +240,11 @@ private:
   mlir::FailureOr<Element> kept(mlir::Value value, const Index &index);
   // EmitTiles.cpp
   mlir::FailureOr<Element> staged(mlir::Value value, const Index &index);
-  llvm::SmallVector<stablehlo::ReduceOp> reducesInStep(stablehlo::ReduceOp op,
-                                                       const Index &index);
+  llvm::SmallVector<stablehlo::ReduceOp>
+  findFusibleReductions(stablehlo::ReduceOp op, const Index &index);
   void remember(const Key &key, Element element);
-  void notePlace(unsigned buffer, mlir::AffineExpr linear, mlir::Operation *op);
+  void recordAccess(unsigned buffer, mlir::AffineExpr linear,
+                    mlir::Operation *op);
 
   /// A row of an expensive value, kept from the pass that computed it.
   struct KeptRow {

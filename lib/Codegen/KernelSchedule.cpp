@@ -26,9 +26,9 @@ using namespace scalify::codegen;
 
 // Elements per task: enough to hide its start-up, few enough to balance.
 static constexpr int64_t kTaskElements = 16384;
-static constexpr int64_t kEnoughRows = 64;
+static constexpr int64_t kMinRows = 64;
 // Threads per block on a GPU: four warps hide the latency of a row's loads.
-static constexpr int64_t kMostThreads = 256, kWarp = 32;
+static constexpr int64_t kMaxThreads = 256, kWarp = 32;
 
 namespace {
 struct Space {
@@ -166,13 +166,13 @@ private:
   LogicalResult emitFlat(KernelRows &rows);
   LogicalResult emitFlatOnGrid(KernelRows &rows);
   AffineExpr pushRows(int64_t count);
-  size_t chooseShared(size_t limit) const;
+  size_t chooseFirstSharedLoop(size_t limit) const;
   bool canFuseReductions() const;
   SmallVector<stablehlo::ReduceOp> reductions() const {
     return llvm::to_vector(
         e.kernel.getBody().front().getOps<stablehlo::ReduceOp>());
   }
-  LogicalResult emitShared(int64_t low, int64_t high, int64_t step);
+  LogicalResult emitSharedLoop(int64_t low, int64_t high, int64_t step);
   int64_t chooseThreads() const;
   LogicalResult storeOutputs(bool wantSmall);
   bool isSmall(Value output) const {
@@ -213,7 +213,7 @@ LogicalResult NestEmitter::storeOutputs(bool wantSmall) {
     AffineExpr column =
         e.scope.linearise(ArrayRef(loops).drop_front(space.rowRank),
                           ArrayRef(space.extents).drop_front(space.rowRank));
-    if (failed(e.addToRowReductions(column)))
+    if (failed(e.accumulateRowReductions(column)))
       return failure();
   }
   for (auto [i, value] : values)
@@ -278,7 +278,7 @@ LogicalResult NestEmitter::emitFlatOnGrid(KernelRows &rows) {
   while (lanes > n)
     lanes /= 2;
   int64_t whole = n / lanes * lanes;
-  rows.threads = kMostThreads;
+  rows.threads = kMaxThreads;
   rows.rows = llvm::divideCeil(n / lanes + n % lanes, rows.threads);
   auto part = [&](int64_t low, int64_t high, int64_t step) {
     if (low == high)
@@ -331,14 +331,14 @@ bool NestEmitter::canFuseReductions() const {
   llvm::append_range(large, summands);
   auto isReduction = llvm::IsaPred<stablehlo::ReduceOp>;
   return !summands.empty() &&
-         llvm::none_of(valuesBehind(large, isReduction), isReduced) &&
-         llvm::none_of(valuesBehind(small, isReduction), isRead);
+         llvm::none_of(collectDependencies(large, isReduction), isReduced) &&
+         llvm::none_of(collectDependencies(small, isReduction), isRead);
 }
 
 /// Returns the first loop that threads share. With rows, a block shares the
 /// loops within a row; without rows, the grid shares all loops. If a
 /// reduction's result varies along these, only the innermost loop is shared.
-size_t NestEmitter::chooseShared(size_t limit) const {
+size_t NestEmitter::chooseFirstSharedLoop(size_t limit) const {
   size_t innermost = space.extents.size() - 1;
   size_t first = space.hasRows ? std::min(innermost, limit) : 0;
   int64_t rows = 1;
@@ -361,13 +361,13 @@ int64_t NestEmitter::chooseThreads() const {
       longest =
           std::max(longest, tensorType(reduce.getInputs()[0]).getDimSize(dim));
   int64_t vectors = llvm::divideCeil(longest, space.lanes);
-  return std::clamp<int64_t>(llvm::alignTo(vectors, kWarp), kWarp,
-                             kMostThreads);
+  return std::clamp<int64_t>(llvm::alignTo(vectors, kWarp), kWarp, kMaxThreads);
 }
 
 /// Emits one loop, shared by the threads, over the vectors of a part of the
 /// innermost loop and over the other shared loops around it.
-LogicalResult NestEmitter::emitShared(int64_t low, int64_t high, int64_t step) {
+LogicalResult NestEmitter::emitSharedLoop(int64_t low, int64_t high,
+                                          int64_t step) {
   ArrayRef<int64_t> around =
       ArrayRef(space.extents).drop_front(shared).drop_back();
   int64_t vectors = (high - low) / step, count = vectors;
@@ -378,8 +378,8 @@ LogicalResult NestEmitter::emitShared(int64_t low, int64_t high, int64_t step) {
   AffineExpr mine = e.pushLoop(0, count, 1, false, spread);
   Index index = e.scope.delinearise(e.scope.floorDiv(mine, vectors), around);
   loops.append(index.begin(), index.end());
-  loops.push_back(e.pushOne(e.scope.mod(mine, vectors) * step + low,
-                            {low, high - 1}, step));
+  loops.push_back(e.pushIteration(e.scope.mod(mine, vectors) * step + low,
+                                  {low, high - 1}, step));
   LogicalResult result = storeOutputs(false);
   e.popLoop();
   e.popLoop();
@@ -398,7 +398,7 @@ LogicalResult NestEmitter::emitInnermost() {
     if (low == high)
       return LogicalResult::success();
     if (loops.size() + 1 < space.extents.size())
-      return emitShared(low, high, step);
+      return emitSharedLoop(low, high, step);
     loops.push_back(e.pushLoop(low, high, step, step > 1, Spread::Threads));
     LogicalResult result = storeOutputs(false);
     e.popLoop();
@@ -430,11 +430,11 @@ FailureOr<KernelRows> NestEmitter::emit() {
   size_t limit = space.hasRows ? space.rowRank : scalarLoops;
   shared = scalarLoops;
   if (e.grid && space.hasLanes && rank > 0) {
-    shared = chooseShared(limit);
+    shared = chooseFirstSharedLoop(limit);
     limit = std::min(limit, shared);
   }
   size_t leading = 0;
-  while (leading < limit && (e.grid || rows.rows < kEnoughRows))
+  while (leading < limit && (e.grid || rows.rows < kMinRows))
     rows.rows *= space.extents[leading++];
   rows.threads = chooseThreads();
   if (!space.hasRows && shared < scalarLoops)
@@ -517,7 +517,7 @@ FailureOr<KernelRows> scalify::codegen::emitKernel(plan::KernelOp kernel,
         return failure();
       KernelRows rows;
       rows.rows = *blocks;
-      rows.threads = kMostThreads;
+      rows.threads = kMaxThreads;
       return rows;
     }
   if (machine == Machine::GPU)

@@ -155,13 +155,13 @@ LogicalResult KernelsToNVVMPass::convert(gpu::GPUModuleOp kernels) {
 // number of blocks that must fit, it gives threads the registers that they
 // need, up to 128 here.
 static void boundRegisters(gpu::GPUModuleOp kernels) {
-  constexpr int32_t kThreads = 512, kMostBlocks = 32;
+  constexpr int32_t kThreads = 512, kMaxBlocks = 32;
   for (auto kernel : kernels.getOps<LLVM::LLVMFuncOp>()) {
     auto threads = kernel->getAttrOfType<DenseI32ArrayAttr>(
         NVVM::NVVMDialect::getMaxntidAttrName());
     if (!threads)
       continue;
-    int32_t blocks = std::clamp(kThreads / threads[0], 1, kMostBlocks);
+    int32_t blocks = std::clamp(kThreads / threads[0], 1, kMaxBlocks);
     kernel->setAttr(
         NVVM::NVVMDialect::getMinctasmAttrName(),
         IntegerAttr::get(IntegerType::get(kernel.getContext(), 32), blocks));

@@ -27,18 +27,18 @@ Value Real::polynomial(Value x, ArrayRef<double> coefficients) {
 }
 
 /// Adding this constant leaves a whole number in the last bits of the sum.
-static double wholeOf(Type number) {
+static double integerOffset(Type number) {
   return getElementTypeOrSelf(number).isF64() ? 0x1.8p52 : 0x1.8p23;
 }
 
 Value Real::powerOfTwo(Value k) {
   bool isWide = getElementTypeOrSelf(number).isF64();
-  Value biased = add(k, c(wholeOf(number) + (isWide ? 1023 : 127)));
+  Value biased = add(k, c(integerOffset(number) + (isWide ? 1023 : 127)));
   return fromBits(make<arith::ShLIOp>(bits(biased), ci(isWide ? 52 : 23)));
 }
 
 Value Real::toReal(Value integer) {
-  Value whole = c(wholeOf(number));
+  Value whole = c(integerOffset(number));
   Value sum = make<arith::AddIOp>(integer, bits(whole));
   return sub(fromBits(sum), whole);
 }

@@ -81,7 +81,7 @@ struct Words {
 } // namespace
 
 /// Reduces |x| up to 2^20.
-static Angle smallAngle(Real &d, Value x) {
+static Angle reduceSmallAngle(Real &d, Value x) {
   Value k = d.nearest(d.mul(x, d.c(0.63661977236758134)));
   Value minusK = d.neg(k);
   Value first = d.fma(minusK, d.c(kHalfPi), x);
@@ -110,7 +110,7 @@ static SmallVector<Value, 3> bitsFrom(Words &w, Value bit, int64_t lastWord) {
 }
 
 /// Reduces finite numbers from 1/256 on; for others the rest is arbitrary.
-static Angle largeAngle(Real &d, Value x) {
+static Angle reduceLargeAngle(Real &d, Value x) {
   Words w{d};
   Value word = d.bits(d.abs(x));
   Value exponent = w.shr(word, w.c(52));
@@ -141,16 +141,16 @@ static Angle largeAngle(Real &d, Value x) {
           d.select(isNegative, d.neg(rest), rest), d.c(0.0)};
 }
 
-static Angle angleOf(Real &d, Value x) {
+static Angle reduceAngle(Real &d, Value x) {
   Value isLarge = d.is(F::OGT, d.abs(x), 0x1p20);
   Value inside = d.select(isLarge, d.c(0.0), x);
-  Angle small = smallAngle(d, inside);
+  Angle small = reduceSmallAngle(d, inside);
   Type f64 = d.number;
   auto branch = scf::IfOp::create(d.b, d.loc, TypeRange{f64, f64, f64},
                                   d.any(isLarge), /*withElseRegion=*/true);
   OpBuilder::InsertionGuard guard(d.b);
   d.b.setInsertionPointToStart(branch.thenBlock());
-  Angle large = largeAngle(d, x);
+  Angle large = reduceLargeAngle(d, x);
   scf::YieldOp::create(
       d.b, d.loc,
       ValueRange{d.select(isLarge, large.quarters, small.quarters),
@@ -192,8 +192,8 @@ static Value ends(Real &d, Value x, Value found) {
 }
 
 /// The sine of x plus `quarters` quarter turns.
-static Value sineFrom(Real &d, Value x, int64_t quarters) {
-  Angle angle = angleOf(d, x);
+static Value shiftedSine(Real &d, Value x, int64_t quarters) {
+  Angle angle = reduceAngle(d, x);
   Value turn = d.add(angle.quarters, d.c(static_cast<double>(quarters)));
   // Modulo 4, without leaving floating point.
   Value q = d.fma(d.floor(d.mul(turn, d.c(0.25))), d.c(-4.0), turn);
@@ -205,13 +205,13 @@ static Value sineFrom(Real &d, Value x, int64_t quarters) {
 }
 
 Value codegen::sine(Real &d, Value x) {
-  return d.select(d.is(F::OEQ, x, 0.0), x, sineFrom(d, x, 0));
+  return d.select(d.is(F::OEQ, x, 0.0), x, shiftedSine(d, x, 0));
 }
 
-Value codegen::cosine(Real &d, Value x) { return sineFrom(d, x, 1); }
+Value codegen::cosine(Real &d, Value x) { return shiftedSine(d, x, 1); }
 
 Value codegen::tangent(Real &d, Value x) {
-  Angle angle = angleOf(d, x);
+  Angle angle = reduceAngle(d, x);
   Value half = d.mul(angle.quarters, d.c(0.5));
   Value isEven = d.compare(F::OEQ, half, d.floor(half));
   Value s = sineOfRest(d, angle), c = cosineOfRest(d, angle);

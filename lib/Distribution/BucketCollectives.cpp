@@ -32,10 +32,10 @@ using namespace mlir;
 using namespace scalify;
 using namespace scalify::stablehlo;
 
-/// The first early bucket and the last late one hold 1/kEdge of `bytes`: little
-/// is waited for before the first compute, and little is in flight after the
-/// last.
-static constexpr int64_t kEdge = 4;
+/// The first early bucket and the last late one hold 1/kEdgeFraction of
+/// `bytes`: little is waited for before the first compute, and little is in
+/// flight after the last.
+static constexpr int64_t kEdgeFraction = 4;
 
 static RankedTensorType typeOf(Value value) {
   return cast<RankedTensorType>(value.getType());
@@ -117,10 +117,10 @@ private:
 } // namespace
 
 Operation *Bucket::write() {
-  bool isSentInParts = !isa<AllGatherOp>(first);
-  bool comesInParts = !isa<ReduceScatterOp>(first);
-  int64_t rowsSent = isSentInParts ? ranks : 1;
-  int64_t rowsGot = comesInParts ? ranks : 1;
+  bool sendsParts = !isa<AllGatherOp>(first);
+  bool receivesParts = !isa<ReduceScatterOp>(first);
+  int64_t rowsSent = sendsParts ? ranks : 1;
+  int64_t rowsReceived = receivesParts ? ranks : 1;
   SmallVector<Value> sent;
   int64_t width = 0;
   for (Operation *member : members) {
@@ -134,16 +134,16 @@ Operation *Bucket::write() {
   IRMapping map;
   map.map(first->getOperand(0), reshape(all, {rowsSent * width}));
   Operation *bucket = builder.clone(*first, map);
-  bucket->getResult(0).setType(typeOf(all).clone({rowsGot * width}));
-  Value got = reshape(bucket->getResult(0), {rowsGot, width});
+  bucket->getResult(0).setType(typeOf(all).clone({rowsReceived * width}));
+  Value got = reshape(bucket->getResult(0), {rowsReceived, width});
   int64_t at = 0;
   for (auto [member, value] : llvm::zip_equal(members, sent)) {
     int64_t columns = typeOf(value).getDimSize(1);
-    Value part =
-        create<SliceOp>(typeOf(got).clone({rowsGot, columns}), got,
-                        builder.getDenseI64ArrayAttr({0, at}),
-                        builder.getDenseI64ArrayAttr({rowsGot, at + columns}),
-                        builder.getDenseI64ArrayAttr({1, 1}));
+    Value part = create<SliceOp>(
+        typeOf(got).clone({rowsReceived, columns}), got,
+        builder.getDenseI64ArrayAttr({0, at}),
+        builder.getDenseI64ArrayAttr({rowsReceived, at + columns}),
+        builder.getDenseI64ArrayAttr({1, 1}));
     at += columns;
     member->getResult(0).replaceAllUsesWith(
         reshape(part, typeOf(member->getResult(0)).getShape()));
@@ -271,7 +271,7 @@ static void sortByReaders(MutableArrayRef<Operation *> gathers) {
 /// sent by itself, in the same order, and does not close the open bucket.
 void BucketCollectivesPass::bucketEarly(ArrayRef<Operation *> ops) {
   SmallVector<SmallVector<Operation *>> buckets;
-  int64_t held = 0, room = bytes / kEdge;
+  int64_t held = 0, room = bytes / kEdgeFraction;
   size_t open = 0;
   for (Operation *op : ops) {
     if (bytesOf(op) >= bytes) {
@@ -315,10 +315,11 @@ void BucketCollectivesPass::bucketLate(ArrayRef<Operation *> ops) {
     rest[op] = behind += bytesOf(op);
   SmallVector<Operation *> members;
   int64_t held = 0;
-  bool isAtEdge = false;
+  bool isInLastBucket = false;
   for (Operation *op : ops) {
-    bool startsEdge = !isAtEdge && behind > bytes && rest[op] <= bytes / kEdge;
-    isAtEdge |= startsEdge;
+    bool startsLastBucket =
+        !isInLastBucket && behind > bytes && rest[op] <= bytes / kEdgeFraction;
+    isInLastBucket |= startsLastBucket;
     bool isApart = llvm::any_of(members, [&](Operation *member) {
       return failed(getFollowers(member, op));
     });
@@ -326,7 +327,7 @@ void BucketCollectivesPass::bucketLate(ArrayRef<Operation *> ops) {
       apart.insert(op);
       apart.insert(members.begin(), members.end());
     }
-    bool fits = held + bytesOf(op) <= bytes && !startsEdge && !isApart;
+    bool fits = held + bytesOf(op) <= bytes && !startsLastBucket && !isApart;
     if (!fits) {
       if (!members.empty())
         write(members, members.back());

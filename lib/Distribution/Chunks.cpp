@@ -14,11 +14,11 @@ using stablehlo::isStageBorder;
 
 /// True if the value is one number or its broadcast: a loss, a norm, a factor.
 /// Such a value depends on all chunks and is read by all of them.
-static bool isNumber(Value value) {
+static bool isScalarOrSplat(Value value) {
   auto type = dyn_cast<RankedTensorType>(value.getType());
   auto spread = value.getDefiningOp<stablehlo::BroadcastInDimOp>();
   return (type && type.hasStaticShape() && type.getNumElements() == 1) ||
-         (spread && isNumber(spread.getOperand()));
+         (spread && isScalarOrSplat(spread.getOperand()));
 }
 
 static bool isForward(Operation *border) {
@@ -38,11 +38,11 @@ static void join(ChunkPlace &place, const ChunkPlace &other) {
 
 /// Returns the latest place of the array operands; of numbers only if there are
 /// no arrays.
-ChunkPlace Chunks::placeOfOperands(Operation *op) const {
-  bool hasArrays = !llvm::all_of(op->getOperands(), isNumber);
+ChunkPlace Chunks::getOperandPlace(Operation *op) const {
+  bool hasArrays = !llvm::all_of(op->getOperands(), isScalarOrSplat);
   ChunkPlace place;
   for (Value operand : op->getOperands())
-    if (!hasArrays || !isNumber(operand))
+    if (!hasArrays || !isScalarOrSplat(operand))
       join(place, places.lookup(operand));
   return place;
 }
@@ -72,7 +72,7 @@ void Chunks::enter(Operation *op, const ChunkPlace &before) {
 void Chunks::walk(Block &block) {
   llvm::DenseMap<int64_t, int64_t> forwards, backwards; // borders, by depth
   for (Operation &op : block.without_terminator()) {
-    ChunkPlace place = placeOfOperands(&op);
+    ChunkPlace place = getOperandPlace(&op);
     if (isStageBorder(&op)) {
       int64_t &depth = isForward(&op) ? place.forward : place.backward;
       ++depth;
@@ -92,7 +92,7 @@ void Chunks::walk(Block &block) {
 
 /// Returns the values that a use makes of its operand: region arguments of a
 /// loop, results of the op around a terminator, or else the user's results.
-static SmallVector<Value> getHandedOn(OpOperand &use) {
+static SmallVector<Value> getForwardedValues(OpOperand &use) {
   Operation *user = use.getOwner(), *around = user->getParentOp();
   unsigned number = use.getOperandNumber();
   SmallVector<Value> found;
@@ -109,12 +109,12 @@ static SmallVector<Value> getHandedOn(OpOperand &use) {
 }
 
 /// Returns the place of the first chunk that reads the collective's result.
-ChunkPlace Chunks::placeOfReader(Operation *op) const {
+ChunkPlace Chunks::getReaderPlace(Operation *op) const {
   std::optional<ChunkPlace> first;
   llvm::SetVector<Value> reached(op->result_begin(), op->result_end());
   for (size_t i = 0; i < reached.size(); ++i)
     for (OpOperand &use : reached[i].getUses())
-      for (Value value : getHandedOn(use)) {
+      for (Value value : getForwardedValues(use)) {
         ChunkPlace place = places.lookup(value);
         if (!place.isBehindBorder()) {
           reached.insert(value);
@@ -131,5 +131,5 @@ ChunkPlace Chunks::placeOfReader(Operation *op) const {
 
 ChunkPlace Chunks::placeOf(Operation *collective) const {
   ChunkPlace place = places.lookup(collective->getResult(0));
-  return place.isBehindBorder() ? place : placeOfReader(collective);
+  return place.isBehindBorder() ? place : getReaderPlace(collective);
 }

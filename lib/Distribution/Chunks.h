@@ -33,8 +33,8 @@ public:
 private:
   void walk(mlir::Block &block);
   void enter(mlir::Operation *op, const ChunkPlace &before);
-  ChunkPlace placeOfOperands(mlir::Operation *op) const;
-  ChunkPlace placeOfReader(mlir::Operation *op) const;
+  ChunkPlace getOperandPlace(mlir::Operation *op) const;
+  ChunkPlace getReaderPlace(mlir::Operation *op) const;
 
   llvm::DenseMap<mlir::Value, ChunkPlace> places;
 };

@@ -21,7 +21,7 @@ using namespace scalify::stablehlo;
 /// besides. Slices are excluded: they may drop elements, such as the padding of
 /// the last share, which may hold anything.
 static bool keepsMaximum(Operation *op) {
-  if (!isCastMove(op) || isa<SliceOp>(op))
+  if (!commutesWithCast(op) || isa<SliceOp>(op))
     return false;
   auto pad = dyn_cast<PadOp>(op);
   auto crops = [](int64_t count) { return count < 0; };
@@ -89,7 +89,7 @@ static void takeOne(Maximum one) {
 }
 
 /// Computes the amaxes of one replica group by one message before `anchor`.
-static void takeTogether(ArrayRef<Maximum> maxima, Operation *anchor) {
+static void computeJointMaxima(ArrayRef<Maximum> maxima, Operation *anchor) {
   OpBuilder builder(anchor);
   Location loc = anchor->getLoc();
   Type element = getElementTypeOrSelf(maxima.front().reduce->getResult(0));
@@ -117,7 +117,7 @@ static void takeTogether(ArrayRef<Maximum> maxima, Operation *anchor) {
   }
 }
 
-void scalify::takeMaximaOfShares(func::FuncOp main) {
+void scalify::computeMaximaOfShares(func::FuncOp main) {
   Operation *first = nullptr; // the first collective
   llvm::MapVector<std::pair<Attribute, Type>, SmallVector<Maximum>> early;
   SmallVector<Maximum> late;
@@ -135,7 +135,7 @@ void scalify::takeMaximaOfShares(func::FuncOp main) {
       late.push_back({reduce, gather});
   }
   for (auto &[key, maxima] : early)
-    takeTogether(maxima, first);
+    computeJointMaxima(maxima, first);
   for (Maximum one : late)
     takeOne(one);
 }

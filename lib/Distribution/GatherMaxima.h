@@ -10,7 +10,7 @@ namespace scalify {
 /// Replaces the amax of an all-gathered value by the maximum over ranks of the
 /// shares' amaxes, so that a scale computed from it is known before the gather.
 /// Amaxes of operands that are available at the start share one message.
-void takeMaximaOfShares(mlir::func::FuncOp main);
+void computeMaximaOfShares(mlir::func::FuncOp main);
 
 } // namespace scalify
 

@@ -90,10 +90,10 @@ llvm::LogicalResult localizeCollective(mlir::Operation *op, Layouts &layouts,
 llvm::LogicalResult localizeOp(mlir::Operation *op, Layouts &layouts);
 
 /// Slices a device's shard out of a whole value, by the device number.
-mlir::Value cutPart(mlir::OpBuilder &builder, mlir::Location loc,
-                    mlir::Value whole, mlir::RankedTensorType local,
-                    llvm::function_ref<Axes(int64_t)> axesOf,
-                    const DeviceMesh &mesh);
+mlir::Value sliceShard(mlir::OpBuilder &builder, mlir::Location loc,
+                       mlir::Value whole, mlir::RankedTensorType local,
+                       llvm::function_ref<Axes(int64_t)> axesOf,
+                       const DeviceMesh &mesh);
 
 } // namespace scalify
 

@@ -154,10 +154,10 @@ static SmallVector<int64_t> getSources(const DeviceMesh &mesh, Value from,
   return sources;
 }
 
-Value scalify::cutPart(OpBuilder &builder, Location loc, Value whole,
-                       RankedTensorType local,
-                       function_ref<Axes(int64_t)> axesOf,
-                       const DeviceMesh &mesh) {
+Value scalify::sliceShard(OpBuilder &builder, Location loc, Value whole,
+                          RankedTensorType local,
+                          function_ref<Axes(int64_t)> axesOf,
+                          const DeviceMesh &mesh) {
   SmallVector<Value> starts;
   for (int64_t dim = 0; dim < local.getRank(); ++dim) {
     SmallVector<int32_t> perDevice;
@@ -177,7 +177,7 @@ bool scalify::isCollective(Operation *op) {
 }
 
 /// Returns the axes over which a collective reduces; empty for others.
-static SmallVector<sdy::AxisRefAttr> getJoined(Operation *op) {
+static SmallVector<sdy::AxisRefAttr> getReducedAxes(Operation *op) {
   SmallVector<sdy::AxisRefAttr> joined;
   if (auto reduce = dyn_cast<sdy::AllReduceOp>(op))
     llvm::append_range(joined, reduce.getReductionAxes().getAxes());
@@ -189,9 +189,10 @@ static SmallVector<sdy::AxisRefAttr> getJoined(Operation *op) {
 
 /// Returns the axes still to be reduced after a collective. Fails if it reduces
 /// over other axes, or moves partial results.
-static FailureOr<Digits> joinPartial(Operation *op, const Layouts &layouts) {
+static FailureOr<Digits> getRemainingPartial(Operation *op,
+                                             const Layouts &layouts) {
   Digits left = layouts.getPartial(op->getOperand(0));
-  SmallVector<sdy::AxisRefAttr> joined = getJoined(op);
+  SmallVector<sdy::AxisRefAttr> joined = getReducedAxes(op);
   if (!left.empty() && joined.empty())
     return op->emitOpError("moves partial results that are not reduced");
   for (auto digit : layouts.getMesh().getDigits(joined)) {
@@ -207,7 +208,7 @@ static FailureOr<Digits> joinPartial(Operation *op, const Layouts &layouts) {
 LogicalResult scalify::localizeCollective(Operation *op, Layouts &layouts,
                                           int64_t &numChannels) {
   const DeviceMesh &mesh = layouts.getMesh();
-  FailureOr<Digits> left = joinPartial(op, layouts);
+  FailureOr<Digits> left = getRemainingPartial(op, layouts);
   if (failed(left))
     return failure();
   CollectiveBuilder builder(op, layouts, numChannels);
@@ -228,7 +229,7 @@ LogicalResult scalify::localizeCollective(Operation *op, Layouts &layouts,
   } else if (auto slice = dyn_cast<sdy::AllSliceOp>(op)) {
     OpBuilder here(op);
     ArrayRef<AxisRefListAttr> dims = slice.getSlicingAxes().getDims();
-    value = cutPart(
+    value = sliceShard(
         here, op->getLoc(), value, layouts.getLocal(result),
         [&](int64_t dim) { return dims[dim].getAxes(); }, mesh);
   } else if (auto exchange = dyn_cast<sdy::AllToAllOp>(op)) {

@@ -18,7 +18,7 @@ using namespace mlir;
 using namespace scalify;
 using namespace scalify::stablehlo;
 
-LogicalResult LocalRule::needWhole(Value value, int64_t dim) {
+LogicalResult LocalRule::requireUnsharded(Value value, int64_t dim) {
   if (!layouts.isSplit(value, dim))
     return success();
   return op->emitOpError()
@@ -42,17 +42,17 @@ LogicalResult LocalRule::makePartial(Value result, Axes axes) {
   return success();
 }
 
-LogicalResult LocalRule::needAllWhole(ValueRange values) {
+LogicalResult LocalRule::requireAllUnsharded(ValueRange values) {
   for (Value value : values)
     if (isa<RankedTensorType>(value.getType()))
       for (int64_t dim = 0; dim < rankOf(value); ++dim)
-        if (failed(needWhole(value, dim)))
+        if (failed(requireUnsharded(value, dim)))
           return failure();
   return success();
 }
 
-LogicalResult LocalRule::needAlike(Value one, int64_t dim, Value other,
-                                   int64_t otherDim) {
+LogicalResult LocalRule::requireSameSharding(Value one, int64_t dim,
+                                             Value other, int64_t otherDim) {
   if (!layouts.isSplit(one, dim) && !layouts.isSplit(other, otherDim))
     return success();
   const DeviceMesh &mesh = layouts.getMesh();
@@ -70,9 +70,9 @@ LogicalResult LocalRule::needAlike(Value one, int64_t dim, Value other,
                               "with jax.lax.with_sharding_constraint";
 }
 
-LogicalResult LocalRule::needAlike(Value one, Value other) {
+LogicalResult LocalRule::requireSameSharding(Value one, Value other) {
   for (int64_t dim = 0; dim < rankOf(one); ++dim)
-    if (failed(needAlike(one, dim, other, dim)))
+    if (failed(requireSameSharding(one, dim, other, dim)))
       return failure();
   return success();
 }
@@ -91,7 +91,7 @@ LogicalResult LocalRule::onConstant(Value result, ElementsAttr value) {
     part = ConstantOp::create(builder, op->getLoc(), local,
                               dense.resizeSplat(local));
   else
-    part = cutPart(
+    part = sliceShard(
         builder, op->getLoc(),
         ConstantOp::create(builder, op->getLoc(), layouts.getWhole(result),
                            value),
@@ -133,7 +133,7 @@ LogicalResult LocalRule::on(BroadcastInDimOp broadcast) {
   Value operand = broadcast.getOperand(), result = broadcast.getResult();
   for (auto [from, to] : llvm::enumerate(broadcast.getBroadcastDimensions()))
     if (wholeSize(operand, from) == wholeSize(result, to) &&
-        failed(needAlike(operand, from, result, to)))
+        failed(requireSameSharding(operand, from, result, to)))
       return failure();
   return success();
 }
@@ -177,8 +177,8 @@ LogicalResult LocalRule::on(ReshapeOp reshape) {
 
 LogicalResult LocalRule::on(TransposeOp transpose) {
   for (auto [to, from] : llvm::enumerate(transpose.getPermutation()))
-    if (failed(
-            needAlike(transpose.getOperand(), from, transpose.getResult(), to)))
+    if (failed(requireSameSharding(transpose.getOperand(), from,
+                                   transpose.getResult(), to)))
       return failure();
   return success();
 }
@@ -190,8 +190,8 @@ LogicalResult LocalRule::on(SliceOp slice) {
     bool isAll = slice.getStartIndices()[dim] == 0 &&
                  slice.getStrides()[dim] == 1 &&
                  limits[dim] == wholeSize(operand, dim);
-    if (failed(isAll ? needAlike(operand, dim, slice.getResult(), dim)
-                     : needWhole(operand, dim)))
+    if (failed(isAll ? requireSameSharding(operand, dim, slice.getResult(), dim)
+                     : requireUnsharded(operand, dim)))
       return failure();
     if (isAll)
       limits[dim] = localSize(operand, dim);
@@ -206,9 +206,9 @@ LogicalResult LocalRule::on(PadOp pad) {
     bool isKept = pad.getEdgePaddingLow()[dim] == 0 &&
                   pad.getEdgePaddingHigh()[dim] == 0 &&
                   pad.getInteriorPadding()[dim] == 0;
-    if (failed(isKept ? needAlike(operand, dim, pad.getResult(), dim)
-                      : needWhole(operand, dim)) ||
-        (!isKept && failed(needWhole(pad.getResult(), dim))))
+    if (failed(isKept ? requireSameSharding(operand, dim, pad.getResult(), dim)
+                      : requireUnsharded(operand, dim)) ||
+        (!isKept && failed(requireUnsharded(pad.getResult(), dim))))
       return failure();
   }
   return success();
@@ -217,30 +217,30 @@ LogicalResult LocalRule::on(PadOp pad) {
 LogicalResult LocalRule::on(ConcatenateOp concatenate) {
   auto along = static_cast<int64_t>(concatenate.getDimension());
   Value result = concatenate.getResult();
-  if (failed(needWhole(result, along)))
+  if (failed(requireUnsharded(result, along)))
     return failure();
   for (Value input : concatenate.getInputs())
     for (int64_t dim = 0; dim < rankOf(result); ++dim)
-      if (failed(dim == along ? needWhole(input, dim)
-                              : needAlike(input, dim, result, dim)))
+      if (failed(dim == along ? requireUnsharded(input, dim)
+                              : requireSameSharding(input, dim, result, dim)))
         return failure();
   return success();
 }
 
 LogicalResult LocalRule::on(ReverseOp reverse) {
   for (int64_t dim : reverse.getDimensions())
-    if (failed(needWhole(reverse.getOperand(), dim)))
+    if (failed(requireUnsharded(reverse.getOperand(), dim)))
       return failure();
-  return needAlike(reverse.getOperand(), reverse.getResult());
+  return requireSameSharding(reverse.getOperand(), reverse.getResult());
 }
 
 LogicalResult LocalRule::on(SortOp sort) {
   for (Value input : sort.getInputs()) {
     int64_t dim = static_cast<int64_t>(sort.getDimension());
-    if (failed(needWhole(input, dim < 0 ? dim + rankOf(input) : dim)))
+    if (failed(requireUnsharded(input, dim < 0 ? dim + rankOf(input) : dim)))
       return failure();
   }
-  return onPairs();
+  return checkOperandResultPairs();
 }
 
 //===----------------------------------------------------------------------===//
@@ -253,14 +253,14 @@ LogicalResult LocalRule::on(DotGeneralOp dot) {
   int64_t next = 0;
   for (auto [l, r] : llvm::zip(dims.getLhsBatchingDimensions(),
                                dims.getRhsBatchingDimensions())) {
-    if (failed(needAlike(lhs, l, rhs, r)) ||
-        failed(needAlike(lhs, l, result, next++)))
+    if (failed(requireSameSharding(lhs, l, rhs, r)) ||
+        failed(requireSameSharding(lhs, l, result, next++)))
       return failure();
   }
   SmallVector<sdy::AxisRefAttr> summed;
   for (auto [l, r] : llvm::zip(dims.getLhsContractingDimensions(),
                                dims.getRhsContractingDimensions())) {
-    if (failed(needAlike(lhs, l, rhs, r)))
+    if (failed(requireSameSharding(lhs, l, rhs, r)))
       return failure();
     llvm::append_range(summed, layouts.getAxes(lhs, l));
   }
@@ -269,7 +269,7 @@ LogicalResult LocalRule::on(DotGeneralOp dot) {
     for (int64_t dim = 0; dim < rankOf(side); ++dim)
       if (!llvm::is_contained(batch, dim) &&
           !llvm::is_contained(contracting, dim) &&
-          failed(needAlike(side, dim, result, next++)))
+          failed(requireSameSharding(side, dim, result, next++)))
         return failure();
     return success();
   };
@@ -288,13 +288,14 @@ LogicalResult LocalRule::on(ReduceOp reduce) {
     int64_t kept = 0;
     for (int64_t dim = 0; dim < rankOf(input); ++dim) {
       bool isReduced = llvm::is_contained(reduce.getDimensions(), dim);
-      if (isReduced && !hasNeutralInit(reduce) && failed(needWhole(input, dim)))
+      if (isReduced && !hasNeutralInit(reduce) &&
+          failed(requireUnsharded(input, dim)))
         return failure();
       if (isReduced)
         llvm::append_range(joined, layouts.getAxes(input, dim));
       if (!isReduced)
         for (Value result : reduce->getResults())
-          if (failed(needAlike(input, dim, result, kept)))
+          if (failed(requireSameSharding(input, dim, result, kept)))
             return failure();
       kept += !isReduced;
     }
@@ -310,22 +311,23 @@ LogicalResult LocalRule::on(ConvolutionOp conv) {
   int64_t kernelFeature = dims.getKernelInputFeatureDimension();
   // Groups would have to be sharded as the features are.
   if (conv.getFeatureGroupCount() != 1 || conv.getBatchGroupCount() != 1)
-    if (failed(needWhole(input, inputFeature)) ||
-        failed(needWhole(result, dims.getOutputFeatureDimension())) ||
+    if (failed(requireUnsharded(input, inputFeature)) ||
+        failed(requireUnsharded(result, dims.getOutputFeatureDimension())) ||
         (conv.getBatchGroupCount() != 1 &&
-         failed(needWhole(input, dims.getInputBatchDimension()))))
+         failed(requireUnsharded(input, dims.getInputBatchDimension()))))
       return failure();
-  if (failed(needAlike(input, dims.getInputBatchDimension(), result,
-                       dims.getOutputBatchDimension())) ||
-      failed(needAlike(kernel, dims.getKernelOutputFeatureDimension(), result,
-                       dims.getOutputFeatureDimension())) ||
-      failed(needAlike(input, inputFeature, kernel, kernelFeature)))
+  if (failed(requireSameSharding(input, dims.getInputBatchDimension(), result,
+                                 dims.getOutputBatchDimension())) ||
+      failed(requireSameSharding(kernel, dims.getKernelOutputFeatureDimension(),
+                                 result, dims.getOutputFeatureDimension())) ||
+      failed(requireSameSharding(input, inputFeature, kernel, kernelFeature)))
     return failure();
   for (auto [in, window, out] : llvm::zip(dims.getInputSpatialDimensions(),
                                           dims.getKernelSpatialDimensions(),
                                           dims.getOutputSpatialDimensions()))
-    if (failed(needWhole(input, in)) || failed(needWhole(kernel, window)) ||
-        failed(needWhole(result, out)))
+    if (failed(requireUnsharded(input, in)) ||
+        failed(requireUnsharded(kernel, window)) ||
+        failed(requireUnsharded(result, out)))
       return failure();
   return makePartial(result, layouts.getAxes(input, inputFeature));
 }
@@ -353,8 +355,8 @@ LogicalResult LocalRule::on(ReduceWindowOp reduce) {
           isUnpadded(reduce.getPadding(), dim) &&
           wholeSize(input, dim) == wholeSize(reduce->getResult(0), dim);
       for (Value result : reduce->getResults())
-        if (failed(isKept ? needAlike(input, dim, result, dim)
-                          : needWhole(input, dim)))
+        if (failed(isKept ? requireSameSharding(input, dim, result, dim)
+                          : requireUnsharded(input, dim)))
           return failure();
     }
   return success();
@@ -367,10 +369,10 @@ LogicalResult LocalRule::on(SelectAndScatterOp scatter) {
                   isOne(scatter.getWindowStrides(), dim) &&
                   isUnpadded(scatter.getPadding(), dim) &&
                   wholeSize(operand, dim) == wholeSize(source, dim);
-    if (failed(isKept ? needAlike(operand, dim, source, dim)
-                      : needWhole(operand, dim)) ||
-        (!isKept && failed(needWhole(source, dim))) ||
-        failed(needAlike(operand, dim, scatter.getResult(), dim)))
+    if (failed(isKept ? requireSameSharding(operand, dim, source, dim)
+                      : requireUnsharded(operand, dim)) ||
+        (!isKept && failed(requireUnsharded(source, dim))) ||
+        failed(requireSameSharding(operand, dim, scatter.getResult(), dim)))
       return failure();
   }
   return success();
@@ -383,16 +385,17 @@ LogicalResult LocalRule::on(SelectAndScatterOp scatter) {
 LogicalResult LocalRule::onElementwise() {
   Value result = op->getResult(0);
   for (Value operand : op->getOperands())
-    if (rankOf(operand) == rankOf(result) && failed(needAlike(operand, result)))
+    if (rankOf(operand) == rankOf(result) &&
+        failed(requireSameSharding(operand, result)))
       return failure();
   return success();
 }
 
 /// Loops and barriers: operand i and result i are sharded identically.
-LogicalResult LocalRule::onPairs() {
+LogicalResult LocalRule::checkOperandResultPairs() {
   for (auto [operand, result] : llvm::zip(op->getOperands(), op->getResults()))
     if (isa<RankedTensorType>(operand.getType()) &&
-        failed(needAlike(operand, result)))
+        failed(requireSameSharding(operand, result)))
       return failure();
   return success();
 }
@@ -407,7 +410,7 @@ LogicalResult LocalRule::on(ReturnOp end) {
     return success();
   for (auto [given, result] : llvm::zip(end.getResults(), parent->getResults()))
     if (isa<RankedTensorType>(given.getType()) &&
-        failed(needAlike(given, result)))
+        failed(requireSameSharding(given, result)))
       return failure();
   return success();
 }
@@ -446,10 +449,10 @@ LogicalResult LocalRule::on(sdy::ManualComputationOp manual) {
   return success();
 }
 
-LogicalResult LocalRule::onOther() {
-  if (failed(needAllWhole(op->getOperands())))
+LogicalResult LocalRule::checkUnsharded() {
+  if (failed(requireAllUnsharded(op->getOperands())))
     return failure();
-  return needAllWhole(op->getResults());
+  return requireAllUnsharded(op->getResults());
 }
 
 LogicalResult LocalRule::run() {
@@ -463,14 +466,14 @@ LogicalResult LocalRule::run() {
         return onConstant(constant->getResult(0), constant.getValue());
       })
       .Case<WhileOp, OptimizationBarrierOp>(
-          [&](Operation *) { return onPairs(); })
+          [&](Operation *) { return checkOperandResultPairs(); })
       .Case<sdy::ManualComputationOp>([&](auto one) { return on(one); })
       // The terminators of branches are checked by on(ReturnOp), those of a
       // manual computation by its own rule, and the function by Localize.
       .Case<IfOp, CaseOp, sdy::ReturnOp, func::ReturnOp>(
           [](Operation *) { return success(); })
       .Default([&](Operation *) {
-        return isElementwiseOp(op) ? onElementwise() : onOther();
+        return isElementwiseOp(op) ? onElementwise() : checkUnsharded();
       });
 }
 

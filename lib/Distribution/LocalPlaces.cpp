@@ -18,8 +18,8 @@ LogicalResult LocalRule::on(DynamicSliceOp slice) {
   SmallVector<int64_t> sizes(slice.getSliceSizes());
   for (int64_t dim = 0; dim < rankOf(operand); ++dim) {
     bool isAll = sizes[dim] == wholeSize(operand, dim);
-    if (failed(isAll ? needAlike(operand, dim, slice.getResult(), dim)
-                     : needWhole(operand, dim)))
+    if (failed(isAll ? requireSameSharding(operand, dim, slice.getResult(), dim)
+                     : requireUnsharded(operand, dim)))
       return failure();
     if (isAll)
       sizes[dim] = localSize(operand, dim);
@@ -32,10 +32,10 @@ LogicalResult LocalRule::on(DynamicUpdateSliceOp update) {
   Value operand = update.getOperand(), part = update.getUpdate();
   for (int64_t dim = 0; dim < rankOf(operand); ++dim) {
     bool isAll = wholeSize(part, dim) == wholeSize(operand, dim);
-    if (failed(isAll ? needAlike(operand, dim, part, dim)
-                     : needWhole(operand, dim)) ||
-        (!isAll && failed(needWhole(part, dim))) ||
-        failed(needAlike(operand, dim, update.getResult(), dim)))
+    if (failed(isAll ? requireSameSharding(operand, dim, part, dim)
+                     : requireUnsharded(operand, dim)) ||
+        (!isAll && failed(requireUnsharded(part, dim))) ||
+        failed(requireSameSharding(operand, dim, update.getResult(), dim)))
       return failure();
   }
   return success();
@@ -62,8 +62,8 @@ Value LocalRule::broadcastComponents(const Indices &indices, Value numbers) {
   return BroadcastInDimOp::create(builder, op->getLoc(), type, numbers, along);
 }
 
-Value LocalRule::perComponent(const Indices &indices,
-                              ArrayRef<int64_t> numbers) {
+Value LocalRule::buildPerComponent(const Indices &indices,
+                                   ArrayRef<int64_t> numbers) {
   Type element = getElementTypeOrSelf(indices.value);
   unsigned width = element.getIntOrFloatBitWidth();
   SmallVector<APInt> values;
@@ -105,16 +105,17 @@ Value LocalRule::shift(const Indices &indices) {
                             broadcastComponents(indices, start));
 }
 
-Value LocalRule::findInside(const Indices &indices, Value shifted) {
+Value LocalRule::buildInShardMask(const Indices &indices, Value shifted) {
   SmallVector<int64_t> first(indices.dims.size()), last;
   for (int64_t dim : indices.dims)
     last.push_back(localSize(indices.into, dim) - 1);
   Location loc = op->getLoc();
   Value inside = AndOp::create(
       builder, loc,
-      CompareOp::create(builder, loc, shifted, perComponent(indices, first),
+      CompareOp::create(builder, loc, shifted,
+                        buildPerComponent(indices, first),
                         ComparisonDirection::GE),
-      CompareOp::create(builder, loc, shifted, perComponent(indices, last),
+      CompareOp::create(builder, loc, shifted, buildPerComponent(indices, last),
                         ComparisonDirection::LE));
   if (!indices.isVector())
     return inside;
@@ -142,11 +143,12 @@ void LocalRule::gatherFromPart(GatherOp gather, const Indices &indices) {
   SmallVector<int64_t> zeros(indices.dims.size());
   Location loc = op->getLoc();
   Indices clamped = indices;
-  clamped.value = ClampOp::create(builder, loc, perComponent(indices, zeros),
-                                  indices.value, perComponent(indices, last));
+  clamped.value =
+      ClampOp::create(builder, loc, buildPerComponent(indices, zeros),
+                      indices.value, buildPerComponent(indices, last));
   Value shifted = shift(clamped);
   gather.getStartIndicesMutable().assign(shifted);
-  Value inside = findInside(clamped, shifted);
+  Value inside = buildInShardMask(clamped, shifted);
   builder.setInsertionPointAfter(op);
   Value result = gather.getResult();
   RankedTensorType type = layouts.getLocal(result);
@@ -169,25 +171,25 @@ LogicalResult LocalRule::on(GatherOp gather) {
   llvm::append_range(dropped, dims.getOperandBatchingDims());
   for (int64_t dim : dims.getCollapsedSliceDims())
     if (!llvm::is_contained(dims.getStartIndexMap(), dim) &&
-        failed(needWhole(operand, dim)))
+        failed(requireUnsharded(operand, dim)))
       return failure();
   for (auto [window, offset] :
        llvm::zip(others(rankOf(operand), dropped), dims.getOffsetDims())) {
     bool isAll = sizes[window] == wholeSize(operand, window);
-    if (failed(isAll ? needAlike(operand, window, result, offset)
-                     : needWhole(operand, window)))
+    if (failed(isAll ? requireSameSharding(operand, window, result, offset)
+                     : requireUnsharded(operand, window)))
       return failure();
     if (isAll)
       sizes[window] = localSize(operand, window);
   }
   for (auto [from, with] : llvm::zip(dims.getOperandBatchingDims(),
                                      dims.getStartIndicesBatchingDims()))
-    if (failed(needAlike(operand, from, indices, with)))
+    if (failed(requireSameSharding(operand, from, indices, with)))
       return failure();
   for (auto [from, to] :
        llvm::zip(others(rankOf(indices), {dims.getIndexVectorDim()}),
                  others(rankOf(result), dims.getOffsetDims())))
-    if (failed(needAlike(indices, from, result, to)))
+    if (failed(requireSameSharding(indices, from, result, to)))
       return failure();
   gather.setSliceSizes(sizes);
   SmallVector<sdy::AxisRefAttr> axes =
@@ -196,7 +198,7 @@ LogicalResult LocalRule::on(GatherOp gather) {
     return success();
   for (int64_t dim : dims.getStartIndexMap())
     if (!llvm::is_contained(dims.getCollapsedSliceDims(), dim) &&
-        failed(needWhole(operand, dim)))
+        failed(requireUnsharded(operand, dim)))
       return failure();
   if (failed(makePartial(result, axes)))
     return failure();
@@ -207,7 +209,8 @@ LogicalResult LocalRule::on(GatherOp gather) {
 
 /// Makes one device's partial result start from the operand, and those of the
 /// other devices from zeros, so that the sum contains the operand once.
-LogicalResult LocalRule::keepFirst(ScatterOp scatter, Axes axes) {
+LogicalResult LocalRule::keepOperandOnFirstDevice(ScatterOp scatter,
+                                                  Axes axes) {
   Block &body = scatter.getUpdateComputation().front();
   if (scatter.getInputs().size() != 1 || !isa<AddOp>(body.front()) ||
       !llvm::hasSingleElement(body.without_terminator()))
@@ -251,23 +254,23 @@ LogicalResult LocalRule::on(ScatterOp scatter) {
     for (int64_t dim = 0; dim < rankOf(input); ++dim)
       if (llvm::is_contained(dims.getInsertedWindowDims(), dim) !=
               llvm::is_contained(dims.getScatterDimsToOperandDims(), dim) &&
-          failed(needWhole(input, dim)))
+          failed(requireUnsharded(input, dim)))
         return failure();
-    if (failed(needAlike(input, result)))
+    if (failed(requireSameSharding(input, result)))
       return failure();
     for (auto [window, from] :
          llvm::zip(others(rankOf(input), dropped), dims.getUpdateWindowDims()))
       if (failed(wholeSize(update, from) == wholeSize(input, window)
-                     ? needAlike(update, from, input, window)
-                     : needWhole(input, window)) ||
+                     ? requireSameSharding(update, from, input, window)
+                     : requireUnsharded(input, window)) ||
           (wholeSize(update, from) != wholeSize(input, window) &&
-           failed(needWhole(update, from))))
+           failed(requireUnsharded(update, from))))
         return failure();
     partial.clear();
     for (auto [with, from] :
          llvm::zip(others(rankOf(indices), {dims.getIndexVectorDim()}),
                    others(rankOf(update), dims.getUpdateWindowDims()))) {
-      if (failed(needAlike(indices, with, update, from)))
+      if (failed(requireSameSharding(indices, with, update, from)))
         return failure();
       if (!llvm::is_contained(dims.getScatterIndicesBatchingDims(), with))
         llvm::append_range(partial, layouts.getAxes(update, from));
@@ -275,7 +278,7 @@ LogicalResult LocalRule::on(ScatterOp scatter) {
   }
   for (auto [dim, with] : llvm::zip(dims.getInputBatchingDims(),
                                     dims.getScatterIndicesBatchingDims()))
-    if (failed(needAlike(scatter.getInputs()[0], dim, indices, with)))
+    if (failed(requireSameSharding(scatter.getInputs()[0], dim, indices, with)))
       return failure();
   Value input = scatter.getInputs()[0];
   if (!getAxes(input, dims.getInsertedWindowDims()).empty())
@@ -286,5 +289,5 @@ LogicalResult LocalRule::on(ScatterOp scatter) {
     return success();
   if (failed(makePartial(scatter.getResults()[0], partial)))
     return failure();
-  return keepFirst(scatter, partial);
+  return keepOperandOnFirstDevice(scatter, partial);
 }

@@ -53,8 +53,8 @@ private:
   llvm::LogicalResult on(stablehlo::ReturnOp op);
   llvm::LogicalResult on(sdy::ManualComputationOp op);
   llvm::LogicalResult onElementwise();
-  llvm::LogicalResult onPairs();
-  llvm::LogicalResult onOther();
+  llvm::LogicalResult checkOperandResultPairs();
+  llvm::LogicalResult checkUnsharded();
 
   /// Returns the axes that shard the given dimensions.
   llvm::SmallVector<sdy::AxisRefAttr>
@@ -62,16 +62,17 @@ private:
   mlir::Value widen(mlir::Value indices);
   /// Returns a tensor of the shape and type of the indices, with one number for
   /// each component.
-  mlir::Value perComponent(const Indices &indices,
-                           llvm::ArrayRef<int64_t> numbers);
+  mlir::Value buildPerComponent(const Indices &indices,
+                                llvm::ArrayRef<int64_t> numbers);
   mlir::Value broadcastComponents(const Indices &indices, mlir::Value numbers);
   /// Makes indices into the whole value relative to the device's shard.
   mlir::Value shift(const Indices &indices);
   /// Returns a mask of the shifted indices that are inside the shard; its shape
   /// is that of the indices without the component dimension.
-  mlir::Value findInside(const Indices &indices, mlir::Value shifted);
+  mlir::Value buildInShardMask(const Indices &indices, mlir::Value shifted);
   void gatherFromPart(stablehlo::GatherOp op, const Indices &indices);
-  llvm::LogicalResult keepFirst(stablehlo::ScatterOp op, Axes axes);
+  llvm::LogicalResult keepOperandOnFirstDevice(stablehlo::ScatterOp op,
+                                               Axes axes);
 
   int64_t rankOf(mlir::Value value) const {
     return layouts.getWhole(value).getRank();
@@ -87,13 +88,13 @@ private:
   /// too: a device would lack the others' contributions to its shard.
   llvm::LogicalResult makePartial(mlir::Value result, Axes axes);
   /// Fails if a dimension is sharded.
-  llvm::LogicalResult needWhole(mlir::Value value, int64_t dim);
-  llvm::LogicalResult needAllWhole(mlir::ValueRange values);
+  llvm::LogicalResult requireUnsharded(mlir::Value value, int64_t dim);
+  llvm::LogicalResult requireAllUnsharded(mlir::ValueRange values);
   /// Fails if the same axes do not shard both dimensions.
-  llvm::LogicalResult needAlike(mlir::Value one, int64_t dim, mlir::Value other,
-                                int64_t otherDim);
+  llvm::LogicalResult requireSameSharding(mlir::Value one, int64_t dim,
+                                          mlir::Value other, int64_t otherDim);
   /// Likewise for all dimensions of two values of one shape.
-  llvm::LogicalResult needAlike(mlir::Value one, mlir::Value other);
+  llvm::LogicalResult requireSameSharding(mlir::Value one, mlir::Value other);
 
   mlir::Operation *op;
   Layouts &layouts;

@@ -98,7 +98,7 @@ static int64_t countChannels(ArrayRef<Operation *> ops) {
 }
 
 /// Fails if an op reads a partial result, which only a collective may.
-static LogicalResult needComplete(Operation *op, const Layouts &layouts) {
+static LogicalResult requireComplete(Operation *op, const Layouts &layouts) {
   for (Value operand : op->getOperands())
     if (!layouts.getPartial(operand).empty())
       return op->emitOpError()
@@ -112,7 +112,7 @@ static LogicalResult localize(Operation *op, Layouts &layouts,
                               int64_t &numChannels) {
   if (isCollective(op))
     return localizeCollective(op, layouts, numChannels);
-  if (failed(needComplete(op, layouts)))
+  if (failed(requireComplete(op, layouts)))
     return failure();
   return localizeOp(op, layouts);
 }

@@ -73,7 +73,7 @@ static void collectReaders(Value value, Readers &readers) {
     auto cast = dyn_cast<QuantizeOp>(user);
     if (cast && use.getOperandNumber() == 0)
       readers.casts.push_back(cast);
-    else if (isCastMove(user) && use.getOperandNumber() == 0)
+    else if (commutesWithCast(user) && use.getOperandNumber() == 0)
       collectReaders(user->getResult(0), readers);
     else
       readers.other = user;
@@ -95,7 +95,7 @@ static DenseIntElementsAttr getGroups(Operation *op) {
   return DenseIntElementsAttr::get(type, all);
 }
 
-static Value onNarrow(OpBuilder &builder, Operation *op, Value data) {
+static Value cloneForNarrow(OpBuilder &builder, Operation *op, Value data) {
   IRMapping map;
   map.map(op->getOperand(0), data);
   Value result = builder.clone(*op, map)->getResult(0);
@@ -111,7 +111,7 @@ static void replaceReaders(Value wide, Value data) {
       cast.replaceAllUsesWith(data);
     } else {
       OpBuilder builder(user);
-      replaceReaders(user->getResult(0), moveNarrow(builder, user, data));
+      replaceReaders(user->getResult(0), cloneMove(builder, user, data));
     }
     user->erase();
   }
@@ -178,7 +178,7 @@ bool Narrower::castBefore(Operation *op) {
   if (places)
     places->set(early, gather);
   OpBuilder builder(op);
-  replaceReaders(op->getResult(0), onNarrow(builder, op, early));
+  replaceReaders(op->getResult(0), cloneForNarrow(builder, op, early));
   op->erase();
   return true;
 }
@@ -192,7 +192,7 @@ bool Narrower::moveNarrowOnly(Operation *op) {
       !isUniform(from.getScale(), getGroups(op)))
     return false;
   OpBuilder builder(op);
-  Value data = onNarrow(builder, op, buildNarrow(builder, wide));
+  Value data = cloneForNarrow(builder, op, buildNarrow(builder, wide));
   auto result = DequantizeOp::create(
       builder, op->getLoc(), op->getResult(0).getType(), data, from.getScale());
   op->getResult(0).replaceAllUsesWith(result);
@@ -243,7 +243,7 @@ unsigned Narrower::run() {
   if (findCollectives(main).empty())
     return 0;
   dropUnreadCarries(main);
-  takeMaximaOfShares(main);
+  computeMaximaOfShares(main);
   unsigned count = 0;
   // Sums first: they leave all-gathers, which may become narrow as well.
   for (bool isForSums : {true, false})

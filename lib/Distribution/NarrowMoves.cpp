@@ -12,14 +12,14 @@
 using namespace mlir;
 using namespace scalify;
 
-bool scalify::isCastMove(Operation *op) {
+bool scalify::commutesWithCast(Operation *op) {
   if (auto pad = dyn_cast_or_null<stablehlo::PadOp>(op))
     return matchPattern(pad.getPaddingValue(), m_PosZeroFloat());
   return isa_and_present<stablehlo::ReshapeOp, stablehlo::TransposeOp,
                          stablehlo::SliceOp>(op);
 }
 
-Value scalify::moveNarrow(OpBuilder &builder, Operation *move, Value data) {
+Value scalify::cloneMove(OpBuilder &builder, Operation *move, Value data) {
   Type element = getElementTypeOrSelf(data);
   IRMapping map;
   map.map(move->getOperand(0), data);
@@ -36,7 +36,7 @@ Value scalify::moveNarrow(OpBuilder &builder, Operation *move, Value data) {
 }
 
 DequantizeOp scalify::findDequantize(Value value) {
-  while (isCastMove(value.getDefiningOp()))
+  while (commutesWithCast(value.getDefiningOp()))
     value = value.getDefiningOp()->getOperand(0);
   auto wide = value.getDefiningOp<DequantizeOp>();
   return wide && !wide.getBlock() ? wide : DequantizeOp();
@@ -46,7 +46,7 @@ Value scalify::buildNarrow(OpBuilder &builder, Value value) {
   if (auto wide = value.getDefiningOp<DequantizeOp>())
     return wide.getData();
   Operation *move = value.getDefiningOp();
-  return moveNarrow(builder, move, buildNarrow(builder, move->getOperand(0)));
+  return cloneMove(builder, move, buildNarrow(builder, move->getOperand(0)));
 }
 
 static bool isBefore(Operation *op, Operation *anchor) {

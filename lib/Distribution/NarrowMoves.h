@@ -14,11 +14,11 @@
 namespace scalify {
 
 /// True if an op only moves elements of its first operand, or adds zeros.
-bool isCastMove(mlir::Operation *op);
+bool commutesWithCast(mlir::Operation *op);
 
 /// Clones a move for data of another element type.
-mlir::Value moveNarrow(mlir::OpBuilder &builder, mlir::Operation *move,
-                       mlir::Value data);
+mlir::Value cloneMove(mlir::OpBuilder &builder, mlir::Operation *move,
+                      mlir::Value data);
 
 /// Returns the dequantize that `value` is computed from by moves only; null if
 /// there is none, or if its blocks have scales of their own.

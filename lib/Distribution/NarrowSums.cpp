@@ -69,7 +69,7 @@ bool scalify::narrowSum(Operation *op) {
   Value result =
       part ? sum.scatter(data, static_cast<int64_t>(part.getScatterDimension()))
            : sum.all(data);
-  copyPhaseToBuilt(op, before);
+  copyPhaseToInserted(op, before);
   op->getResult(0).replaceAllUsesWith(result);
   op->erase();
   return true;

@@ -93,7 +93,7 @@ bool OrderSumsPass::order(Operation *op) {
       results.push_back(bytes <= gatherBytes ? sum.gathered(value)
                                              : sum.all(value));
   }
-  copyPhaseToBuilt(op, before);
+  copyPhaseToInserted(op, before);
   op->replaceAllUsesWith(results);
   op->erase();
   return true;

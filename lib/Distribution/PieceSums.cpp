@@ -80,7 +80,7 @@ Value PieceSums::gathered(Value value) {
   return reshape(sumParts(builder, parts), typeOf(value).getShape());
 }
 
-Value PieceSums::fillUp(Value flat, int64_t count) {
+Value PieceSums::padTo(Value flat, int64_t count) {
   int64_t held = typeOf(flat).getNumElements();
   if (held == count)
     return flat;
@@ -97,7 +97,7 @@ Value PieceSums::all(Value value) {
   ArrayRef<int64_t> shape = typeOf(value).getShape();
   int64_t count = typeOf(value).getNumElements();
   auto filled = static_cast<int64_t>(llvm::alignTo(count, size));
-  Value sum = gather(scatter(fillUp(reshape(value, {count}), filled), 0));
+  Value sum = gather(scatter(padTo(reshape(value, {count}), filled), 0));
   if (filled != count)
     sum = SliceOp::create(builder, loc, typeOf(sum).clone({count}), sum,
                           builder.getDenseI64ArrayAttr({0}),

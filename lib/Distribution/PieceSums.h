@@ -35,7 +35,7 @@ private:
   mlir::Value exchange(mlir::Value value);
   mlir::Value cutToFront(mlir::Value value, int64_t dim);
   mlir::Value reshape(mlir::Value value, llvm::ArrayRef<int64_t> shape);
-  mlir::Value fillUp(mlir::Value flat, int64_t count);
+  mlir::Value padTo(mlir::Value flat, int64_t count);
 
   SumParts sumParts;
   mlir::OpBuilder builder;

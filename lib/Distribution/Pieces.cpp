@@ -67,22 +67,22 @@ WhileOp scalify::findStackingLoop(Value value) {
 
 /// True if an index is computed by a subtraction, and so falls as the counter
 /// rises.
-static bool isDifference(Value place, unsigned depth = 4) {
+static bool isSubtraction(Value place, unsigned depth = 4) {
   Operation *op = place.getDefiningOp();
   if (!op || depth == 0)
     return false;
   return isa<SubtractOp>(op) ||
          llvm::any_of(op->getOperands(), [&](Value operand) {
-           return isDifference(operand, depth - 1);
+           return isSubtraction(operand, depth - 1);
          });
 }
 
-bool scalify::isWrittenBackwards(WhileOp loop) {
+bool scalify::isWrittenInReverse(WhileOp loop) {
   PieceFinder finder;
   for (OpResult result : loop->getResults())
     if (isSliced(result))
       finder.collect(result);
   return llvm::any_of(finder.updates, [](DynamicUpdateSliceOp update) {
-    return isDifference(update.getStartIndices().front());
+    return isSubtraction(update.getStartIndices().front());
   });
 }

@@ -13,7 +13,7 @@ stablehlo::WhileOp findStackingLoop(mlir::Value value);
 
 /// True if a loop returned by `findStackingLoop` writes the last slice first,
 /// as a backward pass does.
-bool isWrittenBackwards(stablehlo::WhileOp loop);
+bool isWrittenInReverse(stablehlo::WhileOp loop);
 
 } // namespace scalify
 

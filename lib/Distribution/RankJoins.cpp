@@ -27,7 +27,7 @@ public:
       : builder(builder), op(op), loc(op->getLoc()) {}
 
   /// Returns the ranks' results for one operand.
-  FailureOr<RankValues> joinOne(const RankValues &ranks);
+  FailureOr<RankValues> joinOperand(const RankValues &ranks);
 
 private:
   using Members = SmallVector<Value>;
@@ -282,7 +282,7 @@ RankJoiner::permute(stablehlo::CollectivePermuteOp permute,
   return results;
 }
 
-FailureOr<RankValues> RankJoiner::joinOne(const RankValues &ranks) {
+FailureOr<RankValues> RankJoiner::joinOperand(const RankValues &ranks) {
   using namespace stablehlo;
   using Result = FailureOr<RankValues>;
   return llvm::TypeSwitch<Operation *, Result>(op)
@@ -306,7 +306,7 @@ scalify::joinRanks(OpBuilder &builder, Operation *collective,
   RankJoiner joiner(builder, collective);
   SmallVector<RankValues> results;
   for (const RankValues &ranks : operands) {
-    FailureOr<RankValues> joined = joiner.joinOne(ranks);
+    FailureOr<RankValues> joined = joiner.joinOperand(ranks);
     if (failed(joined))
       return failure();
     results.push_back(std::move(*joined));

@@ -38,7 +38,7 @@ struct LoopScatter {
 
 /// True if an op moves elements or pads with zeros, and so distributes over a
 /// sum.
-static bool isOfTerms(Operation *op) {
+static bool distributesOverSum(Operation *op) {
   if (auto pad = dyn_cast_or_null<PadOp>(op))
     return matchPattern(pad.getPaddingValue(), m_AnyZeroFloat());
   return movesElements(op);
@@ -50,7 +50,7 @@ static std::optional<LoopScatter> findLoopScatter(ReduceScatterOp scatter) {
   if (scatter->getNumOperands() != 1 || !isSum(scatter.getComputation()))
     return std::nullopt;
   Value value = scatter->getOperand(0);
-  while (value.hasOneUse() && isOfTerms(value.getDefiningOp())) {
+  while (value.hasOneUse() && distributesOverSum(value.getDefiningOp())) {
     found.moves.push_back(value.getDefiningOp());
     value = value.getDefiningOp()->getOperand(0);
   }

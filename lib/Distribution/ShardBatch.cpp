@@ -26,8 +26,8 @@ static constexpr StringLiteral kAxis = "data";
 
 /// True if a loop slices `value` along its first dimension, as a loop over
 /// micro-batches does, also after moves that keep that dimension.
-static bool isTakenApart(Value value,
-                         llvm::SmallPtrSetImpl<Operation *> &seen) {
+static bool isSlicedByLoop(Value value,
+                           llvm::SmallPtrSetImpl<Operation *> &seen) {
   auto type = cast<RankedTensorType>(value.getType());
   for (OpOperand &use : value.getUses()) {
     Operation *user = use.getOwner();
@@ -49,7 +49,7 @@ static bool isTakenApart(Value value,
         moved.getRank() > 0 && moved.getDimSize(0) == type.getDimSize(0);
     if (auto transpose = dyn_cast<stablehlo::TransposeOp>(user))
       keepsFirst = transpose.getPermutation()[0] == 0;
-    if (next && keepsFirst && isTakenApart(next, seen))
+    if (next && keepsFirst && isSlicedByLoop(next, seen))
       return true;
   }
   return false;
@@ -60,7 +60,7 @@ static bool isTakenApart(Value value,
 static int64_t findRows(BlockArgument argument) {
   auto type = cast<RankedTensorType>(argument.getType());
   llvm::SmallPtrSet<Operation *, 16> seen;
-  return type.getRank() > 0 && isTakenApart(argument, seen);
+  return type.getRank() > 0 && isSlicedByLoop(argument, seen);
 }
 
 static sdy::TensorShardingAttr makeSharding(Type type, int64_t split) {
@@ -83,12 +83,12 @@ struct ShardBatchPass : scalify::impl::ShardBatchPassBase<ShardBatchPass> {
   void runOnOperation() override;
 
 private:
-  LogicalResult checkIsPlain(func::FuncOp main);
+  LogicalResult checkIsUnsharded(func::FuncOp main);
   LogicalResult shardArguments(func::FuncOp main);
 };
 } // namespace
 
-LogicalResult ShardBatchPass::checkIsPlain(func::FuncOp main) {
+LogicalResult ShardBatchPass::checkIsUnsharded(func::FuncOp main) {
   if (sdy::findLargestMesh(getOperation()))
     return main.emitOpError("already has a mesh: partition it by its own "
                             "shardings");
@@ -147,7 +147,7 @@ void ShardBatchPass::runOnOperation() {
   auto main = getOperation().lookupSymbol<func::FuncOp>("main");
   if (!main || ranks < 2)
     return;
-  if (failed(checkIsPlain(main)))
+  if (failed(checkIsUnsharded(main)))
     return signalPassFailure();
   if (failed(shardArguments(main)))
     return signalPassFailure();

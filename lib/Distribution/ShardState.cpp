@@ -60,14 +60,15 @@ public:
 private:
   void findGroups();
   Sharing *findSharing(Value value, Operation *&other);
-  bool liesInParts(unsigned argument, unsigned result, const ShareGroup &group);
+  bool isShardedOver(unsigned argument, unsigned result,
+                     const ShareGroup &group);
   void findStates();
   void keepInShares(const State &state);
   void sumInShares();
   void returnShares(const State &state);
   void eraseUnread();
   void retype();
-  void reportWhole();
+  void remarkUnsharded();
 
   func::FuncOp main;
   sdy::MeshAttr meshAttr;
@@ -132,8 +133,8 @@ Sharing *StateSharder::findSharing(Value value, Operation *&other) {
 }
 
 /// True if ranks of the group have different shards of the argument or result.
-bool StateSharder::liesInParts(unsigned argument, unsigned result,
-                               const ShareGroup &group) {
+bool StateSharder::isShardedOver(unsigned argument, unsigned result,
+                                 const ShareGroup &group) {
   llvm::DenseSet<std::pair<int64_t, int64_t>> digits;
   for (auto digit : mesh.getDigits(group.getAxes()))
     digits.insert(digit);
@@ -172,7 +173,7 @@ void StateSharder::findStates() {
                   "element from a sum over ranks";
       continue;
     }
-    if (liesInParts(index, result, sharing->group)) {
+    if (isShardedOver(index, result, sharing->group)) {
       emitRemark(argument.getLoc())
           << "stays as it is: it is already sharded over the ranks that sum";
       continue;
@@ -205,7 +206,7 @@ void StateSharder::keepInShares(const State &state) {
 void StateSharder::sumInShares() {
   for (auto reduce : llvm::make_early_inc_range(
            main.getBody().front().getOps<stablehlo::ReduceOp>())) {
-    if (!stablehlo::isSumOfAll(reduce))
+    if (!stablehlo::isFullSum(reduce))
       continue;
     Value value = reduce.getInputs()[0];
     Operation *other = nullptr;
@@ -280,7 +281,7 @@ static DictionaryAttr getFlat(DictionaryAttr attrs, RankedTensorType local,
                {builder.getNamedAttr("parts", getParts(sharding, mesh)),
                 builder.getNamedAttr("whole",
                                      whole ? whole : TypeAttr::get(local))}));
-  RankedTensorType filled = sharing.shards.getFilledType(local);
+  RankedTensorType filled = sharing.shards.getPaddedType(local);
   SmallVector<int64_t> shape(filled.getShape());
   shape.back() *= parts;
   SmallVector<sdy::DimensionShardingAttr> dims(
@@ -316,7 +317,7 @@ void StateSharder::retype() {
 }
 
 /// Reports remaining uses that cost the memory or time that shares would save.
-void StateSharder::reportWhole() {
+void StateSharder::remarkUnsharded() {
   for (auto [gather, argument] : gathers) {
     if (!isOneOf(getRoleAttr(main, argument), Role::Param))
       emitRemark(main.getArgument(argument).getLoc())
@@ -352,7 +353,7 @@ void StateSharder::run() {
     returnShares(state);
   eraseUnread();
   retype();
-  reportWhole();
+  remarkUnsharded();
 }
 
 namespace {

@@ -42,7 +42,7 @@ ShareGroup::ShareGroup(const DeviceMesh &mesh, ArrayRef<sdy::AxisRefAttr> axes)
       numRanks(mesh.getNumParts(axes)) {}
 
 int64_t ShareGroup::getShare(int64_t elements) const {
-  int64_t chunk = getChunk(elements);
+  int64_t chunk = getChunkSize(elements);
   int64_t chunks = llvm::divideCeil(elements, chunk);
   return static_cast<int64_t>(llvm::divideCeil(chunks, numRanks)) * chunk;
 }
@@ -68,13 +68,13 @@ RankedTensorType Shards::getShareType(RankedTensorType type) const {
   return typeOf(slices, {group.getShare(each)}, type.getElementType());
 }
 
-RankedTensorType Shards::getFilledType(RankedTensorType type) const {
+RankedTensorType Shards::getPaddedType(RankedTensorType type) const {
   SmallVector<int64_t> shape(getShareType(type).getShape());
   shape.back() *= group.size();
   return type.clone(shape);
 }
 
-bool Shards::isCutAlike(Value a, Value b) const {
+bool Shards::hasSameSlices(Value a, Value b) const {
   return slicesOf(typeOf(a)) == slicesOf(typeOf(b));
 }
 
@@ -96,7 +96,7 @@ static bool isScalarBroadcast(Value value) {
 }
 
 /// True for elementwise ops on scalars and on values of the result's shape.
-static bool isOnElements(Operation *op) {
+static bool isShapedElementwise(Operation *op) {
   return op && op->getNumResults() == 1 && isElementwiseOp(op) &&
          llvm::all_of(op->getOperands(), [&](Value operand) {
            return isScalar(operand) || typeOf(operand).getShape() ==
@@ -133,11 +133,11 @@ bool Shards::isShared(Value value) const {
     return true;
   Operation *op = value.getDefiningOp();
   if (auto reshape = dyn_cast_or_null<ReshapeOp>(op))
-    return isCutAlike(value, reshape.getOperand()) &&
+    return hasSameSlices(value, reshape.getOperand()) &&
            isShared(reshape.getOperand());
-  return isOnElements(op) && llvm::all_of(op->getOperands(), [&](Value one) {
-           return isShared(one);
-         });
+  return isShapedElementwise(op) &&
+         llvm::all_of(op->getOperands(),
+                      [&](Value one) { return isShared(one); });
 }
 
 /// True if computing the value reads a share. Otherwise slicing the value is
@@ -146,9 +146,9 @@ bool Shards::readsShare(Value value) {
   if (shares.contains(value) || isSum(value))
     return true;
   Operation *op = value.getDefiningOp();
-  if (!isOnElements(op))
+  if (!isShapedElementwise(op))
     return isa_and_present<ReshapeOp>(op) &&
-           isCutAlike(value, op->getOperand(0)) &&
+           hasSameSlices(value, op->getOperand(0)) &&
            readsShare(op->getOperand(0));
   auto [place, isNew] = reads.try_emplace(value, false);
   if (!isNew)
@@ -210,7 +210,7 @@ Value Shards::make(Value value) {
   if (isSum(value))
     return reduceScatter(value);
   if (auto reshape = dyn_cast<ReshapeOp>(op);
-      reshape && isCutAlike(value, reshape.getOperand()))
+      reshape && hasSameSlices(value, reshape.getOperand()))
     return get(reshape.getOperand());
   return readsShare(value) ? onShares(op) : cut(value);
 }
@@ -233,10 +233,10 @@ Value Shards::onShares(Operation *op) {
 /// shares.
 Value Shards::fill(OpBuilder &builder, Location loc, Value value) {
   RankedTensorType type = typeOf(value);
-  Value filled = fillSlices(builder, loc, value, slicesOf(type),
-                            lastSize(getFilledType(type)));
+  Value filled = padSlices(builder, loc, value, slicesOf(type),
+                           lastSize(getPaddedType(type)));
   if (auto pad = filled.getDefiningOp<PadOp>(); pad && filled != value)
-    pad->setAttr(kFillsSharesAttr, builder.getUnitAttr());
+    pad->setAttr(kSharePaddingAttr, builder.getUnitAttr());
   return filled;
 }
 
@@ -329,7 +329,7 @@ Value Shards::sum(ReduceOp reduce) {
   Location loc = reduce.getLoc();
   ArrayRef<int64_t> slices = slicesOf(typeOf(value));
   int64_t each = countOf(value) / llvm::product_of(slices);
-  int64_t chunk = getChunk(each);
+  int64_t chunk = getChunkSize(each);
   Value share = get(value);
   builder.setInsertionPoint(reduce);
   int64_t own = lastSize(typeOf(share)) / chunk;

@@ -66,10 +66,10 @@ public:
   /// Returns the type of the share of a value of this type.
   mlir::RankedTensorType getShareType(mlir::RankedTensorType type) const;
   /// Returns the type of all ranks' shares, concatenated.
-  mlir::RankedTensorType getFilledType(mlir::RankedTensorType type) const;
+  mlir::RankedTensorType getPaddedType(mlir::RankedTensorType type) const;
   /// True if shares of a value of this type are padded.
   bool isFilled(mlir::RankedTensorType type) const {
-    return getFilledType(type).getNumElements() != type.getNumElements();
+    return getPaddedType(type).getNumElements() != type.getNumElements();
   }
   /// True if the padding of a value's share is zero.
   bool isZeroInPadding(mlir::Value value) const;
@@ -84,7 +84,7 @@ public:
 private:
   /// Returns the leading dimensions of a stack; none for other types.
   llvm::ArrayRef<int64_t> slicesOf(mlir::RankedTensorType type) const;
-  bool isCutAlike(mlir::Value a, mlir::Value b) const;
+  bool hasSameSlices(mlir::Value a, mlir::Value b) const;
   mlir::Value make(mlir::Value value);
   bool readsShare(mlir::Value value);
   mlir::Value cut(mlir::Value value);

@@ -38,10 +38,11 @@ std::optional<SharePlaces> SharePlaces::find(AllGatherOp gather,
         return std::nullopt;
       // Slicing off the padding of a stack's slices keeps the positions of the
       // other elements; those of the padding are never read.
-      bool isCutBehind = from == gather->getResult(0) &&
-                         llvm::all_of(slice.getStartIndices(),
-                                      [](int64_t start) { return start == 0; });
-      if (isCutBehind)
+      bool isPaddingSlice =
+          from == gather->getResult(0) &&
+          llvm::all_of(slice.getStartIndices(),
+                       [](int64_t start) { return start == 0; });
+      if (isPaddingSlice)
         return places;
       if (rowOf(shapeOf(from)) != rowOf(shapeOf(value)))
         return std::nullopt;

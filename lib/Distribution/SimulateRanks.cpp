@@ -61,8 +61,8 @@ public:
 
 private:
   FailureOr<Type> getWhole(Type local, DictionaryAttr attrs);
-  RankValues cutArgument(BlockArgument whole, RankedTensorType local,
-                         sdy::TensorShardingAttr sharding);
+  RankValues sliceArgument(BlockArgument whole, RankedTensorType local,
+                           sdy::TensorShardingAttr sharding);
   FailureOr<Value> assemble(unsigned result, const RankValues &ranks);
   FailureOr<SmallVector<Type>> addArguments(Block &device, Block &all);
 
@@ -75,7 +75,8 @@ private:
                                           ArrayRef<Leaders> carries,
                                           Region &cond, Region &body);
   LogicalResult runBranches(Operation *op);
-  LogicalResult needShared(Operation *op, Value device, StringRef what);
+  LogicalResult requireSameOnAllRanks(Operation *op, Value device,
+                                      StringRef what);
 
   RankValues &of(Value device) {
     RankValues &ranks = values[device];
@@ -134,8 +135,9 @@ FailureOr<Type> Simulation::getWhole(Type local, DictionaryAttr attrs) {
   return Type(part.clone(shape));
 }
 
-RankValues Simulation::cutArgument(BlockArgument whole, RankedTensorType local,
-                                   sdy::TensorShardingAttr sharding) {
+RankValues Simulation::sliceArgument(BlockArgument whole,
+                                     RankedTensorType local,
+                                     sdy::TensorShardingAttr sharding) {
   if (whole.getType() == local)
     return RankValues(numRanks, whole);
   std::map<SmallVector<int64_t>, Value> parts;
@@ -172,9 +174,9 @@ FailureOr<SmallVector<Type>> Simulation::addArguments(Block &device,
   }
   for (auto [argument, whole] :
        llvm::zip_equal(device.getArguments(), all.getArguments()))
-    of(argument) =
-        cutArgument(whole, cast<RankedTensorType>(argument.getType()),
-                    getSharding(main.getArgAttrDict(argument.getArgNumber())));
+    of(argument) = sliceArgument(
+        whole, cast<RankedTensorType>(argument.getType()),
+        getSharding(main.getArgAttrDict(argument.getArgNumber())));
   return types;
 }
 
@@ -318,8 +320,8 @@ LogicalResult Simulation::runBlock(Block &device) {
 // Loops and branches
 //===----------------------------------------------------------------------===//
 
-LogicalResult Simulation::needShared(Operation *op, Value device,
-                                     StringRef what) {
+LogicalResult Simulation::requireSameOnAllRanks(Operation *op, Value device,
+                                                StringRef what) {
   if (isShared(of(device)))
     return success();
   return op->emitOpError()
@@ -380,7 +382,8 @@ FailureOr<SmallVector<Leaders>> Simulation::runBody(stablehlo::WhileOp loop,
       return failure();
     Operation *end = device.getTerminator();
     bool isCond = from == &loop.getCond();
-    if (isCond && failed(needShared(loop, end->getOperand(0), "a condition")))
+    if (isCond &&
+        failed(requireSameOnAllRanks(loop, end->getOperand(0), "a condition")))
       return failure();
     SmallVector<RankValues> yields = allOf(end->getOperands());
     if (!isCond)
@@ -418,8 +421,8 @@ LogicalResult Simulation::runLoop(stablehlo::WhileOp loop) {
 
 LogicalResult Simulation::runBranches(Operation *op) {
   bool isIf = isa<stablehlo::IfOp>(op);
-  if (failed(
-          needShared(op, op->getOperand(0), isIf ? "a predicate" : "an index")))
+  if (failed(requireSameOnAllRanks(op, op->getOperand(0),
+                                   isIf ? "a predicate" : "an index")))
     return failure();
   SmallVector<Leaders> results(op->getNumResults(), Leaders(numRanks, 0));
   SmallVector<std::unique_ptr<Region>> regions;

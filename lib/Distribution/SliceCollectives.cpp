@@ -33,7 +33,7 @@ static RankedTensorType typeOf(Value value) {
 }
 
 /// True if a collective acts on each slice of the first dimension separately.
-static bool isOfSlices(Operation *op) {
+static bool actsOnSlices(Operation *op) {
   if (op->getNumOperands() != 1 || typeOf(op->getOperand(0)).getRank() < 2 ||
       typeOf(op->getOperand(0)).getDimSize(0) < 2)
     return false;
@@ -208,7 +208,7 @@ struct SliceCollectivesPass
   void runOnSums(Block &block) {
     llvm::MapVector<Operation *, Group> groups; // by the loop that makes them
     for (Operation &op : llvm::make_early_inc_range(block)) {
-      if (!isa<ReduceScatterOp, AllReduceOp>(op) || !isOfSlices(&op))
+      if (!isa<ReduceScatterOp, AllReduceOp>(op) || !actsOnSlices(&op))
         continue;
       WhileOp loop = findStackingLoop(op.getOperand(0));
       if (loop && loop->getBlock() == &block &&
@@ -220,20 +220,20 @@ struct SliceCollectivesPass
         op.emitRemark("covers all layers and runs after their loop: it needs a "
                       "value computed there, such as a scale measured of all");
       if (isa<ReduceScatterOp>(op))
-        inRow(&op);
+        flattenCollective(&op);
     }
     for (auto &[loop, group] : groups)
       slice(group, OpBuilder(loop->getNextNode()),
-            isWrittenBackwards(cast<WhileOp>(loop)));
+            isWrittenInReverse(cast<WhileOp>(loop)));
   }
 
   void runOnGathers(Block &block) {
     Group group;
     for (Operation &op : llvm::make_early_inc_range(block)) {
-      if (!isa<AllGatherOp>(op) || !isOfSlices(&op))
+      if (!isa<AllGatherOp>(op) || !actsOnSlices(&op))
         continue;
       if (!isReadByLoop(op.getResult(0))) {
-        inRow(&op);
+        flattenCollective(&op);
         continue;
       }
       if (!group.empty() && !canHoist(op.getOperand(0), group.front())) {
@@ -246,7 +246,7 @@ struct SliceCollectivesPass
       slice(group, OpBuilder(group.front()), /*isReversed=*/false);
   }
 
-  void inRow(Operation *op) {
+  void flattenCollective(Operation *op) {
     op->getResult(0).replaceAllUsesWith(Slicer(op, op).exchangeAll(op));
     op->erase();
   }

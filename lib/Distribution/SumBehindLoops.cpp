@@ -47,7 +47,7 @@ static AllReduceOp findSum(Value value) {
 }
 
 /// Sums `result` of a loop instead of `inside`, an addend or slice of it.
-static void moveBehind(WhileOp loop, unsigned index, AllReduceOp inside) {
+static void sinkSum(WhileOp loop, unsigned index, AllReduceOp inside) {
   OpBuilder builder(loop->getContext());
   builder.setInsertionPointAfter(loop);
   Value result = loop->getResult(index);
@@ -70,7 +70,7 @@ struct SumBehindLoopsPass
 
   /// Moving the sum of a stack does not reduce the number of sums, unless the
   /// loop is in another one, out of which the sum may move as well.
-  bool takesStacks(WhileOp loop) const {
+  bool movesStacks(WhileOp loop) const {
     return stacks || loop->getParentOfType<WhileOp>();
   }
 
@@ -79,7 +79,7 @@ struct SumBehindLoopsPass
       if (!loop.getCond().getArgument(index).use_empty())
         continue;
       Value part = getAddend(loop, index);
-      if (!part && takesStacks(loop))
+      if (!part && movesStacks(loop))
         part = getStackedUpdate(loop, index);
       AllReduceOp sum = part ? findSum(part) : AllReduceOp();
       if (!sum || sum->getParentRegion() != &loop.getBody())
@@ -89,7 +89,7 @@ struct SumBehindLoopsPass
                         "start from zero");
         continue;
       }
-      moveBehind(loop, index, sum);
+      sinkSum(loop, index, sum);
       ++numMoved;
     }
   }

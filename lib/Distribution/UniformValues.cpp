@@ -42,7 +42,7 @@ static bool isWithin(DenseIntElementsAttr groups, DenseIntElementsAttr others) {
 
 /// True for an argument of main that is replicated: it is no shard of a larger
 /// value, or Precision has added it.
-static bool isWholeArgument(BlockArgument argument) {
+static bool isReplicatedArgument(BlockArgument argument) {
   auto function = dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp());
   if (!function)
     return false;
@@ -88,7 +88,7 @@ bool Uniformity::find(Operation *op) {
 bool Uniformity::find(Value value) {
   value = lookThrough(value, Move::Invariant);
   if (auto argument = dyn_cast<BlockArgument>(value))
-    return isWholeArgument(argument);
+    return isReplicatedArgument(argument);
   return find(value.getDefiningOp());
 }
 

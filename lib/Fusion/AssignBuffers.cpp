@@ -36,10 +36,11 @@ private:
 // Returns the read of `kernel` whose memory its output `write` may take, or -1:
 // it dies here, may be overwritten in place, and no other stream still reads
 // it.
-static int findHandOver(plan::KernelOp kernel, const plan::ElementOrder &order,
-                        int64_t write, int64_t position,
-                        llvm::DenseMap<Value, plan::LiveRange> &ranges,
-                        llvm::DenseSet<Value> &taken) {
+static int findInPlaceRead(plan::KernelOp kernel,
+                           const plan::ElementOrder &order, int64_t write,
+                           int64_t position,
+                           llvm::DenseMap<Value, plan::LiveRange> &ranges,
+                           llvm::DenseSet<Value> &taken) {
   Block &body = kernel.getBody().front();
   auto wholes = llvm::map_to_vector(kernel.getReads(), plan::getWhole);
   for (auto [index, in] : llvm::enumerate(kernel.getReads())) {
@@ -57,8 +58,8 @@ static int findHandOver(plan::KernelOp kernel, const plan::ElementOrder &order,
 
 // True if the collective may run in place: its source is a whole temporary that
 // dies here, as large as its destination.
-static bool isHandedOver(plan::CollectiveOp collective, int64_t position,
-                         llvm::DenseMap<Value, plan::LiveRange> &ranges) {
+static bool mayRunInPlace(plan::CollectiveOp collective, int64_t position,
+                          llvm::DenseMap<Value, plan::LiveRange> &ranges) {
   Value in = collective.getSource(), out = collective.getDestination();
   auto source = ranges.find(in), destination = ranges.find(out);
   return source != ranges.end() && destination != ranges.end() &&
@@ -89,7 +90,7 @@ void AssignBuffersPass::assign(plan::ProgramOp program) {
     if (kernel && kernel.getInplace())
       pairs.append(kernel.getInplace()->begin(), kernel.getInplace()->end());
     auto collective = dyn_cast<plan::CollectiveOp>(op);
-    if (collective && isHandedOver(collective, position, ranges)) {
+    if (collective && mayRunInPlace(collective, position, ranges)) {
       blockOf[collective.getDestination()] =
           blockOf.lookup(collective.getSource());
       ++numInPlace;
@@ -103,7 +104,8 @@ void AssignBuffersPass::assign(plan::ProgramOp program) {
             llvm::find(kernel.getWrites(), value) - kernel.getWrites().begin();
         if (!order)
           order.emplace(kernel);
-        int from = findHandOver(kernel, *order, write, position, ranges, taken);
+        int from =
+            findInPlaceRead(kernel, *order, write, position, ranges, taken);
         if (from >= 0) {
           Value in = kernel.getReads()[from];
           taken.insert(in);

@@ -144,14 +144,14 @@ private:
 } // namespace
 
 // Longer chains would not run beside the program but be half of it.
-static constexpr size_t kLongest = 64;
+static constexpr size_t kMaxChainLength = 64;
 
 /// Returns the chain of movable commands that starts at `first`: each is fed by
 /// an earlier one of the chain.
 static SmallVector<size_t> chainFrom(ArrayRef<Command> commands, size_t first) {
   SmallVector<size_t> chain = {first};
-  for (size_t i = first + 1; i < commands.size() && chain.size() < kLongest;
-       ++i) {
+  for (size_t i = first + 1;
+       i < commands.size() && chain.size() < kMaxChainLength; ++i) {
     if (!commands[i].mayMove)
       continue;
     bool isFed = llvm::any_of(commands[i].needs, [&](size_t need) {
@@ -262,9 +262,9 @@ void AssignStreamsPass::assign(plan::ProgramOp program) {
 }
 
 void AssignStreamsPass::runOnOperation() {
-  if (streams < 1 || streams > plan::kMostStreams) {
+  if (streams < 1 || streams > plan::kMaxStreams) {
     getOperation()->emitError("streams must be 1 to ")
-        << plan::kMostStreams << ", not " << streams;
+        << plan::kMaxStreams << ", not " << streams;
     return signalPassFailure();
   }
   if (streams == 1)

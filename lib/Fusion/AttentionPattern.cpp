@@ -23,7 +23,7 @@ private:
       why = reason.str();
     return false;
   }
-  bool mixesTensors();
+  bool hasWeightsDot();
   bool matchSoftmax(Value &scores);
   bool matchScores(Value scores);
   bool nameAxes(const Scaled &scaled, std::optional<CausalMask> mask);
@@ -81,7 +81,7 @@ bool Matcher::matchSoftmax(Value &scores) {
 
 /// True if a dot reads the weights: that of an attention, as opposed to a loss
 /// or a router.
-bool Matcher::mixesTensors() {
+bool Matcher::hasWeightsDot() {
   auto uses = traceUses(weights.getResult(), [](SelectOp) { return false; });
   return llvm::any_of(uses, [](const ScaledUse &use) {
     return isa<DotGeneralOp>(use.use->getOwner());
@@ -312,7 +312,7 @@ bool Matcher::checkShares() {
 
 std::optional<AttentionPattern> Matcher::match() {
   Value scores;
-  if (!matchSoftmax(scores) || !mixesTensors() || !matchScores(scores) ||
+  if (!matchSoftmax(scores) || !hasWeightsDot() || !matchScores(scores) ||
       !matchUses() || !checkShares())
     return std::nullopt;
   if (!pattern.mix && !pattern.gradient)

@@ -24,7 +24,7 @@ using namespace scalify;
 static constexpr int64_t kAlignment = 64;
 /// The limit on a kernel's slices of one buffer: each is a pointer, and a
 /// kernel with more is not one of equal layers.
-static constexpr size_t kMostSlices = 8;
+static constexpr size_t kMaxSlices = 8;
 
 /// Slices by their first byte.
 using Slices = llvm::MapVector<int64_t, SmallVector<stablehlo::SliceOp>>;
@@ -85,7 +85,7 @@ static Slices findSlices(BlockArgument argument) {
         return {};
     }
   }
-  return slices.size() <= kMostSlices ? slices : Slices();
+  return slices.size() <= kMaxSlices ? slices : Slices();
 }
 
 Value BindSlicesPass::viewOf(Value buffer, int64_t byte, MemRefType type) {

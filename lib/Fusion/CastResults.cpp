@@ -176,7 +176,7 @@ static Value findAmax(Operation *user, Value value) {
 
 /// True if the scale cannot be computed before the product: it depends on it,
 /// such as a scale from its amax, or on a collective or another stage.
-static bool comesLate(Value scale, const Chain &chain) {
+static bool mustFollowProduct(Value scale, const Chain &chain) {
   plan::MatmulOp product = chain.product;
   Operation *maker = scale.getDefiningOp();
   if (!maker || maker->isBeforeInBlock(product))
@@ -195,7 +195,7 @@ static bool comesLate(Value scale, const Chain &chain) {
 
 /// Returns the transpose of rows and columns that is the only user of the
 /// value, if there is one.
-static Value getTurned(Value value, plan::MatmulOp product) {
+static Value getTransposed(Value value, plan::MatmulOp product) {
   auto turn = value.hasOneUse()
                   ? dyn_cast<stablehlo::TransposeOp>(*value.user_begin())
                   : stablehlo::TransposeOp();
@@ -231,7 +231,7 @@ static void turn(Chain &chain) {
     return;
   SmallVector<Value> turned;
   for (Value value : chain.values)
-    turned.push_back(getTurned(value, product));
+    turned.push_back(getTransposed(value, product));
   if (!llvm::all_of(turned, [&](Value value) {
         return value && value.getType() == turned.front().getType();
       }))
@@ -270,7 +270,8 @@ std::optional<Chain> scalify::castToFP8(Chain chain) {
       chain.cast = cast;
       results.push_back(result);
     }
-  if (!chain.cast || (chain.cast->scale && comesLate(chain.cast->scale, chain)))
+  if (!chain.cast ||
+      (chain.cast->scale && mustFollowProduct(chain.cast->scale, chain)))
     return std::nullopt;
   chain.values = results;
   turn(chain);

@@ -16,7 +16,7 @@ using namespace scalify;
 
 /// The distance in ops, in a step without phases, beyond which a value's live
 /// range counts as long: about two layers of a transformer.
-static constexpr int64_t kFarApart = 300;
+static constexpr int64_t kLongDistance = 300;
 
 bool scalify::isLibraryCall(Operation *op) {
   return isa<plan::MatmulOp, plan::AttendOp, plan::CommunicateOp,
@@ -72,7 +72,7 @@ Cluster *Clusters::create(Operation *root) {
 /// True if trailing dimensions of every full output make up one row. A loop
 /// over other dimensions has no place for ops computed once per row, such as
 /// reductions.
-bool Clusters::walksRows(const Cluster &cluster) const {
+bool Clusters::iteratesOverRows(const Cluster &cluster) const {
   return llvm::all_of(outputs(cluster), [&](Value output) {
     if (cluster.columns == 0 || countOf(output) != cluster.full)
       return true;
@@ -247,7 +247,7 @@ bool Clusters::mayJoin(Operation *op, Cluster &cluster) {
     int64_t count = countOf(reduce.getInputs()[0]);
     if (use.relation == Relation::Row)
       return plan::reducesRows(reduce) && count == cluster.full &&
-             walksRows(cluster);
+             iteratesOverRows(cluster);
     // Every task that needs a small sum computes it. A row sum would have
     // another order there: by elements instead of by lanes.
     bool isOrdered =
@@ -282,18 +282,19 @@ Attribute scalify::getTask(const Cluster &cluster) {
 
 // True if a value of `from` read by `to` has a long live range: from one phase
 // to another, or over several layers of a step without phases.
-bool Clusters::isFar(Operation *from, const Cluster &to) const {
+bool Clusters::hasLongLiveRange(Operation *from, const Cluster &to) const {
   int64_t distance = position.lookup(to.ops.front()) - position.lookup(from);
   PhaseAttr source = scalify::getPhaseAttr(from);
   PhaseAttr target = scalify::getPhaseAttr(to);
   if (source && target && source != target)
     return distance > limits.phaseDistance;
-  return distance > kFarApart && getPhase(from) == Phase::Forward;
+  return distance > kLongDistance && getPhase(from) == Phase::Forward;
 }
 
 // True if `op` dequantizes data of another phase for `readers`, all kernels:
 // then each of them dequantizes, and no wide copy lives until the last.
-bool Clusters::widensKept(Operation *op, ArrayRef<Cluster *> readers) const {
+bool Clusters::dequantizesForKernels(Operation *op,
+                                     ArrayRef<Cluster *> readers) const {
   if (!isa<DequantizeOp>(op))
     return false;
   Value data = op->getOperand(0);
@@ -304,7 +305,7 @@ bool Clusters::widensKept(Operation *op, ArrayRef<Cluster *> readers) const {
   }
   Operation *maker = data.getDefiningOp();
   return maker && llvm::all_of(readers, [&](Cluster *reader) {
-           return isFar(maker, *reader);
+           return hasLongLiveRange(maker, *reader);
          });
 }
 
@@ -328,7 +329,7 @@ bool Clusters::pullInto(Operation *op) {
   if (users.size() == 1 && !hasOtherUse) {
     // A cast to be saved stays with its producer, so that the narrow data is
     // saved.
-    bool waits = isa<QuantizeOp>(op) && isFar(op, *users.front());
+    bool waits = isa<QuantizeOp>(op) && hasLongLiveRange(op, *users.front());
     if (waits || !mayJoin(op, *users.front()))
       return false;
     add(users.front(), op);
@@ -339,7 +340,8 @@ bool Clusters::pullInto(Operation *op) {
   for (Operation *user : op->getUsers())
     depth = std::max(depth, copyDepth.lookup(user));
   bool isCheap =
-      isView(op) || (!hasOtherUse && widensKept(op, users.getArrayRef())) ||
+      isView(op) ||
+      (!hasOtherUse && dequantizesForKernels(op, users.getArrayRef())) ||
       (!isKept && !isa<stablehlo::ReduceOp, stablehlo::GatherOp>(op) &&
        costOf(op) <= 2 && largeOperands(op) <= 1 && depth < 6 &&
        countOf(op->getResult(0)) > 1);

@@ -46,7 +46,7 @@ struct ClusterLimits {
   unsigned maxBuffers, maxOps;
   int64_t phaseDistance;
   /// A kernel may also write a transposed copy of its result.
-  bool mergeTurned;
+  bool mergeTransposed;
 };
 
 class Clusters {
@@ -73,20 +73,21 @@ private:
   Cluster *create(mlir::Operation *root);
   void add(Cluster *cluster, mlir::Operation *op);
   bool pullInto(mlir::Operation *op);
-  bool isFar(mlir::Operation *from, const Cluster &to) const;
-  bool widensKept(mlir::Operation *op, llvm::ArrayRef<Cluster *> readers) const;
-  bool holdsMore(Cluster *producer, Cluster *consumer) const;
+  bool hasLongLiveRange(mlir::Operation *from, const Cluster &to) const;
+  bool dequantizesForKernels(mlir::Operation *op,
+                             llvm::ArrayRef<Cluster *> readers) const;
+  bool wouldIncreaseMemory(Cluster *producer, Cluster *consumer) const;
   bool mayJoin(mlir::Operation *op, Cluster &cluster);
   unsigned mergeWithConsumers();
   unsigned mergeReaders(mlir::Value value);
-  unsigned mergeTurnedCopies();
-  bool mayWriteTurned(const Cluster &maker, const Cluster &copy) const;
+  unsigned mergeTransposedCopies();
+  bool mayWriteTransposed(const Cluster &maker, const Cluster &copy) const;
   bool tryMerge(Cluster *a, Cluster *b);
-  bool walksRows(const Cluster &cluster) const;
+  bool iteratesOverRows(const Cluster &cluster) const;
   bool sameSpace(const Cluster &a, const Cluster &b) const;
   using ClusterSet = llvm::SmallPtrSet<Cluster *, 32>;
   std::optional<ClusterSet> followers(Cluster *first, Cluster *last) const;
-  void unite(Cluster *first, Cluster *last, const ClusterSet &followers);
+  void makeAdjacent(Cluster *first, Cluster *last, const ClusterSet &followers);
   void numberOps();
 
   mlir::Block &block;

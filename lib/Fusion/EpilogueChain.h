@@ -55,17 +55,17 @@ struct Chain {
   bool hasReLU = false, hasGELU = false, isRounded = false;
   llvm::SmallVector<stablehlo::CompareOp> signs; // of the ReLU's operand
   llvm::SmallVector<mlir::Value> kept; // the GELU's operand if others use it
-  mlir::Value slopeOf;    // the operand of the GELU whose gradient this is
+  mlir::Value geluInput;  // the operand of the GELU whose gradient this is
   plan::MatmulOp clamped; // the product with the ReLU whose gradient this is
   std::optional<Cast> cast;
   bool isTurned = false; // the cast's result is stored transposed
   llvm::SmallVector<mlir::Value> amaxes; // of the cast's operand
 
   mlir::Type element() const { return typeOf(values.front()).getElementType(); }
-  bool isGradient() const { return slopeOf || clamped; }
+  bool isGradient() const { return geluInput || clamped; }
   plan::Epilogue epilogue() const {
     if (isGradient())
-      return slopeOf ? plan::Epilogue::GELUGrad : plan::Epilogue::ReLUGrad;
+      return geluInput ? plan::Epilogue::GELUGrad : plan::Epilogue::ReLUGrad;
     if (hasGELU)
       return bias ? plan::Epilogue::BiasGELU : plan::Epilogue::GELU;
     if (hasReLU)

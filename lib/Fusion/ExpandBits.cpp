@@ -291,7 +291,8 @@ static Value takeApart(ImplicitLocOpBuilder &b, Value wide, Type element) {
 }
 
 /// Combines the elements along the last dimension, the lowest first, into one.
-static Value putTogether(ImplicitLocOpBuilder &b, Value parts, Type element) {
+static Value combineElements(ImplicitLocOpBuilder &b, Value parts,
+                             Type element) {
   RankedTensorType type = typeOf(parts);
   int64_t last = type.getRank() - 1, width = type.getElementTypeBitWidth();
   SmallVector<int64_t> start(type.getRank(), 0), strides(type.getRank(), 1);
@@ -336,7 +337,7 @@ static Value expandBitcast(ImplicitLocOpBuilder &b,
   Value words = bitcast(op.getOperand(), wordType(from));
   bool isWide = from.getIntOrFloatBitWidth() > to.getIntOrFloatBitWidth();
   return bitcast(isWide ? takeApart(b, words, wordType(to))
-                        : putTogether(b, words, wordType(to)),
+                        : combineElements(b, words, wordType(to)),
                  to);
 }
 

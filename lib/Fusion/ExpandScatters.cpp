@@ -83,7 +83,7 @@ static FailureOr<SmallVector<Value>> expandScatter(ImplicitLocOpBuilder &b,
       stablehlo::SelectOp::create(b, type, isPlace, sum, input)};
 }
 
-static bool isOneARow(Operation *op) {
+static bool addsOneElementPerRow(Operation *op) {
   auto scatter = dyn_cast<stablehlo::ScatterOp>(op);
   return scatter && scatter.getInputs().size() == 1 &&
          isSplat(scatter.getInputs()[0]) &&
@@ -99,7 +99,7 @@ struct ExpandScattersPass
 } // namespace
 
 void ExpandScattersPass::runOnOperation() {
-  auto count = expandOps(getOperation(), isOneARow, expandScatter);
+  auto count = expandOps(getOperation(), addsOneElementPerRow, expandScatter);
   if (failed(count))
     return signalPassFailure();
   numExpanded += *count;

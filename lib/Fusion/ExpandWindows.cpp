@@ -63,9 +63,9 @@ static int64_t prefixDim(stablehlo::ReduceWindowOp op,
 
 /// Computes a scan after Hillis and Steele (1986): after step i each element
 /// combines the 2^i elements that end with it.
-static FailureOr<SmallVector<Value>> joinPrefixes(ImplicitLocOpBuilder &b,
-                                                  stablehlo::ReduceWindowOp op,
-                                                  int64_t dim, bool isReverse) {
+static FailureOr<SmallVector<Value>> buildScan(ImplicitLocOpBuilder &b,
+                                               stablehlo::ReduceWindowOp op,
+                                               int64_t dim, bool isReverse) {
   // Apply the initial value once, as a reduction does: not every element gets
   // it as the padding of a shift.
   SmallVector<Value> values;
@@ -118,7 +118,7 @@ expandReduceWindow(ImplicitLocOpBuilder &b, stablehlo::ReduceWindowOp op) {
   }
   int64_t prefix = prefixDim(op, *windows);
   if (prefix >= 0 && (*windows)[prefix].size > kLongPrefix)
-    return joinPrefixes(b, op, prefix, (*windows)[prefix].high != 0);
+    return buildScan(b, op, prefix, (*windows)[prefix].high != 0);
   for (auto [input, init] : llvm::zip(op.getInputs(), op.getInitValues()))
     views.push_back(
         windowsOf(b, padForWindows(b, input, init, *windows), *windows));
@@ -139,9 +139,9 @@ expandReduceWindow(ImplicitLocOpBuilder &b, stablehlo::ReduceWindowOp op) {
 
 namespace {
 /// The gradient of a maximum, or another selection, over windows.
-class ChosenElements {
+class SelectedElements {
 public:
-  ChosenElements(ImplicitLocOpBuilder &b, stablehlo::SelectAndScatterOp op)
+  SelectedElements(ImplicitLocOpBuilder &b, stablehlo::SelectAndScatterOp op)
       : b(b), op(op), type(typeOf(op.getOperand())) {}
 
   FailureOr<Value> scatter();
@@ -160,7 +160,7 @@ private:
 } // namespace
 
 /// Builds the linear index of each element of the operand.
-Value ChosenElements::places() {
+Value SelectedElements::places() {
   auto flat = RankedTensorType::get({type.getNumElements()}, b.getI32Type());
   return stablehlo::ReshapeOp::create(b, type.clone(b.getI32Type()),
                                       stablehlo::IotaOp::create(b, flat, 0));
@@ -168,7 +168,7 @@ Value ChosenElements::places() {
 
 /// Builds the reducer of two (element, index) pairs to the selected one.
 /// Padding has negative indices and is never selected.
-LogicalResult ChosenElements::buildChoice(Region &region) {
+LogicalResult SelectedElements::buildChoice(Region &region) {
   OpBuilder::InsertionGuard guard(b);
   auto value = RankedTensorType::get({}, type.getElementType());
   auto place = RankedTensorType::get({}, b.getI32Type());
@@ -201,7 +201,7 @@ static Value noPlace(ImplicitLocOpBuilder &b) {
 }
 
 /// Computes the index that each window selects.
-FailureOr<Value> ChosenElements::choose() {
+FailureOr<Value> SelectedElements::choose() {
   Value none = noPlace(b);
   Value zero = zeroOf(b, type.getElementType());
   Value values =
@@ -222,7 +222,7 @@ FailureOr<Value> ChosenElements::choose() {
 /// contain it. Window o contains element i if i = o * stride + k - low for a
 /// position k inside the window: the gather reads windows of the same size and
 /// stride 1 over the windows spread to o * stride.
-Value ChosenElements::around(Value ofWindows, Value padding) {
+Value SelectedElements::around(Value ofWindows, Value padding) {
   SmallVector<WindowDim> reading;
   for (auto [dim, window] : llvm::enumerate(windows)) {
     int64_t count = typeOf(ofWindows).getDimSize(dim);
@@ -237,7 +237,7 @@ Value ChosenElements::around(Value ofWindows, Value padding) {
   return windowsOf(b, padForWindows(b, ofWindows, padding, reading), reading);
 }
 
-FailureOr<Value> ChosenElements::scatter() {
+FailureOr<Value> SelectedElements::scatter() {
   SmallVector<int64_t> sizes(type.getRank(), 1);
   if (op.getWindowDimensions())
     sizes.assign(op.getWindowDimensions()->begin(),
@@ -286,7 +286,7 @@ static FailureOr<SmallVector<Value>> expandWindows(ImplicitLocOpBuilder &b,
   if (typeOf(scatter.getSource()).getNumElements() == 0)
     return SmallVector<Value>{
         spreadOver(b, scatter.getInitValue(), scatter.getType())};
-  FailureOr<Value> result = ChosenElements(b, scatter).scatter();
+  FailureOr<Value> result = SelectedElements(b, scatter).scatter();
   if (failed(result))
     return failure();
   return SmallVector<Value>{*result};

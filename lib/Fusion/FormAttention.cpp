@@ -27,7 +27,7 @@ using namespace scalify;
 
 /// Limits of cuDNN on Hopper: the channels of a head in a gradient, and the
 /// alignment of 16 bytes in elements.
-static constexpr int64_t kMostChannels = 128;
+static constexpr int64_t kMaxHeadChannels = 128;
 static constexpr int64_t kAlignment = 8;
 
 static bool isPowerOfTwo(double number) {
@@ -41,7 +41,7 @@ static int64_t extentOf(const AttentionOperand &operand, Axis axis) {
 
 namespace {
 /// The path from a dot's result to its rounding to 16 bits.
-struct Landing {
+struct RoundingPath {
   // The ops after the dot, up to the rounding; empty if the dot itself rounds.
   SmallVector<Operation *> chain;
   double factor = 1; // of the chain
@@ -61,8 +61,8 @@ private:
   std::string checkExtents();
   std::string checkFormats();
   bool mayRound() const;
-  std::string followResult(AttentionDot &dot, Landing &landing) const;
-  std::string land(AttentionDot &dot);
+  std::string followResult(AttentionDot &dot, RoundingPath &landing) const;
+  std::string findRoundingPath(AttentionDot &dot);
   void addWindow(const AttentionOperand &operand, bool isKeySide);
   void addResultWindow(bool isKeySide);
   plan::AttendOp attend(ArrayRef<Value> operands, TypeRange results,
@@ -74,7 +74,7 @@ private:
   AttentionPattern &pattern;
   bool isExact;
   SmallVector<int64_t> sizes, windows;
-  llvm::DenseMap<Operation *, Landing> landings;
+  llvm::DenseMap<Operation *, RoundingPath> roundingPaths;
 };
 
 class FormAttentionPass
@@ -145,11 +145,11 @@ static std::string checkLayout(const AttentionOperand &operand) {
 
 std::string Former::checkOperands() {
   int64_t channels = extentOf(pattern.q, Axis::Channel);
-  if (channels % kAlignment || channels > kMostChannels)
+  if (channels % kAlignment || channels > kMaxHeadChannels)
     return ("heads of " + Twine(channels) +
             " channels; the library has those "
             "of multiples of " +
-            Twine(kAlignment) + " up to " + Twine(kMostChannels))
+            Twine(kAlignment) + " up to " + Twine(kMaxHeadChannels))
         .str();
   SmallVector<AttentionOperand> operands{pattern.q, pattern.k};
   if (pattern.gradient)
@@ -229,7 +229,8 @@ bool Former::mayRound() const {
 }
 
 /// Follows a result of F32 to where it is rounded to 16 bits.
-std::string Former::followResult(AttentionDot &dot, Landing &landing) const {
+std::string Former::followResult(AttentionDot &dot,
+                                 RoundingPath &landing) const {
   Value value = dot.op.getResult();
   while (typeOf(value).getElementType() != pattern.element) {
     Operation *user = value.hasOneUse() ? *value.user_begin()
@@ -254,21 +255,21 @@ std::string Former::followResult(AttentionDot &dot, Landing &landing) const {
   return "";
 }
 
-std::string Former::land(AttentionDot &dot) {
-  Landing landing;
+std::string Former::findRoundingPath(AttentionDot &dot) {
+  RoundingPath landing;
   if (std::string why = followResult(dot, landing); !why.empty()) {
     if (!mayRound())
       return why;
     if (isExact)
       return why + " (library_attention=recipe lets the library round it)";
-    landing = Landing();
+    landing = RoundingPath();
   }
   double factor = dot.factor * (landing.factor == 0 ? 1 : landing.factor);
   if (!isPowerOfTwo(dot.factor))
     return "its gradient has another scale than its scores";
   if (pattern.element.isF16() && factor != 1)
     return "f16 results would be rounded before their scale is applied";
-  landings[dot.op] = landing;
+  roundingPaths[dot.op] = landing;
   return "";
 }
 
@@ -280,7 +281,7 @@ std::string Former::check() {
     why = checkExtents();
   for (AttentionDot *dot : getResults(pattern))
     if (why.empty())
-      why = land(*dot);
+      why = findRoundingPath(*dot);
   return why;
 }
 
@@ -312,8 +313,8 @@ RankedTensorType Former::resultType(bool isKeySide) {
 
 /// Sets the insertion point after the last of the operands: all users of the
 /// results come later.
-static void setInsertionPointBehind(OpBuilder &b, ArrayRef<Value> operands,
-                                    Block *block) {
+static void setInsertionPointAfterAll(OpBuilder &b, ArrayRef<Value> operands,
+                                      Block *block) {
   Operation *last = nullptr;
   for (Value operand : operands)
     if (Operation *def = operand.getDefiningOp();
@@ -328,7 +329,7 @@ static void setInsertionPointBehind(OpBuilder &b, ArrayRef<Value> operands,
 plan::AttendOp Former::attend(ArrayRef<Value> operands, TypeRange results,
                               bool isGradient, Operation *like) {
   OpBuilder b(like->getContext());
-  setInsertionPointBehind(b, operands, like->getBlock());
+  setInsertionPointAfterAll(b, operands, like->getBlock());
   auto op = plan::AttendOp::create(b, like->getLoc(), results, operands, sizes,
                                    windows, llvm::APFloat(pattern.scale),
                                    pattern.isCausal, isGradient);
@@ -377,7 +378,7 @@ static Value times(Value value, double factor, OpBuilder &b) {
 /// else through the program's own scales and rounding.
 void Former::replace(AttentionDot &dot, Value result) {
   OpBuilder b(dot.op);
-  const Landing &landing = landings[dot.op];
+  const RoundingPath &landing = roundingPaths[dot.op];
   Value value = view(result, dot.axes, b);
   if (landing.chain.empty() || dot.factor * landing.factor != 1) {
     RankedTensorType type = typeOf(dot.op.getResult());
@@ -457,7 +458,7 @@ bool FormAttentionPass::form(stablehlo::DivOp quotient, std::string &why) {
 /// Folds pairs of transposes: a library's result is transposed to the order of
 /// the dot that it replaces, and users may transpose it back. Transposes that
 /// are materialised stay.
-static void joinTransposes(Block &block) {
+static void foldTransposes(Block &block) {
   auto isStored = [](Operation *op) { return op->hasAttr("plan.materialise"); };
   for (auto outer : block.getOps<stablehlo::TransposeOp>()) {
     auto inner = outer.getOperand().getDefiningOp<stablehlo::TransposeOp>();
@@ -494,7 +495,7 @@ void FormAttentionPass::runOnOperation() {
                                     : "attention stays GEMMs and kernels: ")
           << why;
   }
-  joinTransposes(block);
+  foldTransposes(block);
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
     if (isOpTriviallyDead(&op))
       op.erase();

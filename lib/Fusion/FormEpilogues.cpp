@@ -127,12 +127,12 @@ static std::optional<Vector> getAdded(const Chain &chain) {
 //===----------------------------------------------------------------------===//
 
 /// True if `a` is defined before `b`; both are in one block.
-static bool standsBefore(Value a, Value b) {
+static bool isDefinedBefore(Value a, Value b) {
   Operation *first = a.getDefiningOp(), *second = b.getDefiningOp();
   return !first || (second && first->isBeforeInBlock(second));
 }
 
-static std::optional<Chain> addBias(Chain chain) {
+static std::optional<Chain> fuseBias(Chain chain) {
   Value product = chain.product.getC();
   SmallVector<Operation *> users = usersOf(chain);
   chain.values.clear();
@@ -147,7 +147,8 @@ static std::optional<Chain> addBias(Chain chain) {
         (chain.bias && !(*chain.bias == *bias)))
       return std::nullopt;
     // Of several widened copies of the vector, take the first.
-    if (!chain.bias || standsBefore(bias->vector.base, chain.bias->vector.base))
+    if (!chain.bias ||
+        isDefinedBefore(bias->vector.base, chain.bias->vector.base))
       chain.bias = bias;
     chain.values.push_back(add);
     // In a pipeline, the stage of the product must have the vector.
@@ -175,7 +176,7 @@ static bool isSign(stablehlo::CompareOp op, ValueRange values) {
           llvm::is_contained(values, op.getRhs()));
 }
 
-static std::optional<Chain> clampAtZero(Chain chain) {
+static std::optional<Chain> fuseReLU(Chain chain) {
   SmallVector<Value> before(chain.values);
   SmallVector<Operation *> users = usersOf(chain);
   chain.values.clear();
@@ -214,7 +215,7 @@ static SmallVector<Operation *> arithmeticOf(ValueRange values) {
   return users.takeVector();
 }
 
-static std::optional<Chain> applyGELU(Chain chain) {
+static std::optional<Chain> fuseGELU(Chain chain) {
   if (chain.hasReLU)
     return std::nullopt;
   SmallVector<Value> before(chain.values);
@@ -233,7 +234,7 @@ static std::optional<Chain> applyGELU(Chain chain) {
   return chain;
 }
 
-static std::optional<Chain> passGELU(Chain chain) {
+static std::optional<Chain> fuseGELUGradient(Chain chain) {
   if (chain.epilogue() != plan::Epilogue::None)
     return std::nullopt;
   Value product = chain.product.getC();
@@ -245,13 +246,13 @@ static std::optional<Chain> passGELU(Chain chain) {
     if (!isNear(op, chain) || !llvm::all_of(product.getUsers(), isInside))
       return std::nullopt;
     chain.values = {op->getResult(0)};
-    chain.slopeOf = pattern.input();
+    chain.geluInput = pattern.input();
     return chain;
   }
   return std::nullopt;
 }
 
-static std::optional<Chain> passReLU(Chain chain) {
+static std::optional<Chain> fuseReLUGradient(Chain chain) {
   if (chain.epilogue() != plan::Epilogue::None)
     return std::nullopt;
   Value product = chain.product.getC();
@@ -281,7 +282,7 @@ static std::optional<Chain> passReLU(Chain chain) {
              : std::nullopt;
 }
 
-static std::optional<Chain> roundOnce(Chain chain) {
+static std::optional<Chain> fuseRounding(Chain chain) {
   if (!chain.element().isF32() || chain.epilogue() == plan::Epilogue::None)
     return std::nullopt;
   // Rounding may flush a sum above 0 to 0.
@@ -314,7 +315,7 @@ static bool isStored(Value value) {
   });
 }
 
-static bool isWrittenAlong(plan::MatmulOp op, int64_t size) {
+static bool hasStridesMultipleOf(plan::MatmulOp op, int64_t size) {
   if (op.getM() != 1 && op.getCStrides()[0] % size)
     return false;
   for (size_t i = 2; i < op.getBatchStrides().size(); i += 3)
@@ -329,7 +330,7 @@ std::string FormEpiloguesPass::whyNotBias(const Chain &chain) const {
   if (isHalf(elementOf(op.getC())) && !isLoose())
     return "the program rounds the product before it adds the bias, and the "
            "library after it (epilogues=all allows it)";
-  if (!chain.bias->isInnermost || !isWrittenAlong(op, chain.bias->size))
+  if (!chain.bias->isInnermost || !hasStridesMultipleOf(op, chain.bias->size))
     return "the bias does not run along the rows of the result";
   std::optional<Vector> added = getAdded(chain);
   Type wanted = plan::getBiasType(elementOf(op.getA()), chain.element());
@@ -354,7 +355,7 @@ static std::string whyNotGradient(const Chain &chain) {
                    op.getM() == forward.getM() && op.getN() == forward.getN()
                ? ""
                : "the ReLU's bits are those of a batch of products";
-  Value input = chain.slopeOf;
+  Value input = chain.geluInput;
   Operation *maker = input.getDefiningOp();
   if (maker && !isLibraryCall(maker))
     return "the GELU's input is not in memory, since a kernel does the GELU";
@@ -391,8 +392,8 @@ std::string FormEpiloguesPass::whyNot(const Chain &chain) const {
            "16 bytes";
   if (!chain.kept.empty() && elementOf(chain.kept.front()) != chain.element())
     return "the product that the backward reads would be rounded too";
-  if ((!chain.kept.empty() || chain.slopeOf) &&
-      !isWrittenAlong(op, plan::kAuxAlignment))
+  if ((!chain.kept.empty() || chain.geluInput) &&
+      !hasStridesMultipleOf(op, plan::kAuxAlignment))
     return "the GELU's input has rows of no multiple of 8 elements";
   if (chain.isGradient())
     return whyNotGradient(chain);
@@ -435,7 +436,7 @@ static void replaceByNumber(Value value, Value number) {
 void FormEpiloguesPass::apply(const Chain &chain) {
   plan::MatmulOp op = chain.product;
   OpBuilder b(op);
-  Value bias, saved = chain.slopeOf;
+  Value bias, saved = chain.geluInput;
   Value into = chain.cast ? getMultiplier(chain) : Value();
   SmallVector<int64_t> offsets(op.getOffsets()), strides(op.getCStrides());
   if (chain.isTurned)
@@ -481,10 +482,10 @@ void FormEpiloguesPass::form(plan::MatmulOp op) {
   chain.values = {op.getC()};
   std::optional<Chain> best;
   std::string why;
-  SmallVector<std::optional<Chain> (*)(Chain)> steps = {addBias, clampAtZero};
+  SmallVector<std::optional<Chain> (*)(Chain)> steps = {fuseBias, fuseReLU};
   if (isLoose())
-    steps.append({applyGELU, passGELU, passReLU});
-  steps.append({roundOnce, castToFP8});
+    steps.append({fuseGELU, fuseGELUGradient, fuseReLUGradient});
+  steps.append({fuseRounding, castToFP8});
   for (auto *step : steps) {
     std::optional<Chain> longer = step(chain);
     if (!longer)

@@ -291,7 +291,7 @@ Value FormGemmsPass::copyForLayout(stablehlo::DotGeneralOp op, bool isLhs) {
 
 /// Returns the dot's result and the chain of transposes and reshapes after it,
 /// as long as each has one user.
-static SmallVector<Value> viewsBehind(stablehlo::DotGeneralOp op) {
+static SmallVector<Value> viewsAfter(stablehlo::DotGeneralOp op) {
   SmallVector<Value> outputs{op.getResult()};
   while (outputs.back().hasOneUse()) {
     Operation *user = *outputs.back().user_begin();
@@ -515,7 +515,7 @@ void FormGemmsPass::form(stablehlo::DotGeneralOp op) {
   Roles roles(op);
   StridedView a = StridedView::of(op.getLhs());
   StridedView b = StridedView::of(op.getRhs());
-  SmallVector<Value> outputs = viewsBehind(op);
+  SmallVector<Value> outputs = viewsAfter(op);
 
   // A view that is not folded into the GEMM costs a copy in its user.
   std::optional<Gemm> gemm;

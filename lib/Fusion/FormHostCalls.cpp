@@ -42,7 +42,7 @@ public:
 private:
   LogicalResult formCallback(stablehlo::CustomCallOp call);
   void walkBlock(Block &block);
-  void cutOut(Group &group);
+  void outlineGroup(Group &group);
 };
 } // namespace
 
@@ -184,7 +184,7 @@ static std::string writeProgram(const Group &group, ArrayRef<Value> inputs,
   return text;
 }
 
-void FormHostCallsPass::cutOut(Group &group) {
+void FormHostCallsPass::outlineGroup(Group &group) {
   SmallVector<Operation *> order(group.begin(), group.end());
   llvm::sort(order,
              [](Operation *x, Operation *y) { return x->isBeforeInBlock(y); });
@@ -214,20 +214,20 @@ void FormHostCallsPass::cutOut(Group &group) {
 
 /// Adds `op` and, transitively, the ops that exchange values with it which no
 /// buffer of a plan can hold.
-static void takeWith(Operation *op, Group &group) {
+static void addExchangingOps(Operation *op, Group &group) {
   if (!group.insert(op))
     return;
   auto isHeld = [](Value value) { return isInMemory(value.getType()); };
   for (Value operand : op->getOperands())
     if (Operation *def = operand.getDefiningOp();
         def && !isHeld(operand) && !isa<stablehlo::ConstantOp>(def))
-      takeWith(def, group);
+      addExchangingOps(def, group);
   for (Value result : op->getResults())
     if (!isHeld(result))
       for (Operation *user : result.getUsers())
         if (!user->hasTrait<OpTrait::IsTerminator>() ||
             user->getBlock() != op->getBlock())
-          takeWith(op->getBlock()->findAncestorOpInBlock(*user), group);
+          addExchangingOps(op->getBlock()->findAncestorOpInBlock(*user), group);
 }
 
 /// Returns the groups of ops to outline from a block, each closed under paths
@@ -240,7 +240,7 @@ static SmallVector<Group> findGroups(Block &block) {
         llvm::any_of(groups, hasOp))
       continue;
     Group group;
-    takeWith(&op, group);
+    addExchangingOps(&op, group);
     for (size_t before = 0; before != group.size();) {
       before = group.size();
       close(group);
@@ -260,7 +260,7 @@ static SmallVector<Group> findGroups(Block &block) {
 void FormHostCallsPass::walkBlock(Block &block) {
   SmallVector<Group> groups = findGroups(block);
   for (Group &group : groups)
-    cutOut(group);
+    outlineGroup(group);
   if (!groups.empty()) {
     sortTopologically(&block);
     // The programs hold clones of the constants.

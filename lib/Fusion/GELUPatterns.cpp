@@ -12,7 +12,7 @@ using Polynomial = GELUPattern::Polynomial;
 static constexpr double kSlope = 0.7978845608028654; // sqrt(2 / pi)
 static constexpr double kCubic = 0.044715;
 /// The limit on a term's factors: the longest of the gradient is g x^3 t^2.
-static constexpr int kMostFactors = 8;
+static constexpr int kMaxFactors = 8;
 
 static FloatType formatOf(Value value) {
   return dyn_cast<FloatType>(
@@ -45,7 +45,7 @@ static std::optional<Polynomial> times(const Polynomial &a,
       int factors = 0;
       for (size_t i = 0; i < powers.size(); ++i)
         factors += powers[i] += right[i];
-      if (factors > kMostFactors)
+      if (factors > kMaxFactors)
         return std::nullopt;
       product[powers] += x * y;
     }

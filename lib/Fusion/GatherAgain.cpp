@@ -40,7 +40,7 @@ struct Gathered {
   llvm::SmallDenseSet<size_t> cuts; // reads before which it is gathered again
 
   /// Calls `visit(from, to)` for each live range, as places in the block.
-  template <typename Visit> void forEachStay(Visit visit) const {
+  template <typename Visit> void forEachLiveRange(Visit visit) const {
     int64_t from = reads.front().first;
     for (size_t i = 0; i < reads.size(); ++i)
       if (i + 1 == reads.size() || cuts.contains(i + 1)) {
@@ -61,7 +61,7 @@ private:
   void findReads(Value value, Gathered &gathered);
   void findGathers(Block &block);
   std::pair<int64_t, int64_t> findPeak() const;
-  bool cutAt(int64_t place);
+  bool evictAt(int64_t place);
   void write(Gathered &gathered);
 
   llvm::DenseMap<Operation *, int64_t> places;
@@ -116,7 +116,7 @@ void GatherAgainPass::findGathers(Block &block) {
 std::pair<int64_t, int64_t> GatherAgainPass::findPeak() const {
   std::map<int64_t, int64_t> change;
   for (const Gathered &gathered : gathers)
-    gathered.forEachStay([&](int64_t from, int64_t to) {
+    gathered.forEachLiveRange([&](int64_t from, int64_t to) {
       change[from] += gathered.bytes;
       change[to + 1] -= gathered.bytes;
     });
@@ -132,7 +132,7 @@ std::pair<int64_t, int64_t> GatherAgainPass::findPeak() const {
 
 /// Evicts the live gather with the furthest next use (Belady 1966); false if
 /// all next uses are near.
-bool GatherAgainPass::cutAt(int64_t place) {
+bool GatherAgainPass::evictAt(int64_t place) {
   Gathered *longest = nullptr;
   size_t cut = 0;
   int64_t most = kNear;
@@ -197,7 +197,7 @@ void GatherAgainPass::run(Block &block) {
                           builder.getI64IntegerAttr(peak.first));
   if (mostBytes < 0)
     return;
-  while (peak.first > mostBytes && cutAt(peak.second))
+  while (peak.first > mostBytes && evictAt(peak.second))
     peak = findPeak();
   for (Gathered &gathered : gathers)
     if (!gathered.cuts.empty())

@@ -21,8 +21,8 @@ static int64_t bytesOf(Value value) {
 // True if merging `consumer` into a kernel long before it would increase the
 // memory in between: its outputs would live there instead of its inputs, or,
 // where an input is narrow data, the wide source of that data.
-bool Clusters::holdsMore(Cluster *producer, Cluster *consumer) const {
-  if (!isFar(producer->ops.front(), *consumer))
+bool Clusters::wouldIncreaseMemory(Cluster *producer, Cluster *consumer) const {
+  if (!hasLongLiveRange(producer->ops.front(), *consumer))
     return false;
   int64_t freed = 0, held = 0;
   for (Value input : inputs(*consumer))
@@ -74,8 +74,8 @@ std::optional<Clusters::ClusterSet> Clusters::followers(Cluster *first,
 
 // Gives two clusters to be merged adjacent places, after the producers of both
 // and before the followers.
-void Clusters::unite(Cluster *first, Cluster *last,
-                     const ClusterSet &followers) {
+void Clusters::makeAdjacent(Cluster *first, Cluster *last,
+                            const ClusterSet &followers) {
   auto rank = [&](Cluster *cluster) {
     return followers.contains(cluster)           ? 2
            : cluster == first || cluster == last ? 1
@@ -107,7 +107,7 @@ bool Clusters::tryMerge(Cluster *a, Cluster *b) {
   if (!analyse(both, uses))
     return false;
   if (llvm::any_of(both.ops, llvm::IsaPred<stablehlo::ReduceOp>) &&
-      !walksRows(both))
+      !iteratesOverRows(both))
     return false;
   for (Operation *op : both.ops) {
     auto it = uses.find(op->getResult(0));
@@ -132,7 +132,7 @@ bool Clusters::tryMerge(Cluster *a, Cluster *b) {
   std::optional<ClusterSet> between = followers(first, last);
   if (!between)
     return false;
-  unite(first, last, *between);
+  makeAdjacent(first, last, *between);
   for (Operation *op : b->ops)
     add(a, op);
   a->columns = both.columns;
@@ -150,7 +150,7 @@ unsigned Clusters::mergeWithConsumers() {
   for (Operation *op : llvm::reverse(order))
     for (Operation *user : llvm::make_early_inc_range(op->getUsers()))
       if (Cluster *consumer = of(user);
-          consumer && !holdsMore(of(op), consumer))
+          consumer && !wouldIncreaseMemory(of(op), consumer))
         merged += tryMerge(of(op), consumer);
   return merged;
 }
@@ -179,7 +179,8 @@ unsigned Clusters::mergeReaders(Value value) {
 // True if `maker` may also store its result transposed, by tiles in the GPU
 // block's shared memory; such a kernel has no place for ops computed once per
 // row.
-bool Clusters::mayWriteTurned(const Cluster &maker, const Cluster &copy) const {
+bool Clusters::mayWriteTransposed(const Cluster &maker,
+                                  const Cluster &copy) const {
   if (!maker.isKernel || maker.isScatter || maker.full != copy.full ||
       getTask(maker) != getTask(copy) ||
       maker.ops.size() + copy.ops.size() > limits.maxOps)
@@ -197,7 +198,7 @@ bool Clusters::mayWriteTurned(const Cluster &maker, const Cluster &copy) const {
 }
 
 /// Merges transposed copies into the kernels that compute their sources.
-unsigned Clusters::mergeTurnedCopies() {
+unsigned Clusters::mergeTransposedCopies() {
   unsigned merged = 0;
   for (auto &copy : clusters) {
     if (copy->ops.empty() || !copy->ops.front()->hasAttr("plan.materialise") ||
@@ -208,7 +209,7 @@ unsigned Clusters::mergeTurnedCopies() {
     SmallVector<Value> sources = inputs(*copy);
     Operation *def = sources.size() == 1 ? sources[0].getDefiningOp() : nullptr;
     Cluster *maker = def ? of(def) : nullptr;
-    if (!maker || maker == copy.get() || !mayWriteTurned(*maker, *copy))
+    if (!maker || maker == copy.get() || !mayWriteTransposed(*maker, *copy))
       continue;
     for (Operation *op : copy->ops)
       add(maker, op);
@@ -229,7 +230,7 @@ unsigned Clusters::merge() {
   for (Value value : values)
     if (countOf(value) >= kFewElements)
       merged += mergeReaders(value);
-  if (limits.mergeTurned)
-    merged += mergeTurnedCopies();
+  if (limits.mergeTransposed)
+    merged += mergeTransposedCopies();
   return merged;
 }

@@ -75,7 +75,7 @@ private:
                  const Operand &rhs, Type element);
   Value view(const Operand &operand, Type element, OpBuilder &b);
   Value innermost(const Operand &operand, Value narrow);
-  void readFilled();
+  void sharePaddedData();
   Value scaleOf(const Operand &operand, OpBuilder &b);
   Value scaled(Value data, const ScaleGrid &grid, plan::Scaling scaling,
                OpBuilder &b);
@@ -300,7 +300,7 @@ Value NarrowDotsPass::innermost(const Operand &operand, Value narrow) {
 /// Makes all users of padded data read the padded tensor, so that the producer
 /// stores the data only once. Data that are results or pieces of stacks must
 /// keep their own layout.
-void NarrowDotsPass::readFilled() {
+void NarrowDotsPass::sharePaddedData() {
   for (auto [data, fill] : fills) {
     if (llvm::any_of(data.getUsers(),
                      llvm::IsaPred<func::ReturnOp, stablehlo::ConcatenateOp>))
@@ -592,7 +592,7 @@ void NarrowDotsPass::runOnOperation() {
     if (Type type = elementOf(dot.getResult());
         type.isF32() || type.isBF16() || type.isF16())
       narrow(dot);
-  readFilled();
+  sharePaddedData();
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
     if (isOpTriviallyDead(&op))
       op.erase();

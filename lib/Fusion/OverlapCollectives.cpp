@@ -64,8 +64,8 @@ private:
 
 /// Issues each collective after all that it depends on, including other
 /// collectives.
-static void issueBehindNeeds(ArrayRef<StreamCommand> commands,
-                             Schedule &schedule) {
+static void issueAfterNeeds(ArrayRef<StreamCommand> commands,
+                            Schedule &schedule) {
   for (auto &[number, flight] : schedule.flights)
     for (size_t need : commands[number].needs) {
       if (schedule.packs.contains(need))
@@ -136,7 +136,7 @@ static Schedule findSchedule(ArrayRef<StreamCommand> commands, bool withSums) {
       due[need] = std::min(due[need], at);
   }
   findPacks(commands, schedule);
-  issueBehindNeeds(commands, schedule);
+  issueAfterNeeds(commands, schedule);
   return schedule;
 }
 
@@ -170,7 +170,7 @@ static void issueOneAhead(ArrayRef<StreamCommand> commands,
     if (bytes * kSmallShare >= most)
       behind = flight->until - 1;
   }
-  issueBehindNeeds(commands, schedule);
+  issueAfterNeeds(commands, schedule);
 }
 
 /// Makes collectives wait for the compute before their place of issue:
@@ -247,7 +247,7 @@ void OverlapCollectivesPass::overlap(plan::ProgramOp program) {
   if (program.getBody().getOps<plan::CollectiveOp>().empty())
     return;
   SmallVector<StreamCommand> commands = readCommands(program);
-  takeEvents(program, commands);
+  removeEvents(program, commands);
   Schedule schedule = findSchedule(commands, sums);
   issueOneAhead(commands, schedule);
   if (mostInFlight > 0)
@@ -255,7 +255,7 @@ void OverlapCollectivesPass::overlap(plan::ProgramOp program) {
   int64_t stream = 1;
   for (const StreamCommand &command : commands)
     stream = std::max(stream, command.stream + 1);
-  stream = std::min(stream, plan::kMostStreams - 1);
+  stream = std::min(stream, plan::kMaxStreams - 1);
   // Where no compute overlaps, another stream would only cost two events.
   for (auto &[number, flight] : schedule.flights) {
     auto between = llvm::seq<int64_t>(flight.behind + 1, flight.until);
@@ -273,7 +273,7 @@ void OverlapCollectivesPass::overlap(plan::ProgramOp program) {
 /// before their users.
 void OverlapCollectivesPass::overlapOfStage(plan::ProgramOp program) {
   SmallVector<StreamCommand> commands = readCommands(program);
-  takeEvents(program, commands);
+  removeEvents(program, commands);
   std::optional<size_t> last;
   for (auto [number, command] : llvm::enumerate(commands)) {
     if (!isa<plan::MessageOp, plan::CollectiveOp>(command.op))

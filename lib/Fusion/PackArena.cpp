@@ -23,7 +23,7 @@ static constexpr int64_t kAlignment = 64;
 
 /// The number of blocks beyond which only program order is tried: the other
 /// orders compare every pair.
-static constexpr size_t kMostPaired = 16384;
+static constexpr size_t kMaxPairedBlocks = 16384;
 
 static int64_t sizeOf(const ArenaBlock &block) {
   return alignTo(std::max<int64_t>(block.bytes, 1), kAlignment);
@@ -146,7 +146,7 @@ static int64_t packBy(MutableArrayRef<ArenaBlock> blocks,
 
 int64_t scalify::packArena(MutableArrayRef<ArenaBlock> blocks) {
   int64_t size = packInOrder(blocks);
-  if (blocks.size() > kMostPaired)
+  if (blocks.size() > kMaxPairedBlocks)
     return size;
   for (auto *key : {sizeOf, lengthOf}) {
     SmallVector<ArenaBlock> other(blocks);

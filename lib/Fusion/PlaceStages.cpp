@@ -33,7 +33,7 @@ using stablehlo::isStageBorder;
 
 namespace {
 /// The position of a value in the pipeline.
-struct Way {
+struct PipelinePosition {
   int64_t forward = 0, backward = 0; // borders passed
   int64_t microbatch = -1;           // the last one that it depends on
   bool isState = false;              // depends on an argument of one stage
@@ -54,17 +54,17 @@ public:
   PipelineShape getShape() const { return shape; }
 
 private:
-  void findWays();
+  void computePositions();
   void findMicrobatches();
-  Way wayTo(Operation *op) const;
+  PipelinePosition computePosition(Operation *op) const;
   LogicalResult checkBorders();
-  void countUpdates();
-  LogicalResult placeBehindBorders();
+  void markUpdates();
+  LogicalResult placeAfterBorders();
   void placeBeforeBorders();
   void placeUpdates();
-  void spreadScalars();
+  void cloneScalarBroadcasts();
   void placeArguments();
-  void remarkOnStrays();
+  void remarkOnUnmarkedCrossings();
   void writeTasks();
 
   bool isOwned(BlockArgument argument);
@@ -75,13 +75,13 @@ private:
       return std::nullopt;
     return found->second;
   }
-  Way way(Value value) const { return ways.lookup(value); }
+  PipelinePosition way(Value value) const { return ways.lookup(value); }
 
   func::FuncOp main;
   Block &block;
   PipelineShape shape;
   std::optional<StageSchedule> schedule;
-  llvm::DenseMap<Value, Way> ways;
+  llvm::DenseMap<Value, PipelinePosition> ways;
   /// Borders by their depth, in the order of micro-batches.
   std::map<int64_t, SmallVector<Operation *>> forwards, backwards;
   llvm::DenseMap<Operation *, StageTask> tasks;
@@ -105,10 +105,10 @@ bool Placement::isOwned(BlockArgument argument) {
   return main.getArgAttr(number, "tf.aliasing_output") && countOf(argument) > 1;
 }
 
-Way Placement::wayTo(Operation *op) const {
-  Way way;
+PipelinePosition Placement::computePosition(Operation *op) const {
+  PipelinePosition way;
   for (Value operand : op->getOperands()) {
-    Way from = ways.lookup(operand);
+    PipelinePosition from = ways.lookup(operand);
     way.forward = std::max(way.forward, from.forward);
     way.backward = std::max(way.backward, from.backward);
     way.microbatch = std::max(way.microbatch, from.microbatch);
@@ -119,11 +119,11 @@ Way Placement::wayTo(Operation *op) const {
   return way;
 }
 
-void Placement::findWays() {
+void Placement::computePositions() {
   for (BlockArgument argument : block.getArguments())
     ways[argument].isState = isOwned(argument);
   for (Operation &op : block.without_terminator()) {
-    Way way = wayTo(&op);
+    PipelinePosition way = computePosition(&op);
     if (isStageBorder(&op)) {
       bool isForward = op.getAttrOfType<StringAttr>(
                            stablehlo::kStageBorderAttr) == "forward";
@@ -149,7 +149,7 @@ void Placement::findMicrobatches() {
     for (Operation *user : op.getUsers()) {
       if (user == block.getTerminator())
         continue;
-      const Way &behind = ways[user->getResult(0)];
+      const PipelinePosition &behind = ways[user->getResult(0)];
       if (!isStageBorder(user) && behind.isBehindBorder())
         continue;
       if (behind.microbatch >= 0)
@@ -160,9 +160,9 @@ void Placement::findMicrobatches() {
       ways[result].microbatch = first;
   }
   for (Operation &op : block.without_terminator()) {
-    int64_t last = wayTo(&op).microbatch;
+    int64_t last = computePosition(&op).microbatch;
     for (Value result : op.getResults()) {
-      Way &way = ways[result];
+      PipelinePosition &way = ways[result];
       if (!isStageBorder(&op) && (way.isBehindBorder() || way.microbatch < 0))
         way.microbatch = last;
     }
@@ -206,9 +206,10 @@ LogicalResult Placement::checkBorders() {
 //===----------------------------------------------------------------------===//
 
 /// Marks the optimizer's ops on the last sums, and all that depends on them.
-void Placement::countUpdates() {
+void Placement::markUpdates() {
   for (Operation &op : block.without_terminator()) {
-    Way way = ways.lookup(op.getResult(0)), from = wayTo(&op);
+    PipelinePosition way = ways.lookup(op.getResult(0)),
+                     from = computePosition(&op);
     way.isUpdate = from.isUpdate;
     way.isBackward = from.isBackward || way.backward > 0;
     if (way.isBehindBorder() && isInPhase(&op, Phase::Optimizer) &&
@@ -221,9 +222,9 @@ void Placement::countUpdates() {
   }
 }
 
-LogicalResult Placement::placeBehindBorders() {
+LogicalResult Placement::placeAfterBorders() {
   for (Operation &op : block.without_terminator()) {
-    const Way &way = ways[op.getResult(0)];
+    const PipelinePosition &way = ways[op.getResult(0)];
     if (isStageBorder(&op)) {
       if (way.isUpdate)
         return op.emitOpError("comes after the optimizer");
@@ -250,7 +251,7 @@ LogicalResult Placement::placeBehindBorders() {
 //===----------------------------------------------------------------------===//
 
 /// Returns the task that computes a border's operand.
-static StageTask taskBefore(Operation *border, const Way &behind,
+static StageTask taskBefore(Operation *border, const PipelinePosition &behind,
                             const PipelineShape &shape) {
   StageTask task;
   task.microbatch = behind.microbatch;
@@ -265,7 +266,7 @@ static StageTask taskBefore(Operation *border, const Way &behind,
 /// Places an op in the first task that reads it; without one, in the update.
 void Placement::placeBeforeBorders() {
   for (Operation &op : llvm::reverse(block.without_terminator())) {
-    const Way &way = ways[op.getResult(0)];
+    const PipelinePosition &way = ways[op.getResult(0)];
     if (isStageBorder(&op) || way.isBehindBorder() || !way.isState)
       continue;
     std::optional<StageTask> first;
@@ -333,7 +334,7 @@ void Placement::placeUpdates() {
 
 /// Clones broadcasts of scalars for their users on other stages, so that the
 /// scalar is sent and not the broadcast.
-void Placement::spreadScalars() {
+void Placement::cloneScalarBroadcasts() {
   for (Operation *op : updates) {
     if (!isSpreadScalar(op))
       continue;
@@ -393,7 +394,7 @@ static bool readsKeptScales(Operation &op, func::FuncOp main) {
 
 /// Remarks on values that another stage reads without a border, which may be
 /// unintended.
-void Placement::remarkOnStrays() {
+void Placement::remarkOnUnmarkedCrossings() {
   for (Operation &op : block.without_terminator()) {
     auto found = tasks.find(&op);
     if (found == tasks.end() || found->second.kind == StageTask::Update ||
@@ -428,17 +429,17 @@ void Placement::writeTasks() {
 }
 
 LogicalResult Placement::run() {
-  findWays();
+  computePositions();
   findMicrobatches();
   if (failed(checkBorders()))
     return failure();
-  countUpdates();
-  if (failed(placeBehindBorders()))
+  markUpdates();
+  if (failed(placeAfterBorders()))
     return failure();
   placeBeforeBorders();
   placeUpdates();
-  spreadScalars();
-  remarkOnStrays();
+  cloneScalarBroadcasts();
+  remarkOnUnmarkedCrossings();
   placeArguments();
   writeTasks();
   return success();

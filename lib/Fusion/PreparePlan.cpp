@@ -29,7 +29,7 @@ static constexpr int64_t kStageColumns = 4096;
 static constexpr int64_t kGridResults = int64_t(1) << 19;
 static constexpr int64_t kFewestSummands = 16;
 // Uses further apart than this (in ops) get dequantized values of their own.
-static constexpr int64_t kRemakeDistance = 150;
+static constexpr int64_t kRematerialiseDistance = 150;
 
 static RankedTensorType typeOf(Value value) {
   return cast<RankedTensorType>(value.getType());
@@ -49,7 +49,7 @@ private:
   void splitReduce(stablehlo::ReduceOp op);
   void splitAcross(stablehlo::ReduceOp op, ArrayRef<int64_t> dims);
   void numberOps();
-  void remakeNearUses(Operation *op);
+  void rematerialiseNearUses(Operation *op);
 
   bool isGPU = false;
   llvm::MapVector<Value, Value> wideOf; // of operands of dots
@@ -168,7 +168,7 @@ void PreparePlanPass::widenDot(stablehlo::DotGeneralOp op) {
 }
 
 // Replaces a dot of empty operands by zeros: a plan has no command for it.
-static void clearDot(stablehlo::DotGeneralOp op) {
+static void replaceEmptyDot(stablehlo::DotGeneralOp op) {
   ImplicitLocOpBuilder b(op.getLoc(), op);
   RankedTensorType type = typeOf(op.getResult());
   op.replaceAllUsesWith(spreadOver(b, zeroOf(b, type.getElementType()), type));
@@ -411,7 +411,7 @@ void PreparePlanPass::numberOps() {
 
 // Rematerialises the op next to uses that are far from it, or in another phase
 // of the step: until then only the narrow value is live.
-void PreparePlanPass::remakeNearUses(Operation *op) {
+void PreparePlanPass::rematerialiseNearUses(Operation *op) {
   SmallVector<std::pair<int64_t, OpOperand *>> uses;
   for (OpOperand &use : op->getResult(0).getUses())
     uses.push_back({position.lookup(use.getOwner()), &use});
@@ -421,7 +421,7 @@ void PreparePlanPass::remakeNearUses(Operation *op) {
   for (auto [here, use] : uses) {
     PhaseAttr phase = getPhaseAttr(use->getOwner());
     bool isOther = phase && phase != getPhaseAttr(current);
-    if (here - previous > (isOther ? phaseDistance : kRemakeDistance)) {
+    if (here - previous > (isOther ? phaseDistance : kRematerialiseDistance)) {
       current = OpBuilder(use->getOwner()).clone(*op);
       copyPhase(use->getOwner(), current);
       position[current] = here;
@@ -449,7 +449,7 @@ void PreparePlanPass::runOnOperation() {
     } else if (auto dot = dyn_cast<stablehlo::DotGeneralOp>(op)) {
       if (typeOf(dot.getLhs()).getNumElements() == 0 ||
           typeOf(dot.getRhs()).getNumElements() == 0) {
-        clearDot(dot);
+        replaceEmptyDot(dot);
         continue;
       }
       auto isFloat = [](Value v) {
@@ -474,9 +474,9 @@ void PreparePlanPass::runOnOperation() {
   numberOps();
   for (Operation &op : llvm::make_early_inc_range(block))
     if (isa<DequantizeOp>(op))
-      remakeNearUses(&op);
+      rematerialiseNearUses(&op);
   for (auto [value, wide] : wideOf)
-    remakeNearUses(wide.getDefiningOp());
+    rematerialiseNearUses(wide.getDefiningOp());
   wideOf.clear();
   position.clear();
 }

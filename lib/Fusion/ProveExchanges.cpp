@@ -37,7 +37,7 @@ public:
         for (int64_t rank :
              cast<plan::CollectiveOp>(op).getGroups().getValues<int64_t>())
           ranks = std::max(ranks, rank + 1);
-      if (ranks > 0 && failed(walkExchanges(exchanges, ranks)))
+      if (ranks > 0 && failed(simulateExchanges(exchanges, ranks)))
         return signalPassFailure();
       numProved += exchanges.front().size();
     }

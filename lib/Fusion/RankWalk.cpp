@@ -9,8 +9,8 @@ using namespace mlir;
 using namespace scalify;
 
 /// True if the messages of two stages are the two ends of one.
-static bool doMeet(plan::MessageOp a, int64_t stageOfA, plan::MessageOp b,
-                   int64_t stageOfB) {
+static bool areTwoEnds(plan::MessageOp a, int64_t stageOfA, plan::MessageOp b,
+                       int64_t stageOfB) {
   return a.isSend() != b.isSend() && a.getPeer() == stageOfB &&
          b.getPeer() == stageOfA;
 }
@@ -77,7 +77,7 @@ FailureOr<bool> Walk::meet(size_t rank, plan::MessageOp message) {
            << stage << " names stage " << peer << " of " << programs.size();
   size_t otherRank = peer * ranks + rank % ranks;
   auto other = dyn_cast_or_null<plan::MessageOp>(head(otherRank));
-  if (!other || !doMeet(message, stage, other, peer))
+  if (!other || !areTwoEnds(message, stage, other, peer))
     return false;
   if (failed(checkAgree(message, other)))
     return failure();
@@ -169,7 +169,7 @@ SmallVector<Operation *> scalify::listExchanges(plan::ProgramOp program) {
 }
 
 LogicalResult
-scalify::walkExchanges(ArrayRef<SmallVector<Operation *>> programs,
-                       int64_t ranks) {
+scalify::simulateExchanges(ArrayRef<SmallVector<Operation *>> programs,
+                           int64_t ranks) {
   return Walk(programs, ranks).run();
 }

@@ -20,8 +20,8 @@ llvm::SmallVector<mlir::Operation *> listExchanges(plan::ProgramOp program);
 /// deadlock, emits an error that names an exchange that never completes, and
 /// where the other ranks stand.
 mlir::LogicalResult
-walkExchanges(llvm::ArrayRef<llvm::SmallVector<mlir::Operation *>> programs,
-              int64_t ranks);
+simulateExchanges(llvm::ArrayRef<llvm::SmallVector<mlir::Operation *>> programs,
+                  int64_t ranks);
 
 } // namespace scalify
 

@@ -21,7 +21,7 @@ static bool isRepeatable(Operation *op) {
 }
 
 /// Looks through a cast by which a recipe saved a value for the backward.
-static Value skipKept(Value value) {
+static Value skipSavedCast(Value value) {
   auto wide = value.getDefiningOp<DequantizeOp>();
   auto kept =
       wide ? wide.getOperand(0).getDefiningOp<QuantizeOp>() : QuantizeOp();
@@ -33,7 +33,7 @@ namespace {
 class Comparison {
 public:
   bool areEqual(Value a, Value b) {
-    b = skipKept(b);
+    b = skipSavedCast(b);
     if (a == b)
       return true;
     Operation *x = a.getDefiningOp(), *y = b.getDefiningOp();

@@ -184,8 +184,8 @@ static Value spread(const ScaleGrid &grid, ArrayRef<int64_t> block,
 }
 
 /// True if memory holds exactly [rows, columns] with these strides.
-static bool liesAs(const StridedView &view, int64_t rowStride,
-                   int64_t columnStride, int64_t count) {
+static bool hasStrides(const StridedView &view, int64_t rowStride,
+                       int64_t columnStride, int64_t count) {
   auto isStride = [](Dim dim, int64_t stride) {
     return dim.size == 1 || dim.stride == stride;
   };
@@ -204,8 +204,8 @@ Value scalify::layOut(const ScaleGrid &grid, Scaling scaling, OpBuilder &b) {
   // A broadcast has no memory of its own.
   bool isSpread = isa_and_nonnull<stablehlo::BroadcastInDimOp>(
       StridedView::of(scales).base.getDefiningOp());
-  if (!isSpread && liesAs(StridedView::of(scales), isTurned ? 1 : width,
-                          isTurned ? rows : 1, count))
+  if (!isSpread && hasStrides(StridedView::of(scales), isTurned ? 1 : width,
+                              isTurned ? rows : 1, count))
     return scales;
   Value copy;
   if (width != columns) {

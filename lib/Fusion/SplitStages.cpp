@@ -70,7 +70,7 @@ public:
     auto attrs = cast<DictionaryAttr>(
         program->getAttrOfType<ArrayAttr>("plan.args")[argument]);
     auto owner = attrs.getAs<IntegerAttr>(plan::kOwnerAttr);
-    return owner ? owner.getInt() : kEveryone;
+    return owner ? owner.getInt() : kAllStages;
   }
 
   plan::ProgramOp program;
@@ -114,7 +114,7 @@ FailureOr<std::optional<size_t>> StageSplit::findWriter(size_t reader,
     }
     if (!touches)
       continue;
-    if (writer && commands[need].stage != kEveryone &&
+    if (writer && commands[need].stage != kAllStages &&
         commands[need].stage != commands[*writer].stage)
       return commands[reader].op->emitOpError("reads memory that stages ")
              << commands[need].stage << " and " << commands[*writer].stage
@@ -166,7 +166,7 @@ LogicalResult StageSplit::send(Version what, int64_t from, int64_t to,
 
 LogicalResult StageSplit::findMessages() {
   for (auto [number, command] : llvm::enumerate(commands)) {
-    if (command.stage == kEveryone)
+    if (command.stage == kAllStages)
       continue;
     for (OpOperand &operand : command.op->getOpOperands()) {
       std::optional<plan::Access> access = plan::accessOf(operand);
@@ -175,12 +175,12 @@ LogicalResult StageSplit::findMessages() {
       FailureOr<std::optional<size_t>> writer = findWriter(number, operand);
       if (failed(writer))
         return failure();
-      int64_t owner = kEveryone;
+      int64_t owner = kAllStages;
       if (*writer)
         owner = commands[**writer].stage;
       else if (auto argument = operand.get().getDefiningOp<plan::ArgumentOp>())
         owner = ownerOf(argument.getIndex());
-      if (owner == kEveryone || owner == command.stage)
+      if (owner == kAllStages || owner == command.stage)
         continue;
       Version what = {operand.get(), *writer};
       if (failed(send(what, owner, command.stage, command.moment, command.op)))
@@ -200,22 +200,22 @@ LogicalResult StageSplit::findResults() {
     if (ArrayRef<size_t> all = writers[result.getMemory()]; !all.empty())
       writer = all.back();
     std::optional<int64_t> argument = result.getAliasArg();
-    int64_t owner = kEveryone;
+    int64_t owner = kAllStages;
     if (writer)
       owner = commands[*writer].stage;
     else if (argument) // state that the step does not change
       owner = ownerOf(*argument);
     auto type = cast<MemRefType>(result.getMemory().getType());
     // State of one element, such as a gate, has one owner like other state.
-    bool isForAll =
-        argument ? ownerOf(*argument) == kEveryone : type.getNumElements() == 1;
-    if (owner != kEveryone && isForAll) {
+    bool isForAll = argument ? ownerOf(*argument) == kAllStages
+                             : type.getNumElements() == 1;
+    if (owner != kAllStages && isForAll) {
       Moment end = {std::numeric_limits<double>::max(), 0};
       for (int64_t to = 0; to < schedule.getShape().stages; ++to)
         if (to != owner &&
             failed(send({result.getMemory(), writer}, owner, to, end, result)))
           return failure();
-      owner = kEveryone;
+      owner = kAllStages;
     }
     if (argument && ownerOf(*argument) != owner)
       return result.emitOpError("is computed by stage ")
@@ -278,7 +278,7 @@ void StageWriter::chooseArguments() {
   isWanted.assign(count, false);
   isEmitted.assign(count, false);
   for (auto [number, owner] : llvm::enumerate(split.resultOwners))
-    if (owner == kEveryone || owner == stage)
+    if (owner == kAllStages || owner == stage)
       results.push_back(number);
   llvm::DenseSet<Value> kept;
   for (auto result : split.program.getBody().getOps<plan::ResultOp>())
@@ -287,7 +287,7 @@ void StageWriter::chooseArguments() {
   for (size_t number = count; number-- > 0;) {
     const StagedCommand &command = split.commands[number];
     bool makesResult =
-        command.stage == kEveryone &&
+        command.stage == kAllStages &&
         llvm::any_of(command.op->getOpOperands(), [&](OpOperand &operand) {
           std::optional<plan::Access> access = plan::accessOf(operand);
           return access && access->isWrite && kept.contains(operand.get());
@@ -297,7 +297,7 @@ void StageWriter::chooseArguments() {
     if (!isWanted[number])
       continue;
     for (size_t need : command.needs)
-      if (split.commands[need].stage == kEveryone)
+      if (split.commands[need].stage == kAllStages)
         isWanted[need] = true;
   }
   llvm::DenseSet<int64_t> used;
@@ -312,7 +312,7 @@ void StageWriter::chooseArguments() {
   auto all = split.program->getAttrOfType<ArrayAttr>("plan.args");
   for (int64_t index = 0; index < static_cast<int64_t>(all.size()); ++index) {
     int64_t owner = split.ownerOf(index);
-    if (owner == stage || (owner == kEveryone && used.contains(index)))
+    if (owner == stage || (owner == kAllStages && used.contains(index)))
       arguments.push_back(index);
   }
 }
@@ -393,7 +393,7 @@ Value StageWriter::versionOf(const Version &version) {
   if (result && resultOf.contains(result.getIndex()) && !result.getAliasArg())
     return bufferOf(version.first);
   int64_t writer =
-      version.second ? static_cast<int64_t>(*version.second) : kEveryone;
+      version.second ? static_cast<int64_t>(*version.second) : kAllStages;
   Value &copy = copies[{version.first.getAsOpaquePointer(), writer}];
   if (!copy)
     copy = plan::TempOp::create(buffersEnd, version.first.getLoc(),
@@ -409,7 +409,7 @@ LogicalResult StageWriter::emit(size_t number) {
   const StagedCommand &command = split.commands[number];
   for (size_t need : command.needs) {
     const StagedCommand &before = split.commands[need];
-    if (before.stage == kEveryone && isWanted[need] && failed(emit(need)))
+    if (before.stage == kAllStages && isWanted[need] && failed(emit(need)))
       return failure();
     if (before.stage == stage && !isEmitted[need])
       return command.op->emitOpError("runs on stage ")

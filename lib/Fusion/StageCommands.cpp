@@ -22,7 +22,7 @@ static bool reads(Operation *command, Operation *earlier) {
 static int64_t findStage(const StreamCommand &command,
                          ArrayRef<StagedCommand> earlier,
                          llvm::function_ref<int64_t(int64_t)> ownerOf) {
-  int64_t stage = kEveryone;
+  int64_t stage = kAllStages;
   for (Value operand : command.op->getOperands())
     if (auto argument = operand.getDefiningOp<plan::ArgumentOp>())
       stage = std::max(stage, ownerOf(argument.getIndex()));
@@ -83,7 +83,7 @@ scalify::readStagedCommands(ArrayRef<StreamCommand> commands,
     if (auto task = from.op->getAttrOfType<StringAttr>(plan::kTaskAttr))
       command.task = StageTask::parse(task.getValue());
     if (!command.task)
-      if (int64_t stage = findStage(from, staged, ownerOf); stage != kEveryone)
+      if (int64_t stage = findStage(from, staged, ownerOf); stage != kAllStages)
         command.task = StageTask{StageTask::Update, stage, 0};
     if (command.task) {
       command.stage = schedule.getShape().stageOf(*command.task);

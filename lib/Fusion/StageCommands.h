@@ -10,7 +10,7 @@ namespace scalify {
 
 /// The stage of values that all stages have: constants, the batch, and values
 /// computed from these.
-inline constexpr int64_t kEveryone = -1;
+inline constexpr int64_t kAllStages = -1;
 
 /// A place in the order of all stages: a time, then the command's number in the
 /// plan. The results of a task go before tasks that start when it ends.
@@ -20,7 +20,7 @@ struct StagedCommand {
   mlir::Operation *op = nullptr;
   llvm::ArrayRef<size_t> needs;
   std::optional<StageTask> task;
-  int64_t stage = kEveryone;
+  int64_t stage = kAllStages;
   Moment moment;
   bool isLate = false; // at the end of its task, after its messages
 };

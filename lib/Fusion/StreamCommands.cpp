@@ -39,8 +39,8 @@ SmallVector<StreamCommand> scalify::readCommands(plan::ProgramOp program) {
   return commands;
 }
 
-void scalify::takeEvents(plan::ProgramOp program,
-                         MutableArrayRef<StreamCommand> commands) {
+void scalify::removeEvents(plan::ProgramOp program,
+                           MutableArrayRef<StreamCommand> commands) {
   llvm::DenseMap<int64_t, SmallVector<size_t>> before; // an event
   // By stream: its last command, and the commands that its next one waits for.
   llvm::DenseMap<int64_t, SmallVector<size_t>> last, awaited;

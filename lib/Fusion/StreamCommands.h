@@ -28,8 +28,8 @@ llvm::SmallVector<StreamCommand> readCommands(plan::ProgramOp program);
 
 /// Erases events, and adds the order that they enforced to the needs of
 /// `commands`.
-void takeEvents(plan::ProgramOp program,
-                llvm::MutableArrayRef<StreamCommand> commands);
+void removeEvents(plan::ProgramOp program,
+                  llvm::MutableArrayRef<StreamCommand> commands);
 
 /// Sets the streams of commands, which are in this order in the program, and
 /// inserts a wait before each command that needs one of another stream which is

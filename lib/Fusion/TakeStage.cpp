@@ -38,7 +38,7 @@ void TakeStagePass::runOnOperation() {
   SmallVector<SmallVector<Operation *>> exchanges(programs.size());
   for (auto [stage, program] : llvm::enumerate(programs))
     exchanges[stage] = listExchanges(program);
-  if (failed(walkExchanges(exchanges, ranks ? ranks.getInt() : 1)))
+  if (failed(simulateExchanges(exchanges, ranks ? ranks.getInt() : 1)))
     return signalPassFailure();
   if (stage < 0 || stage >= static_cast<int64_t>(programs.size())) {
     module.emitError("has no stage ") << stage << " of " << programs.size();

@@ -71,7 +71,7 @@ public:
       anyDonated |= getAliasedResult(main, index).has_value();
     findWeights();
     if (!anyDonated)
-      findData();
+      findBatchArguments();
   }
 
   Role decide(unsigned index);
@@ -81,7 +81,7 @@ private:
   bool isReadByForward(unsigned index);
   bool isMaster(unsigned index);
   bool hasGradient(unsigned index);
-  void findData();
+  void findBatchArguments();
   bool hasParamOfShape(unsigned index);
   Role decideState(unsigned index);
   Role decideInput(unsigned index);
@@ -200,7 +200,7 @@ bool Roles::hasGradient(unsigned index) {
 /// Among arguments of one type, only as many as there are results of that type
 /// can have a gradient or a new value among the results. If that many have a
 /// gradient, the others are data.
-void Roles::findData() {
+void Roles::findBatchArguments() {
   SmallVector<Value> others;
   llvm::DenseMap<Type, int64_t> numGradients;
   for (unsigned index = 0; index < main.getNumArguments(); ++index)

@@ -31,9 +31,9 @@ static Value sumChunks(ReduceOp reduce, const StackShapes &stacks) {
   auto type = cast<RankedTensorType>(value.getType());
   ArrayRef<int64_t> slices = getSlices(stacks, type);
   int64_t each = type.getNumElements() / llvm::product_of(slices);
-  int64_t chunk = getChunk(each);
+  int64_t chunk = getChunkSize(each);
   auto chunks = static_cast<int64_t>(llvm::divideCeil(each, chunk));
-  Value sums = fillSlices(builder, loc, value, slices, chunks * chunk);
+  Value sums = padSlices(builder, loc, value, slices, chunks * chunk);
   auto rank = static_cast<int64_t>(slices.size());
   if (chunk > 1) {
     SmallVector<int64_t> shape(slices);
@@ -61,12 +61,12 @@ struct ChunkSums : scalify::impl::ChunkSumsPassBase<ChunkSums> {
     StackShapes stacks = findStackShapes(main);
     for (auto reduce : llvm::make_early_inc_range(
              main.getBody().front().getOps<ReduceOp>())) {
-      if (!isInPhase(reduce, Phase::Optimizer) || !isSumOfAll(reduce) ||
+      if (!isInPhase(reduce, Phase::Optimizer) || !isFullSum(reduce) ||
           reduce->hasAttr(kChunkSumsAttr))
         continue;
       Operation *before = reduce->getPrevNode();
       Value sum = sumChunks(reduce, stacks);
-      copyPhaseToBuilt(reduce, before);
+      copyPhaseToInserted(reduce, before);
       reduce->getResult(0).replaceAllUsesWith(sum);
       reduce.erase();
       ++numSums;

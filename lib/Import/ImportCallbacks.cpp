@@ -75,7 +75,7 @@ public:
 } // namespace
 
 /// Replaces create_token by a constant, and after_all by a sum of scalars.
-static void replaceMaker(Operation *op) {
+static void replaceTokenOp(Operation *op) {
   OpBuilder b(op);
   Value scalar;
   if (isa<stablehlo::AfterAllOp>(op))
@@ -110,5 +110,5 @@ void ImportCallbacks::runOnOperation() {
       makers.push_back(op);
   });
   for (Operation *op : makers)
-    replaceMaker(op);
+    replaceTokenOp(op);
 }

@@ -43,7 +43,7 @@ private:
 } // namespace
 
 void BlockExpander::finish(Value result) {
-  copyPhaseToBuilt(op, before);
+  copyPhaseToInserted(op, before);
   op->getResult(0).replaceAllUsesWith(result);
   op->erase();
 }

@@ -181,7 +181,7 @@ Value scalify::buildCarriedScales(OpBuilder &builder, Location loc, Value state,
   state = buildSigned(builder, loc, vectors, state, rows);
   Value predicted = buildRowConstant(
       vectors, rows, [](const CarriedRow &row) { return row.predicted; });
-  return vectors.whereAbove(state, 0.0f, state, predicted);
+  return vectors.selectWhereAbove(state, 0.0f, state, predicted);
 }
 
 /// Builds a vector per kind of statistic, by rows: the maxima over ranks.

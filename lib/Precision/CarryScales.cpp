@@ -35,15 +35,16 @@ static bool hasNarrowRange(QuantizeOp cast) {
   return !getElementTypeOrSelf(cast.getType()).isBF16();
 }
 
-/// Returns the casts that a constant may not fit, and for each whether its scale
-/// can be carried.
+/// Returns the casts that a constant may not fit, and for each whether its
+/// scale can be carried.
 static SmallVector<std::pair<QuantizeOp, bool>>
-findMovingCasts(func::FuncOp main) {
-  llvm::StringSet<> moving = findMovingArguments(main);
+findVaryingCasts(func::FuncOp main) {
+  llvm::StringSet<> moving = findVaryingArguments(main);
   SmallVector<std::pair<QuantizeOp, bool>> casts;
   main.walk([&](QuantizeOp cast) {
     // A proof is of the largest value. A prior may be off at the other end.
-    bool isSettled = staysByProof(cast, moving) && !cast->hasAttr(kByPriorAttr);
+    bool isSettled =
+        isProvedToFit(cast, moving) && !cast->hasAttr(kByPriorAttr);
     if (hasNarrowRange(cast) && !isSettled)
       casts.emplace_back(cast, canCarryScale(cast));
   });
@@ -55,7 +56,7 @@ void scalify::markCarriedCasts(ModuleOp module) {
   if (RecipeAttr::of(module).getScales() != ScaleSource::Propagated || !main ||
       main.isExternal())
     return;
-  for (auto [cast, canCarry] : findMovingCasts(main))
+  for (auto [cast, canCarry] : findVaryingCasts(main))
     if (canCarry)
       cast->setAttr(kCarriedAttr, UnitAttr::get(module.getContext()));
 }
@@ -66,7 +67,7 @@ void scalify::remarkOnStaticCasts(ModuleOp module) {
       main.isExternal())
     return;
   unsigned numChosen = 0, numOthers = 0, numByPrior = 0;
-  for (auto [cast, canCarry] : findMovingCasts(main)) {
+  for (auto [cast, canCarry] : findVaryingCasts(main)) {
     if (cast->hasAttr(kCarriedAttr) || !getScaleExponent(cast.getScale()))
       continue;
     ++(canCarry ? numChosen : numOthers);
@@ -95,7 +96,7 @@ StringRef scalify::describeScaling(QuantizeOp cast) {
   if (!getScaleExponent(cast.getScale()))
     return "measured";
   auto main = cast->getParentOfType<FunctionOpInterface>();
-  return staysByProof(cast, findMovingArguments(main)) ? "proved" : "static";
+  return isProvedToFit(cast, findVaryingArguments(main)) ? "proved" : "static";
 }
 
 namespace {

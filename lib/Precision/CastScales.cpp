@@ -70,7 +70,7 @@ bool scalify::hasFreeScale(QuantizeOp cast) {
          llvm::all_of(getCastReaders(cast), llvm::IsaPred<DequantizeOp>);
 }
 
-llvm::StringSet<> scalify::findMovingArguments(FunctionOpInterface main) {
+llvm::StringSet<> scalify::findVaryingArguments(FunctionOpInterface main) {
   llvm::StringSet<> names;
   for (BlockArgument argument : main.getArguments())
     if (isa<FloatType>(getElementTypeOrSelf(argument.getType())) &&
@@ -79,7 +79,7 @@ llvm::StringSet<> scalify::findMovingArguments(FunctionOpInterface main) {
   return names;
 }
 
-bool scalify::staysByProof(Operation *cast, const llvm::StringSet<> &moving) {
+bool scalify::isProvedToFit(Operation *cast, const llvm::StringSet<> &moving) {
   auto proof = cast->getAttrOfType<DictionaryAttr>(kProvedAttr);
   auto assumed = proof ? proof.getAs<ArrayAttr>("assumed") : ArrayAttr();
   auto moves = [&](StringAttr name) {

@@ -43,7 +43,7 @@ Value Caster::makeConstant(float value) {
 /// Run-time scales are for formats with fewer binades than F32. BF16 has as
 /// many, so that a power of two changes no digit of its values.
 bool Caster::needsNoScale(ScaleHint hint, FloatType format) const {
-  if (!format.isBF16() || hint.isAgreed)
+  if (!format.isBF16() || hint.isPrescribed)
     return false;
   switch (recipe.getScales()) {
   case ScaleSource::Propagated:
@@ -62,7 +62,7 @@ bool Caster::needsNoScale(ScaleHint hint, FloatType format) const {
 /// Moves the insertion point after `scale` if that is defined after the value,
 /// or in a body that reads the value. A scale defined before the value, as
 /// constants are, needs no move.
-void Caster::insertBehind(Value scale) {
+void Caster::insertAfterScale(Value scale) {
   Block *here = builder.getInsertionBlock();
   Operation *def = scale.getDefiningOp();
   bool isInBody = scale.getParentBlock() != here &&
@@ -75,7 +75,7 @@ void Caster::insertBehind(Value scale) {
 }
 
 Value Caster::makeScale(Value root, ScaleHint hint, FloatType format) {
-  if (hint.isAgreed)
+  if (hint.isPrescribed)
     return hint.scale;
   if (needsNoScale(hint, format))
     return makeConstant(1.0f);
@@ -83,14 +83,14 @@ Value Caster::makeScale(Value root, ScaleHint hint, FloatType format) {
   switch (recipe.getScales()) {
   case ScaleSource::Propagated:
   case ScaleSource::Delayed: {
-    Value scale = leaveRoom(root, hint.scale, format);
+    Value scale = lowerGradientScale(root, hint.scale, format);
     if (!measures || hint.isProved || format.isBF16())
       return scale;
     // The hint's own constant may be defined after the value.
     if (std::optional<int64_t> exponent = getScaleExponent(scale))
       scale = makeConstant(std::ldexp(1.0f, static_cast<int>(*exponent)));
     OpBuilder::InsertionGuard guard(builder);
-    insertBehind(scale);
+    insertAfterScale(scale);
     return buildFittedScale(builder, root.getLoc(), root, scale, format);
   }
   case ScaleSource::Block:
@@ -113,7 +113,7 @@ Value Caster::makeScale(Value root, ScaleHint hint, FloatType format) {
 /// so their predicted scale is lowered if the format has as many binades above
 /// 1 as below it. E4M3 has 8.8 binades above 1, which the tails of a
 /// distribution need; a measured scale follows the fall by itself.
-Value Caster::leaveRoom(Value root, Value scale, FloatType format) {
+Value Caster::lowerGradientScale(Value root, Value scale, FloatType format) {
   auto exponent = static_cast<int>(recipe.getGradientExponent());
   DenseFPElementsAttr known;
   if (exponent == 0 || isa<Float8E4M3FNType>(format) || !isGradient(root) ||
@@ -245,12 +245,12 @@ unsigned Caster::getReaderOrder(BlockArgument argument) {
   return it == readers.end() ? readers.size() : it->second;
 }
 
-void Caster::insertAmongArguments(BlockArgument argument, Value scale) {
+void Caster::insertInReaderOrder(BlockArgument argument, Value scale) {
   Block *here = argument.getOwner();
   Operation *def = scale.getDefiningOp();
   if (def && def->getBlock() == here && def->hasTrait<OpTrait::ConstantLike>())
     def->moveBefore(&here->front());
-  insertBehind(scale);
+  insertAfterScale(scale);
   if (builder.getInsertionBlock() != here)
     return;
   unsigned order = getReaderOrder(argument);
@@ -278,9 +278,9 @@ Caster::Cast Caster::castRoot(Value root, ScaleHint hint, FloatType format) {
   Cast &cast = isOwn ? own : known;
   auto argument = mlir::dyn_cast<BlockArgument>(root);
   if (argument)
-    insertAmongArguments(argument, scale);
+    insertInReaderOrder(argument, scale);
   else
-    insertBehind(scale);
+    insertAfterScale(scale);
   auto type = mlir::cast<RankedTensorType>(root.getType()).clone(format);
   auto quantize =
       QuantizeOp::create(builder, root.getLoc(), type, root, scale,
@@ -311,9 +311,9 @@ Value Caster::castOperand(ScaleHintOp hint, Type format,
                           DenseI64ArrayAttr sizes) {
   ScaleHint given{hint.getScale(), hint.getRuleAttr(), sizes};
   if (measures && !moving)
-    moving = findMovingArguments(
+    moving = findVaryingArguments(
         mlir::cast<FunctionOpInterface>(block.getParentOp()));
-  given.isProved = measures && staysByProof(hint, *moving);
+  given.isProved = measures && isProvedToFit(hint, *moving);
   given.isByPrior = hint->hasAttr(kByPriorAttr);
   return cast(hint.getValue(), given, format, hint->getBlock());
 }

@@ -28,7 +28,7 @@ struct ScaleHint {
   bool isProved = false;
   /// True if others use the same scale: the next step, for state, or all ranks,
   /// for the terms of a sum. The cast uses it whatever the recipe's scales are.
-  bool isAgreed = false;
+  bool isPrescribed = false;
   /// Priors decided the scale.
   bool isByPrior = false;
 
@@ -92,16 +92,16 @@ private:
   std::string getName(mlir::Value root, mlir::Type format, ScaleHint hint = {},
                       mlir::Value key = {});
   mlir::Value move(mlir::Value operand, mlir::Value root, mlir::Value data);
-  void insertBehind(mlir::Value scale);
+  void insertAfterScale(mlir::Value scale);
   /// Orders the casts of a block's arguments by their first readers, not by
   /// creation, so that their rows of state are the same for any mesh.
-  void insertAmongArguments(mlir::BlockArgument argument, mlir::Value scale);
+  void insertInReaderOrder(mlir::BlockArgument argument, mlir::Value scale);
   unsigned getReaderOrder(mlir::BlockArgument argument);
   mlir::Value makeScale(mlir::Value root, ScaleHint hint,
                         mlir::FloatType format);
   bool needsNoScale(ScaleHint hint, mlir::FloatType format) const;
-  mlir::Value leaveRoom(mlir::Value root, mlir::Value scale,
-                        mlir::FloatType format);
+  mlir::Value lowerGradientScale(mlir::Value root, mlir::Value scale,
+                                 mlir::FloatType format);
 
   RecipeAttr recipe;
   mlir::Block &block;

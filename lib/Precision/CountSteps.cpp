@@ -17,7 +17,7 @@ using namespace scalify;
 static constexpr StringLiteral kStepName = "scalify.step";
 
 /// Returns (seed, step + 1) from main.
-static void countOn(func::FuncOp main, Value step) {
+static void returnNextStep(func::FuncOp main, Value step) {
   Operation *end = main.getBody().front().getTerminator();
   OpBuilder builder(end);
   auto type = cast<RankedTensorType>(step.getType());
@@ -52,7 +52,7 @@ struct CountStepsPass : scalify::impl::CountStepsBase<CountStepsPass> {
       return signalPassFailure();
     for (QuantizeOp cast : casts)
       cast.getCounterMutable().assign(*step);
-    countOn(main, *step);
+    returnNextStep(main, *step);
     numCounted += casts.size();
   }
 };

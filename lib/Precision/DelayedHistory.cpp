@@ -80,8 +80,8 @@ SmallVector<Value> scalify::splitEntries(OpBuilder &builder, Location loc,
   return entries;
 }
 
-static Value takeColumns(OpBuilder &builder, Location loc, Value history,
-                         int64_t first) {
+static Value sliceColumns(OpBuilder &builder, Location loc, Value history,
+                          int64_t first) {
   auto type = mlir::cast<RankedTensorType>(history.getType());
   return stablehlo::SliceOp::create(builder, loc, history,
                                     ArrayRef<int64_t>{0, first},
@@ -105,7 +105,7 @@ static Value buildFittingScales(OpBuilder &builder, Location loc, Value amaxes,
   // Beyond 2^100 a scale's inverse would have no headroom.
   scale = stablehlo::ClampOp::create(builder, loc, vectors.splat(0x1p-100f),
                                      scale, vectors.splat(0x1p100f));
-  return vectors.whereAbove(amaxes, 0.0f, scale, otherwise);
+  return vectors.selectWhereAbove(amaxes, 0.0f, scale, otherwise);
 }
 
 Value scalify::buildScalesOfAmaxes(OpBuilder &builder, Location loc,
@@ -136,7 +136,7 @@ Value scalify::buildDelayedScales(OpBuilder &builder, Location loc,
     amax = stablehlo::ReshapeOp::create(
         builder, loc,
         RankedTensorType::get({type.getDimSize(0)}, builder.getF32Type()),
-        takeColumns(builder, loc, history, type.getDimSize(1) - 1));
+        sliceColumns(builder, loc, history, type.getDimSize(1) - 1));
   return buildFittingScales(builder, loc, amax, delayed.margin,
                             buildPredictedScales(builder, loc, rows), rows);
 }
@@ -154,20 +154,21 @@ Value scalify::buildNextHistory(OpBuilder &builder, Location loc, Value history,
   Value moved = column;
   if (type.getDimSize(1) > 1)
     moved = stablehlo::ConcatenateOp::create(
-        builder, loc, ValueRange{takeColumns(builder, loc, history, 1), column},
+        builder, loc,
+        ValueRange{sliceColumns(builder, loc, history, 1), column},
         /*dimension=*/1);
   Value seen = stablehlo::BroadcastInDimOp::create(builder, loc, type, column,
                                                    ArrayRef<int64_t>{0, 1});
   return RowBuilder(builder, loc, type.getShape())
-      .whereAbove(seen, 0.0f, moved, history);
+      .selectWhereAbove(seen, 0.0f, moved, history);
 }
 
 Value scalify::buildStoredScales(OpBuilder &builder, Location loc, Value stored,
                                  ArrayRef<HistoryRow> rows) {
   return RowBuilder(builder, loc,
                     mlir::cast<ShapedType>(stored.getType()).getShape())
-      .whereAbove(stored, 0.0f, stored,
-                  buildPredictedScales(builder, loc, rows));
+      .selectWhereAbove(stored, 0.0f, stored,
+                        buildPredictedScales(builder, loc, rows));
 }
 
 Value scalify::buildNextScales(OpBuilder &builder, Location loc, Value amaxes,
@@ -187,5 +188,5 @@ Value scalify::buildNextAmaxes(OpBuilder &builder, Location loc, Value amaxes,
   column = buildMaxOverRanks(builder, loc, column);
   return RowBuilder(builder, loc,
                     mlir::cast<ShapedType>(amaxes.getType()).getShape())
-      .whereAbove(column, 0.0f, column, amaxes);
+      .selectWhereAbove(column, 0.0f, column, amaxes);
 }

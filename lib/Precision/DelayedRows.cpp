@@ -142,7 +142,7 @@ static bool isInManualComputation(Operation *op) {
 }
 
 /// True if an amax computed at the op can leave its loops and branches.
-static bool isCarriedOut(Operation *op) {
+static bool canLeaveRegions(Operation *op) {
   if (isInManualComputation(op))
     return false;
   for (; op; op = op->getParentOp())
@@ -165,7 +165,7 @@ static bool isReadAtOwnScale(QuantizeOp cast) {
 
 /// State has scales of its own: the floor of a second moment depends on its.
 bool scalify::canCarryScale(QuantizeOp cast) {
-  return !isStateCast(cast) && isCarriedOut(cast) &&
+  return !isStateCast(cast) && canLeaveRegions(cast) &&
          (hasFreeScale(cast) || isReadAtOwnScale(cast)) &&
          llvm::none_of(getCastReaders(cast), isInManualComputation);
 }

@@ -50,7 +50,7 @@ static bool isWide(DotFormats formats) {
 }
 
 /// Returns the accumulation of the dot's phase, the default of later stages.
-static Accumulation getUsualAccumulation(Operation *dot) {
+static Accumulation getPhaseAccumulation(Operation *dot) {
   return getPhase(dot) == Phase::Forward ? Accumulation::Fast
                                          : Accumulation::Precise;
 }
@@ -60,7 +60,7 @@ static Accumulation getUsualAccumulation(Operation *dot) {
 static Accumulation chooseSums(Operation *dot, std::optional<DotKind> kind,
                                DotSums sums) {
   if (!kind)
-    return getUsualAccumulation(dot);
+    return getPhaseAccumulation(dot);
   if (kind == DotKind::Forward && getPhase(dot) != Phase::Forward)
     kind = DotKind::InputGrad;
   return sums.kinds[static_cast<unsigned>(*kind)];
@@ -102,7 +102,7 @@ DotFormatChooser::choose(Operation *dot, ExceptionPatterns &exceptions) const {
 
 AccumulationAttr DotFormatChooser::getAccumulation(Operation *dot) const {
   Accumulation chosen = choices.find(dot)->second.accumulation;
-  if (!isFloat8(dot) || chosen == getUsualAccumulation(dot))
+  if (!isFloat8(dot) || chosen == getPhaseAccumulation(dot))
     return {};
   return AccumulationAttr::get(dot->getContext(), chosen);
 }
@@ -114,7 +114,7 @@ bool DotFormatChooser::isFloat8(Operation *dot) const {
   });
 }
 
-bool DotFormatChooser::makesCastGradient(Operation *dot) const {
+bool DotFormatChooser::computesCastGradient(Operation *dot) const {
   return layers.getKind(dot) == DotKind::WeightGrad &&
          !isWide(recipe.getFormats(getRole(dot)));
 }
@@ -186,7 +186,7 @@ void DotFormatChooser::judgeNoise(FunctionOpInterface func) {
 }
 
 /// Applies the decisions that were made on the step's plain form.
-void DotFormatChooser::takePlainForm(FunctionOpInterface func) {
+void DotFormatChooser::applyPlainDecisions(FunctionOpInterface func) {
   func.getFunctionBody().walk([&](Operation *dot) {
     auto decision = dot->getAttrOfType<DecisionAttr>(kPlainDecisionAttr);
     if (!decision || choices[dot].reason == "name")
@@ -207,7 +207,7 @@ DotFormatChooser::DotFormatChooser(RecipeAttr recipe, FunctionOpInterface func,
       choices[op] = choose(op, exceptions);
   });
   if (func->hasAttr(kPlainFormAttr)) {
-    takePlainForm(func);
+    applyPlainDecisions(func);
     return;
   }
   judgeCost(func);

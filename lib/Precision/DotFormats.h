@@ -32,7 +32,7 @@ public:
   const DotLayers &getLayers() const { return layers; }
   /// True if the dot computes the gradient of a weight, in a role that the
   /// recipe casts.
-  bool makesCastGradient(mlir::Operation *dot) const;
+  bool computesCastGradient(mlir::Operation *dot) const;
 
 private:
   struct Choice {
@@ -54,7 +54,7 @@ private:
                       llvm::StringRef part, const std::string &why);
   void judgeCost(mlir::FunctionOpInterface func);
   void judgeNoise(mlir::FunctionOpInterface func);
-  void takePlainForm(mlir::FunctionOpInterface func);
+  void applyPlainDecisions(mlir::FunctionOpInterface func);
 
   RecipeAttr recipe;
   DotRoles roles;

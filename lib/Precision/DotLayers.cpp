@@ -28,7 +28,7 @@ static std::optional<DotKind> decideKind(Operation *dot, DotRole role) {
                      role == DotRole::AttentionDS;
   Value other = isLeft ? rhs : lhs;
   return isAttention || isLeft == isRight || getWeight(other) ||
-                 isMadeOfWeights(other)
+                 isComputedFromWeights(other)
              ? DotKind::InputGrad
              : DotKind::WeightGrad;
 }

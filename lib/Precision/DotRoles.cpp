@@ -60,7 +60,7 @@ static bool isForward(Operation *op) { return getPhase(op) == Phase::Forward; }
 /// True if the op turns an operand into indices, as an argmax does. A gather by
 /// these starts a new chain: a token drawn from the logits is no part of their
 /// layer.
-static bool isIndexOf(Value result, Value operand) {
+static bool isIndexResult(Value result, Value operand) {
   auto isIndex = [](Value value) {
     Type type = getElementTypeOrSelf(value.getType());
     return isa<IntegerType>(type) && !type.isInteger(1);
@@ -99,7 +99,7 @@ static bool reaches(Value value, function_ref<bool(OpOperand &)> isFound,
       if (isEnd(use.getOwner()))
         continue;
       for (Value follower : followers)
-        if (!isIndexOf(follower, next))
+        if (!isIndexResult(follower, next))
           worklist.push_back(follower);
     }
   }
@@ -108,7 +108,7 @@ static bool reaches(Value value, function_ref<bool(OpOperand &)> isFound,
 
 /// True if the op sorts by the used value, or searches its maximum: a key of a
 /// sort, or the values of a reduction that also reduces their positions.
-static bool isChosenBy(OpOperand &use) {
+static bool isSelectionKey(OpOperand &use) {
   Operation *user = use.getOwner();
   if (!isa<FloatType>(getElementTypeOrSelf(use.get().getType())))
     return false;
@@ -126,7 +126,7 @@ static bool isChosenBy(OpOperand &use) {
 static DenseSet<Operation *> findChoices(Value value) {
   DenseSet<Operation *> found;
   auto add = [&](OpOperand &use) {
-    if (isChosenBy(use))
+    if (isSelectionKey(use))
       found.insert(use.getOwner());
     return false;
   };
@@ -142,8 +142,8 @@ static bool isAttention(DotGeneralOp dot) {
 
 /// True for a weight, and for a value computed from weights alone: gathered
 /// from shards, or normalised.
-static bool isLikeWeight(Value value) {
-  return isWeight(value) || isMadeOfWeights(value);
+static bool isWeightOrDerived(Value value) {
+  return isWeight(value) || isComputedFromWeights(value);
 }
 
 /// Returns the operand that is a layer's weight if the other one is not. Of two
@@ -151,7 +151,7 @@ static bool isLikeWeight(Value value) {
 /// neither or both may be weights.
 static Value getLayerWeight(DotGeneralOp dot) {
   Value lhs = dot.getLhs(), rhs = dot.getRhs();
-  bool isLeft = isLikeWeight(lhs), isRight = isLikeWeight(rhs);
+  bool isLeft = isWeightOrDerived(lhs), isRight = isWeightOrDerived(rhs);
   if (isLeft && isRight) {
     isLeft = !isWeight(lhs) || getWeight(lhs);
     isRight = !isWeight(rhs) || getWeight(rhs);
@@ -162,13 +162,13 @@ static Value getLayerWeight(DotGeneralOp dot) {
 static bool isLayer(Operation *op) {
   auto dot = dyn_cast<DotGeneralOp>(op);
   return dot ? !isAttention(dot) &&
-                   llvm::any_of(dot->getOperands(), isLikeWeight)
+                   llvm::any_of(dot->getOperands(), isWeightOrDerived)
              : isContraction(op);
 }
 
 /// True if the value is computed from a layer's result without another dot
 /// between.
-static bool isMadeByLayer(Value value) {
+static bool isLayerResult(Value value) {
   SmallVector<Value> worklist{value};
   DenseSet<Value> seen;
   while (!worklist.empty()) {
@@ -189,22 +189,24 @@ static bool isMadeByLayer(Value value) {
 static bool isProductOfLayers(Operation *op) {
   auto dot = dyn_cast<DotGeneralOp>(op);
   return dot && !isLayer(dot) && !isAttention(dot) &&
-         isMadeByLayer(dot.getLhs()) && isMadeByLayer(dot.getRhs());
+         isLayerResult(dot.getLhs()) && isLayerResult(dot.getRhs());
 }
 
 /// True if the user is a dot of another layer.
-static bool endsAt(Operation *user) {
+static bool isDotOfOtherLayer(Operation *user) {
   return isContraction(user) && !isProductOfLayers(user);
 }
 
-static bool feedsDot(OpOperand &use) { return endsAt(use.getOwner()); }
+static bool feedsDot(OpOperand &use) {
+  return isDotOfOtherLayer(use.getOwner());
+}
 
 /// Returns the values that identify a layer, also if a checkpoint
 /// rematerialises the layer and its weight.
 static SmallVector<Value> getWeightKeys(Value weight) {
   if (isWeight(weight))
     return {getStepArgument(weight)};
-  SmallVector<Value> behind = getWeightsBehind(weight);
+  SmallVector<Value> behind = getSourceWeights(weight);
   return behind.empty() ? SmallVector<Value>{getOrigin(weight)} : behind;
 }
 
@@ -215,16 +217,16 @@ static Value getWeightKey(Value weight) {
 
 /// Returns the operand in the place of the weight; the second one for a product
 /// of two activations.
-static OpOperand &getWeightSide(DotGeneralOp dot) {
+static OpOperand &getWeightOperand(DotGeneralOp dot) {
   return dot->getOpOperand(getLayerWeight(dot) == dot.getLhs() ? 0 : 1);
 }
 
 static SmallVector<Value> getLayerWeights(DotGeneralOp dot) {
-  return getWeightKeys(getWeightSide(dot).get());
+  return getWeightKeys(getWeightOperand(dot).get());
 }
 
 void DotRoles::addLayer(DotGeneralOp dot, DotRole role) {
-  OpOperand &side = getWeightSide(dot);
+  OpOperand &side = getWeightOperand(dot);
   Value weight = getWeightKey(side.get());
   layers.addForward(weight, side.get(),
                     dot->getOperand(1 - side.getOperandNumber()));
@@ -281,7 +283,7 @@ static bool isOneHot(Value root) {
 /// True if the value is computed from the batch or from a layer's result: it is
 /// no weight, constant or random number.
 static bool isActivation(Value value) {
-  if (isLikeWeight(value))
+  if (isWeightOrDerived(value))
     return false;
   SmallVector<Value> worklist{value};
   DenseSet<Value> seen;
@@ -291,7 +293,7 @@ static bool isActivation(Value value) {
         !seen.insert(next).second)
       continue;
     Operation *op = next.getDefiningOp();
-    if (!op && !isLikeWeight(next))
+    if (!op && !isWeightOrDerived(next))
       return true;
     if (!op)
       continue;
@@ -305,7 +307,7 @@ static bool isActivation(Value value) {
 
 /// Returns the forward values that are computed from `values` before the next
 /// dots.
-static DenseSet<Value> findMadeOf(ValueRange values) {
+static DenseSet<Value> findForwardDependents(ValueRange values) {
   SmallVector<Value> worklist(values);
   DenseSet<Value> made;
   while (!worklist.empty()) {
@@ -322,7 +324,7 @@ static DenseSet<Value> findMadeOf(ValueRange values) {
 /// True if the use of a choice selects among values that are not in `own`, the
 /// values of the layer before the choice: rows of a table, destinations of a
 /// scatter, or factors of activations.
-static bool decidesOfOthers(OpOperand &use, const DenseSet<Value> &own) {
+static bool selectsOtherValues(OpOperand &use, const DenseSet<Value> &own) {
   Operation *user = use.getOwner();
   auto isOther = [&](OpOperand &other) {
     return &other != &use && !own.contains(other.get()) &&
@@ -330,7 +332,7 @@ static bool decidesOfOthers(OpOperand &use, const DenseSet<Value> &own) {
   };
   if (isa<stablehlo::GatherOp, stablehlo::DynamicSliceOp>(user))
     return use.getOperandNumber() > 0 && isOther(user->getOpOperand(0)) &&
-           (isLikeWeight(user->getOperand(0)) ||
+           (isWeightOrDerived(user->getOperand(0)) ||
             isActivation(user->getOperand(0)));
   bool isRowOfIdentity =
       isContraction(user) && isOneHot(getDotOperandRoot(use.get()));
@@ -345,12 +347,13 @@ static bool decidesOfOthers(OpOperand &use, const DenseSet<Value> &own) {
 /// True if the results of `choice` select such values on the way to another
 /// dot.
 static bool isRouting(Operation *choice, const DenseSet<Value> &own) {
-  for (Value value : findMadeOf(choice->getResults()))
+  for (Value value : findForwardDependents(choice->getResults()))
     for (OpOperand &use : value.getUses()) {
       Operation *user = use.getOwner();
-      if (!isForward(user) || !decidesOfOthers(use, own))
+      if (!isForward(user) || !selectsOtherValues(use, own))
         continue;
-      if (isContraction(user) || reaches(user->getResult(0), feedsDot, endsAt))
+      if (isContraction(user) ||
+          reaches(user->getResult(0), feedsDot, isDotOfOtherLayer))
         return true;
     }
   return false;
@@ -372,7 +375,7 @@ static SmallVector<DotGeneralOp> findRouters(ArrayRef<DotGeneralOp> layers) {
   SmallVector<DotGeneralOp> routers;
   for (auto &entry : choices) {
     DotGeneralOp dot = entry.first;
-    DenseSet<Value> own = findMadeOf(dot->getResults());
+    DenseSet<Value> own = findForwardDependents(dot->getResults());
     auto isLast = [&](Operation *choice) {
       return llvm::none_of(choices, [&](auto &other) {
         return other.first != dot && other.second.contains(choice) &&
@@ -394,7 +397,7 @@ void DotRoles::findHeadsAndRouters(FunctionOpInterface func) {
   DenseSet<Value> innerWeights;
   bool hasChoices = false;
   func.getFunctionBody().walk([&](Operation *op) {
-    hasChoices |= llvm::any_of(op->getOpOperands(), isChosenBy);
+    hasChoices |= llvm::any_of(op->getOpOperands(), isSelectionKey);
     auto dot = dyn_cast<DotGeneralOp>(op);
     if (!dot || !isForward(dot))
       return;
@@ -405,9 +408,9 @@ void DotRoles::findHeadsAndRouters(FunctionOpInterface func) {
       return;
     // Without a backward, a dot of arguments alone may be the only one of the
     // program: no recipe is meant to leave that wide.
-    bool isFirst =
-        !backward && isLikeWeight(dot.getLhs()) && isLikeWeight(dot.getRhs());
-    if (!isFirst && !reaches(dot.getResult(), feedsDot, endsAt)) {
+    bool isFirst = !backward && isWeightOrDerived(dot.getLhs()) &&
+                   isWeightOrDerived(dot.getRhs());
+    if (!isFirst && !reaches(dot.getResult(), feedsDot, isDotOfOtherLayer)) {
       candidates.push_back(dot);
       return;
     }

@@ -33,7 +33,7 @@ static void expandMeasured(MeasuredScaleOp op) {
                                 op.getBase())
           : buildMeasuredScale(builder, op.getLoc(), op.getValue(),
                                op.getBase(), op.getStatistic(), op.getSample());
-  copyPhaseToBuilt(op, before);
+  copyPhaseToInserted(op, before);
   replace(op, scale);
 }
 
@@ -43,7 +43,7 @@ static void expandMeasuredRows(MeasuredRowScalesOp op) {
   Value scales = buildMeasuredScale(builder, op.getLoc(), op.getValue(),
                                     op.getBase(), op.getStatistic(),
                                     /*sample=*/1, op.getAxes());
-  copyPhaseToBuilt(op, before);
+  copyPhaseToInserted(op, before);
   replace(op, scales);
 }
 

@@ -20,12 +20,12 @@ bool hasFreeScale(QuantizeOp cast);
 
 /// Returns the names of the arguments whose sizes change with training and
 /// data: all float ones without `scalify.moments`, which gains of norms have.
-llvm::StringSet<> findMovingArguments(mlir::FunctionOpInterface main);
+llvm::StringSet<> findVaryingArguments(mlir::FunctionOpInterface main);
 
 /// True if a cast, or the hint for one, is proved to fit whatever sizes
 /// `moving` arguments take. A proof by the measured size of a weight or of the
 /// first batch does not hold for later steps.
-bool staysByProof(mlir::Operation *cast, const llvm::StringSet<> &moving);
+bool isProvedToFit(mlir::Operation *cast, const llvm::StringSet<> &moving);
 
 /// Sets the scale of the cast and of its readers. `scale` must dominate them.
 void setCastScale(QuantizeOp cast, mlir::Value scale);

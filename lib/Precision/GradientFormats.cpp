@@ -45,23 +45,24 @@ public:
 
   void storeAll();
   LogicalResult narrowAllSums(bool strict);
-  LogicalResult sayWhatNoLoopAdds(bool strict) const;
+  LogicalResult reportSumsOutsideLoops(bool strict) const;
 
 private:
   bool isGradient(Value value, unsigned depth = 16) const;
   SmallVector<OpOperand *> getReads(Value gradient) const;
-  std::optional<ScaleHint> makeHint(Value root, bool playsRanks, Type format);
+  std::optional<ScaleHint> makeHint(Value root, bool simulatesRanks,
+                                    Type format);
   void store(Value gradient, ArrayRef<OpOperand *> reads);
   void storeRanks(Value gradient, ArrayRef<OpOperand *> reads);
-  QuantizeOp castBeforeSum(Operation *sum, std::optional<ScaleHint> &hint);
-  void castBeforeStoredSum(Operation *sum);
-  void castBeforeSumsInLoops();
-  void sayWhichSumsStayWide();
+  QuantizeOp castRankTerm(Operation *sum, std::optional<ScaleHint> &hint);
+  void castStoredRankTerm(Operation *sum);
+  void castRankTermsInLoops();
+  void remarkOnWideSums();
   void storeRankSum(Value gradient, Operation *sum,
                     ArrayRef<OpOperand *> reads);
   void cast(Value value, ArrayRef<OpOperand *> reads, ScaleHint hint,
             int64_t index, StringRef part);
-  bool playsRanks(Value gradient) const;
+  bool simulatesRanks(Value gradient) const;
 
   Block &body;
   RecipeAttr recipe;
@@ -84,7 +85,7 @@ bool GradientCaster::isGradient(Value value, unsigned depth) const {
   if (!op || depth == 0)
     return false;
   if (isContraction(op))
-    return formats.makesCastGradient(op);
+    return formats.computesCastGradient(op);
   if (isRankSum(op) || isa<stablehlo::PadOp>(op))
     return isGradient(op->getOperand(0), depth - 1);
   if (isa<stablehlo::AddOp, stablehlo::ConcatenateOp>(op))
@@ -112,26 +113,26 @@ SmallVector<OpOperand *> GradientCaster::getReads(Value gradient) const {
   return reads;
 }
 
-bool GradientCaster::playsRanks(Value gradient) const {
+bool GradientCaster::simulatesRanks(Value gradient) const {
   int64_t ranks = recipe.getGradients().ranks;
   auto type = mlir::cast<RankedTensorType>(gradient.getType());
   return ranks > 1 && type.getRank() > 1 && type.getDimSize(0) == ranks;
 }
 
 /// Returns the scale of a gradient; none if the rules determined none.
-std::optional<ScaleHint> GradientCaster::makeHint(Value root, bool playsRanks,
-                                                  Type format) {
+std::optional<ScaleHint>
+GradientCaster::makeHint(Value root, bool simulatesRanks, Type format) {
   std::optional<ScaleHint> hint = makeSharedHint(
-      recipe, caster, root, format, "gradient: of a weight", playsRanks);
+      recipe, caster, root, format, "gradient: of a weight", simulatesRanks);
   if (hint)
-    hint->isAgreed = true;
+    hint->isPrescribed = true;
   return hint;
 }
 
 void GradientCaster::cast(Value value, ArrayRef<OpOperand *> reads,
                           ScaleHint hint, int64_t index, StringRef part) {
   Type format = recipe.getGradients().stored;
-  markGradient(castReads(caster, value, reads, hint, format), index, part);
+  markGradient(castForReaders(caster, value, reads, hint, format), index, part);
 }
 
 void GradientCaster::store(Value gradient, ArrayRef<OpOperand *> reads) {
@@ -141,7 +142,7 @@ void GradientCaster::store(Value gradient, ArrayRef<OpOperand *> reads) {
     return cast(gradient, reads, hint, index, kGradientWhole);
   }
   std::optional<ScaleHint> hint =
-      makeHint(root, /*playsRanks=*/false, recipe.getGradients().stored);
+      makeHint(root, /*simulatesRanks=*/false, recipe.getGradients().stored);
   if (!hint)
     return caster.refuse(gradient.getDefiningOp(),
                          "gradient stays wide: its scale is not known");
@@ -169,8 +170,8 @@ void GradientCaster::storeRanks(Value gradient, ArrayRef<OpOperand *> reads) {
       reads.size() == 1 ? getRankSum(reads.front()) : stablehlo::ReduceOp();
   std::optional<ScaleHint> hint;
   if (sum)
-    hint =
-        makeHint(gradient, /*playsRanks=*/true, recipe.getGradients().stored);
+    hint = makeHint(gradient, /*simulatesRanks=*/true,
+                    recipe.getGradients().stored);
   if (!hint)
     return caster.refuse(
         gradient.getDefiningOp(),
@@ -186,13 +187,13 @@ void GradientCaster::storeRanks(Value gradient, ArrayRef<OpOperand *> reads) {
 
 /// Casts the term of each rank of a sum, on a shared scale. Returns null, with
 /// a remark, if the term stays wide.
-QuantizeOp GradientCaster::castBeforeSum(Operation *sum,
-                                         std::optional<ScaleHint> &hint) {
-  OpOperand *read = getRankPart(sum);
+QuantizeOp GradientCaster::castRankTerm(Operation *sum,
+                                        std::optional<ScaleHint> &hint) {
+  OpOperand *read = getRankTerm(sum);
   Value root = getDotOperandRoot(read->get());
   Type format = recipe.getGradients().wire;
   summed.insert(sum);
-  hint = makeHint(root, /*playsRanks=*/false, format);
+  hint = makeHint(root, /*simulatesRanks=*/false, format);
   if (!hint) {
     caster.refuse(sum, "gradient stays wide between ranks: its scale is not "
                        "known (scales = current measures it)");
@@ -203,14 +204,14 @@ QuantizeOp GradientCaster::castBeforeSum(Operation *sum,
         << decision.describe();
     return nullptr;
   }
-  return castReads(caster, read->get(), read, *hint, format);
+  return castForReaders(caster, read->get(), read, *hint, format);
 }
 
 /// If the sum is stored in the same format, both casts share a scale and a
 /// factor.
-void GradientCaster::castBeforeStoredSum(Operation *sum) {
+void GradientCaster::castStoredRankTerm(Operation *sum) {
   std::optional<ScaleHint> hint;
-  QuantizeOp data = castBeforeSum(sum, hint);
+  QuantizeOp data = castRankTerm(sum, hint);
   if (!data || recipe.getGradients().wire != recipe.getGradients().stored)
     return;
   markGradient(data, numStored, kGradientRanks);
@@ -222,23 +223,23 @@ void GradientCaster::castBeforeStoredSum(Operation *sum) {
 /// Casts the terms of sums over ranks in loops: of each micro-batch, or of
 /// scanned layers. The loop's own sum of the results is F32, and does not
 /// overflow.
-void GradientCaster::castBeforeSumsInLoops() {
+void GradientCaster::castRankTermsInLoops() {
   SmallVector<Operation *> sums;
   body.walk([&](Operation *op) {
     if (isRankSum(op) && op->getBlock() != &body && !summed.contains(op) &&
-        isGradient(getRankPart(op)->get()))
+        isGradient(getRankTerm(op)->get()))
       sums.push_back(op);
   });
   for (Operation *sum : sums) {
     std::optional<ScaleHint> hint;
-    castBeforeSum(sum, hint);
+    castRankTerm(sum, hint);
   }
 }
 
 void GradientCaster::storeRankSum(Value gradient, Operation *sum,
                                   ArrayRef<OpOperand *> reads) {
   if (!summed.contains(sum))
-    castBeforeStoredSum(sum);
+    castStoredRankTerm(sum);
   if (!recipe.getGradients().stored)
     return;
   auto known = stored.find(sum->getResult(0));
@@ -267,27 +268,27 @@ void GradientCaster::storeAll() {
       storeRankSum(gradient, def, reads);
     else if (!recipe.getGradients().stored)
       continue;
-    else if (playsRanks(gradient))
+    else if (simulatesRanks(gradient))
       storeRanks(gradient, reads);
     else
       store(gradient, reads);
   }
   if (recipe.getGradients().wire) {
-    castBeforeSumsInLoops();
-    sayWhichSumsStayWide();
+    castRankTermsInLoops();
+    remarkOnWideSums();
   }
 }
 
 /// Emits remarks on the sums of weight gradients that `gradient_wire` does not
 /// narrow.
-void GradientCaster::sayWhichSumsStayWide() {
+void GradientCaster::remarkOnWideSums() {
   body.walk([&](Operation *op) {
     if (!isRankSum(op) || summed.contains(op))
       return;
-    Operation *dot = getDotOperandRoot(getRankPart(op)->get()).getDefiningOp();
+    Operation *dot = getDotOperandRoot(getRankTerm(op)->get()).getDefiningOp();
     if (dot && isContraction(dot) &&
         formats.getLayers().getKind(dot) == DotKind::WeightGrad &&
-        !formats.makesCastGradient(dot))
+        !formats.computesCastGradient(dot))
       op->emitRemark("gradient stays wide between ranks: the recipe keeps the "
                      "product wide that makes it");
   });
@@ -321,7 +322,7 @@ static Operation *getFirstProduct(Value value) {
 
 /// True if another addition of the same chain follows: one report per chain is
 /// enough.
-static bool isAddedFurther(stablehlo::AddOp add) {
+static bool hasFurtherAddition(stablehlo::AddOp add) {
   return llvm::any_of(add->getUsers(), [&](Operation *user) {
     return isa<stablehlo::AddOp>(user) && user->getLoc() == add.getLoc();
   });
@@ -330,7 +331,7 @@ static bool isAddedFurther(stablehlo::AddOp add) {
 /// A Python loop over micro-batches leaves additions of gradients that one line
 /// of the program computes. Terms that JAX itself adds, by transposing a
 /// forward that reads a weight several times, are one gradient.
-LogicalResult GradientCaster::sayWhatNoLoopAdds(bool strict) const {
+LogicalResult GradientCaster::reportSumsOutsideLoops(bool strict) const {
   for (auto add : body.getOps<stablehlo::AddOp>()) {
     Operation *one = getFirstProduct(add.getOperand(0));
     Operation *other = getFirstProduct(add.getOperand(1));
@@ -338,7 +339,7 @@ LogicalResult GradientCaster::sayWhatNoLoopAdds(bool strict) const {
     if (!one || !other || one == other || one->getLoc() != other->getLoc() ||
         type.getElementType() == recipe.getGradients().sum ||
         StringRef(getNameStack(add.getLoc())).contains("transpose(") ||
-        !isGradient(add.getResult()) || isAddedFurther(add))
+        !isGradient(add.getResult()) || hasFurtherAddition(add))
       continue;
     constexpr StringLiteral text =
         "adds up gradients of micro-batches outside of a loop, and so not in "
@@ -360,6 +361,6 @@ LogicalResult scalify::castGradients(func::FuncOp func, RecipeAttr recipe,
   // Last, since it replaces loops, whose results are keys of the caster's maps.
   if (!recipe.getGradients().sum)
     return success();
-  return failure(failed(gradients.sayWhatNoLoopAdds(strict)) ||
+  return failure(failed(gradients.reportSumsOutsideLoops(strict)) ||
                  failed(gradients.narrowAllSums(strict)));
 }

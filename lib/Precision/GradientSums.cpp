@@ -20,7 +20,7 @@ using stablehlo::WhileOp;
 
 /// Beyond, equal terms are lost: the 17th is half of a step of E4M3 at the sum,
 /// a tie that rounds to even.
-static constexpr int64_t kMostTerms = 16;
+static constexpr int64_t kMaxTerms = 16;
 
 Value scalify::getAddedTerm(WhileOp loop, unsigned index) {
   Block &body = loop.getBody().front();
@@ -51,15 +51,15 @@ static Value makeSplat(OpBuilder &builder, Location loc, RankedTensorType type,
 /// Emits a remark, or under `strict` fails, if an FP8 sum has too many terms.
 static LogicalResult checkTerms(WhileOp loop, FloatType format, bool strict) {
   std::optional<int64_t> count = stablehlo::getTripCount(loop);
-  if (format.getIntOrFloatBitWidth() > 8 || (count && *count <= kMostTerms))
+  if (format.getIntOrFloatBitWidth() > 8 || (count && *count <= kMaxTerms))
     return success();
   std::string terms = count ? std::to_string(*count) : "an unknown number of";
   if (strict)
     return loop.emitOpError("adds up ")
-           << terms << " gradients in FP8, which holds " << kMostTerms
+           << terms << " gradients in FP8, which holds " << kMaxTerms
            << ": give the recipe another gradient_sum";
   loop.emitRemark("adds up ")
-      << terms << " gradients in FP8, which holds " << kMostTerms;
+      << terms << " gradients in FP8, which holds " << kMaxTerms;
   return success();
 }
 
@@ -91,7 +91,7 @@ static void narrowBody(WhileOp loop, unsigned index, FloatType format,
   builder.setInsertionPointAfterValue(sum);
   ScaleHint hint{buildAmaxScale(builder, loc, sum, format, /*margin=*/0),
                  builder.getStringAttr("gradient: a sum over micro-batches")};
-  hint.isAgreed = true;
+  hint.isPrescribed = true;
   auto stored =
       caster.cast(sum, hint, format, &body).getDefiningOp<DequantizeOp>();
   end->setOperand(index, stored.getData());

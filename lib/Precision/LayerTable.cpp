@@ -41,12 +41,12 @@ void LayerTable::addInputGradient(Value weight, Value gradient) {
 
 /// Returns the weights of the dots from whose results a value is computed
 /// without another dot between.
-static llvm::SmallSetVector<Value, 4> getWeightsOfDotsBehind(Value value) {
-  constexpr size_t kMostValues = 512;
+static llvm::SmallSetVector<Value, 4> getWeightsOfProducerDots(Value value) {
+  constexpr size_t kMaxValues = 512;
   llvm::SetVector<Value> behind;
   behind.insert(getOrigin(value));
   llvm::SmallSetVector<Value, 4> weights;
-  for (size_t i = 0; i < behind.size() && i < kMostValues; ++i) {
+  for (size_t i = 0; i < behind.size() && i < kMaxValues; ++i) {
     Operation *op = behind[i].getDefiningOp();
     if (!op || stablehlo::isControlFlow(op))
       continue;
@@ -89,7 +89,7 @@ SmallVector<Value> LayerTable::findWeights(Operation *dot) const {
   // Layers that share an input: an output gradient may depend on its output.
   SmallVector<Value> found;
   for (Value operand : dot->getOperands().take_front(2))
-    for (Value weight : getWeightsOfDotsBehind(operand))
+    for (Value weight : getWeightsOfProducerDots(operand))
       if (byInput.contains(weight) && !llvm::is_contained(found, weight))
         found.push_back(weight);
   return found.empty() ? byInput.takeVector() : found;

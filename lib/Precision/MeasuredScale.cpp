@@ -36,7 +36,7 @@ public:
   Value reduce(Value value, bool maximum);
   Value roundToPowerOfTwo(Value x, bool up);
   Value isBetween(Value x, float least, float most);
-  Value oneUnlessBetween(Value x, float least, float most);
+  Value selectInRangeOrOne(Value x, float least, float most);
   Value timesPowerOfTwo(Value x, int64_t exponent);
   Value toF32(Value value);
   /// Broadcasts a rank-0 value to all rows.
@@ -118,7 +118,7 @@ Value ScalarBuilder::isBetween(Value x, float least, float most) {
   return stablehlo::AndOp::create(builder, loc, above, below);
 }
 
-Value ScalarBuilder::oneUnlessBetween(Value x, float least, float most) {
+Value ScalarBuilder::selectInRangeOrOne(Value x, float least, float most) {
   return stablehlo::SelectOp::create(builder, loc, isBetween(x, least, most), x,
                                      constant(1.0f));
 }
@@ -141,7 +141,7 @@ static Value buildScaleOf(ScalarBuilder &scalar, OpBuilder &builder,
   Value ratio = stablehlo::DivOp::create(builder, loc, amax, largest);
   Value scale = scalar.roundToPowerOfTwo(ratio, /*up=*/true);
   if (margin == 0)
-    return scalar.oneUnlessBetween(scale, 0x1p-100f, 0x1p100f);
+    return scalar.selectInRangeOrOne(scale, 0x1p-100f, 0x1p100f);
   // Without an amax the scale stays 1, whatever the margin.
   return stablehlo::SelectOp::create(
       builder, loc, scalar.isBetween(scale, 0x1p-100f, 0x1p100f),
@@ -192,7 +192,7 @@ static Value buildFactor(ScalarBuilder &scalar, OpBuilder &builder,
   Value floor = stablehlo::MaxOp::create(
       builder, loc, scalar.roundToPowerOfTwo(n, /*up=*/false),
       scalar.constant(0x1p-14f));
-  Value factor = scalar.oneUnlessBetween(floor, 0x1p-14f, 0x1p126f);
+  Value factor = scalar.selectInRangeOrOne(floor, 0x1p-14f, 0x1p126f);
   return stablehlo::SelectOp::create(builder, loc, isZero,
                                      scalar.constant(1.0f), factor);
 }
@@ -259,7 +259,7 @@ Value scalify::buildRootMeanSquare(OpBuilder &builder, Location loc,
                                    stablehlo::ComparisonDirection::EQ);
   n = stablehlo::SelectOp::create(builder, loc, isZero,
                                   scalar.constant(0x1p-40f), n);
-  n = scalar.oneUnlessBetween(n, 0x1p-80f, 0x1p80f);
+  n = scalar.selectInRangeOrOne(n, 0x1p-80f, 0x1p80f);
   return stablehlo::MulOp::create(builder, loc, base, n);
 }
 
@@ -267,5 +267,5 @@ Value scalify::buildRoundedScale(OpBuilder &builder, Location loc,
                                  Value scale) {
   ScalarBuilder scalar(builder, loc);
   return scalar.roundToPowerOfTwo(
-      scalar.oneUnlessBetween(scale, 0x1p-100f, 0x1p100f), /*up=*/false);
+      scalar.selectInRangeOrOne(scale, 0x1p-100f, 0x1p100f), /*up=*/false);
 }

@@ -31,7 +31,7 @@ using namespace scalify;
 
 /// Scales beyond 2^63 are not credible: squares of such values, in an optimizer
 /// or in a product of two, overflow F32.
-static constexpr int64_t kLastExponent = 63;
+static constexpr int64_t kMaxExponent = 63;
 
 static bool isInUnboundedLoop(Operation *op) {
   while ((op = op->getParentOp()))
@@ -144,7 +144,7 @@ struct QuantizeDotsPass : scalify::impl::QuantizeDotsBase<QuantizeDotsPass> {
           failedStrict |= failed(dot->emitOpError(
               "cannot be summed 'fast' as a strict recipe's accumulation says: "
               "products by blocks have no other sum than the precise one"));
-        listJudged(dot, formats.getJudgement(dot));
+        reportJudgement(dot, formats.getJudgement(dot));
       } else {
         failedStrict |= failed(keepWide(dot, decision, recipe));
       }
@@ -168,7 +168,7 @@ struct QuantizeDotsPass : scalify::impl::QuantizeDotsBase<QuantizeDotsPass> {
     eraseDeadOps(func.getBody().front());
     numNarrowStacks += narrowStacks(func, recipe, caster);
     eraseDeadOps(func.getBody().front());
-    castProductsOfRanks(func, recipe, formats, caster);
+    castPartialProducts(func, recipe, formats, caster);
     failedStrict |=
         failed(castGradients(func, recipe, formats, caster, strict));
     eraseDeadOps(func.getBody().front());
@@ -228,7 +228,7 @@ struct QuantizeDotsPass : scalify::impl::QuantizeDotsBase<QuantizeDotsPass> {
         return because("scale", "an operand has none (run scalify-propagate "
                                 "first)");
       auto exponent = getScaleExponent(hint.getScale());
-      if (isPropagated && exponent && *exponent > kLastExponent)
+      if (isPropagated && exponent && *exponent > kMaxExponent)
         return because("scale",
                        "an operand's is 2^" + Twine(*exponent) +
                            ", whose square F32 cannot hold (declare the scales "
@@ -238,7 +238,7 @@ struct QuantizeDotsPass : scalify::impl::QuantizeDotsBase<QuantizeDotsPass> {
     return {};
   }
 
-  void listJudged(Operation *dot, DecisionAttr judgement) {
+  void reportJudgement(Operation *dot, DecisionAttr judgement) {
     if (!judgement)
       return;
     dot->setAttr(kJudgementAttr, judgement);

@@ -27,7 +27,7 @@ int64_t scalify::countSummedRanks(Operation *sum) {
       .getDimSize(1);
 }
 
-OpOperand *scalify::getRankPart(Operation *sum) {
+OpOperand *scalify::getRankTerm(Operation *sum) {
   OpOperand *read = &sum->getOpOperand(0);
   while (true) {
     Operation *def = read->get().getDefiningOp();
@@ -63,7 +63,7 @@ static std::optional<int64_t> getExponent(Value root, unsigned depth = 4) {
 std::optional<ScaleHint> scalify::makeSharedHint(RecipeAttr recipe,
                                                  Caster &caster, Value root,
                                                  Type format, const Twine &rule,
-                                                 bool playsRanks) {
+                                                 bool simulatesRanks) {
   OpBuilder builder(root.getContext());
   ScaleSource source = recipe.getScales();
   bool isMeasured =
@@ -73,14 +73,14 @@ std::optional<ScaleHint> scalify::makeSharedHint(RecipeAttr recipe,
   if (isMeasured) {
     builder.setInsertionPointAfterValue(root);
     Location loc = root.getLoc();
-    Value amaxes = buildFiniteAmaxes(builder, loc, root, !playsRanks);
+    Value amaxes = buildFiniteAmaxes(builder, loc, root, !simulatesRanks);
     auto largest =
         static_cast<float>(getLargestFinite(cast<FloatType>(format)));
     Value scales = buildScalesOfAmaxes(builder, loc, amaxes, largest,
                                        recipe.getDelayed().margin);
     ScaleHint shared{SharedScaleOp::create(builder, loc, scales),
                      builder.getStringAttr(rule + ", shared by ranks")};
-    shared.isAgreed = true;
+    shared.isPrescribed = true;
     return shared;
   }
   std::optional<int64_t> exponent = source == ScaleSource::Unit
@@ -93,9 +93,9 @@ std::optional<ScaleHint> scalify::makeSharedHint(RecipeAttr recipe,
       builder.getStringAttr(rule)};
 }
 
-QuantizeOp scalify::castReads(Caster &caster, Value value,
-                              ArrayRef<OpOperand *> reads, ScaleHint hint,
-                              Type format) {
+QuantizeOp scalify::castForReaders(Caster &caster, Value value,
+                                   ArrayRef<OpOperand *> reads, ScaleHint hint,
+                                   Type format) {
   Value data;
   for (OpOperand *read : reads) {
     Value wide = caster.cast(value, hint, format, read->getOwner()->getBlock());

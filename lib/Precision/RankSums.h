@@ -13,20 +13,20 @@ bool isRankSum(mlir::Operation *op);
 int64_t countSummedRanks(mlir::Operation *sum);
 /// Returns the use that reads a rank's term of a sum, before any padding to
 /// equal parts.
-mlir::OpOperand *getRankPart(mlir::Operation *sum);
+mlir::OpOperand *getRankTerm(mlir::Operation *sum);
 
 /// Returns a scale for `root` that all ranks share, from the recipe's source of
-/// scales; none if the rules determined none. With `playsRanks` the first
+/// scales; none if the rules determined none. With `simulatesRanks` the first
 /// dimension is that of ranks.
 std::optional<ScaleHint> makeSharedHint(RecipeAttr recipe, Caster &caster,
                                         mlir::Value root, mlir::Type format,
                                         const llvm::Twine &rule,
-                                        bool playsRanks = false);
+                                        bool simulatesRanks = false);
 
 /// Casts `value` for the given readers, and returns the cast.
-QuantizeOp castReads(Caster &caster, mlir::Value value,
-                     llvm::ArrayRef<mlir::OpOperand *> reads, ScaleHint hint,
-                     mlir::Type format);
+QuantizeOp castForReaders(Caster &caster, mlir::Value value,
+                          llvm::ArrayRef<mlir::OpOperand *> reads,
+                          ScaleHint hint, mlir::Type format);
 /// Marks a cast with the number of its gradient and the part that it casts.
 void markGradient(QuantizeOp cast, int64_t index, llvm::StringRef part);
 

@@ -33,7 +33,7 @@ using namespace scalify;
 
 /// The largest number of ops in a rematerialised chain. A residual stream is a
 /// sum over all layers: it has to be kept somewhere.
-static constexpr unsigned kLongestChain = 16;
+static constexpr unsigned kMaxRematerialisedChain = 16;
 
 /// True if the op only moves elements.
 static bool isMove(Operation *op) {
@@ -59,7 +59,7 @@ static bool isLogistic(stablehlo::ExpOp exp) {
 /// True if the result is as accurate as rounded operands are. A sum may cancel,
 /// an exponential multiplies an error by its argument, and a comparison is
 /// discontinuous.
-static bool keepsErrors(Operation *op) {
+static bool preservesAccuracy(Operation *op) {
   if (isa<stablehlo::AddOp, stablehlo::SubtractOp>(op))
     return llvm::any_of(op->getOperands(), isConstant);
   if (auto exp = dyn_cast<stablehlo::ExpOp>(op))
@@ -82,8 +82,8 @@ static bool isPlainCast(Operation *op) {
 namespace {
 class Recomputer {
 public:
-  Recomputer(Block &block, Type saved, bool remakesCasts)
-      : block(block), saved(saved), remakesCasts(remakesCasts) {}
+  Recomputer(Block &block, Type saved, bool clonesCasts)
+      : block(block), saved(saved), clonesCasts(clonesCasts) {}
   unsigned run();
 
 private:
@@ -93,14 +93,14 @@ private:
   int64_t getBytes(Value value) const;
   void findNeeded();
   BitVector cut();
-  void remakeOperands(Operation *reader);
+  void rematerialiseOperands(Operation *reader);
   Value remake(Value value, OpBuilder &builder);
-  bool isRemade(Value value) const;
+  bool isRematerialised(Value value) const;
 
   Block &block;
   /// The format in which the backward keeps values; null for their own.
   Type saved;
-  bool remakesCasts;
+  bool clonesCasts;
   Operation *firstBackwardDot = nullptr;
   /// The numbers of the forward's results in the network.
   llvm::MapVector<Value, unsigned> numbers;
@@ -126,7 +126,7 @@ bool Recomputer::collect() {
       break;
     if (getPhase(&op) != Phase::Forward ||
         op.hasTrait<OpTrait::ConstantLike>() ||
-        (remakesCasts && isReadByLaterForward(op)))
+        (clonesCasts && isReadByLaterForward(op)))
       continue;
     for (Value result : op.getResults())
       numbers.insert({result, numbers.size()});
@@ -162,18 +162,17 @@ bool Recomputer::isRecomputable(Operation *op) {
   // Cast weights once a step: a repeated cast would read the wide weight again.
   if (castsArgument(op))
     return false;
-  bool isKind = op->getNumResults() == 1 && op->getNumRegions() == 0 &&
-                isPure(op) &&
-                (isMove(op) || isElementwiseOp(op) ||
-                 (remakesCasts && isPlainCast(op))) &&
-                (!saved || keepsErrors(op));
+  bool isKind =
+      op->getNumResults() == 1 && op->getNumRegions() == 0 && isPure(op) &&
+      (isMove(op) || isElementwiseOp(op) || (clonesCasts && isPlainCast(op))) &&
+      (!saved || preservesAccuracy(op));
   if (!isKind)
     return false;
   unsigned longest = 0;
   for (Value operand : op->getOperands())
     if (Operation *def = operand.getDefiningOp())
       longest = std::max(longest, chains.lookup(def));
-  if (longest >= kLongestChain)
+  if (longest >= kMaxRematerialisedChain)
     return false;
   chains[op] = longest + !isMove(op);
   return true;
@@ -221,14 +220,14 @@ BitVector Recomputer::cut() {
 }
 
 /// True if the backward reads the value and it is not kept.
-bool Recomputer::isRemade(Value value) const {
+bool Recomputer::isRematerialised(Value value) const {
   auto known = numbers.find(value);
   return known != numbers.end() && sinkSide.test(2 * known->second) &&
          sinkSide.test(2 * known->second + 1);
 }
 
 Value Recomputer::remake(Value value, OpBuilder &builder) {
-  if (!isRemade(value))
+  if (!isRematerialised(value))
     return value;
   if (Value known = remade.lookup(value))
     return known;
@@ -245,11 +244,11 @@ Value Recomputer::remake(Value value, OpBuilder &builder) {
 }
 
 /// Inserts the clones before the reader, where later readers share them.
-void Recomputer::remakeOperands(Operation *reader) {
+void Recomputer::rematerialiseOperands(Operation *reader) {
   OpBuilder builder(reader);
   reader->walk([&](Operation *op) {
     for (OpOperand &operand : op->getOpOperands())
-      if (isRemade(operand.get()))
+      if (isRematerialised(operand.get()))
         operand.set(remake(operand.get(), builder));
   });
 }
@@ -266,7 +265,7 @@ unsigned Recomputer::run() {
     if (getPhase(&op) != Phase::Forward)
       readers.push_back(&op);
   for (Operation *reader : readers)
-    remakeOperands(reader);
+    rematerialiseOperands(reader);
   return count;
 }
 

@@ -38,7 +38,7 @@ public:
   Value splat(float x) { return constant(DenseElementsAttr::get(type, x)); }
   Value column(Value counts, int64_t index);
   Value factor(Value counts, ArrayRef<Move> moves);
-  Value whereZero(Value counts, Value value);
+  Value selectWhereZero(Value counts, Value value);
 
 private:
   Value constant(DenseElementsAttr value) {
@@ -86,7 +86,7 @@ Value VectorBuilder::factor(Value counts, ArrayRef<Move> moves) {
 }
 
 /// Selects `value` where the count is zero, else 1.
-Value VectorBuilder::whereZero(Value counts, Value value) {
+Value VectorBuilder::selectWhereZero(Value counts, Value value) {
   Value isZero = stablehlo::CompareOp::create(
       builder, loc, counts, splat(0.0f), stablehlo::ComparisonDirection::EQ);
   return stablehlo::SelectOp::create(builder, loc, isZero, value, splat(1.0f));
@@ -142,7 +142,7 @@ void scalify::buildRescaleFunction(ModuleOp module,
       vectors.factor(flushed, {{0.02, 0.5f}, {0.1, 0.5f}, {0.5, 0.25f}});
   // If most values are flushed while the largest are at the top, as in a nearly
   // one-hot softmax, a move down, by at most 4 binades, would clip the largest.
-  down = vectors.whereZero(vectors.column(counts, 4), down);
+  down = vectors.selectWhereZero(vectors.column(counts, 4), down);
   Value moved = stablehlo::MulOp::create(
       builder, loc, stablehlo::MulOp::create(builder, loc, scales, up), down);
   // Beyond 2^100 a scale's inverse would have no headroom.

@@ -18,7 +18,8 @@ Value RowBuilder::roundUpToPowerOfTwo(Value x) {
   return stablehlo::BitcastConvertOp::create(builder, loc, x.getType(), word);
 }
 
-Value RowBuilder::whereAbove(Value x, float least, Value value, Value other) {
+Value RowBuilder::selectWhereAbove(Value x, float least, Value value,
+                                   Value other) {
   Value isAbove = stablehlo::CompareOp::create(builder, loc, x, splat(least),
                                                ComparisonDirection::GT);
   return stablehlo::SelectOp::create(builder, loc, isAbove, value, other);

@@ -29,8 +29,8 @@ public:
   }
   /// `x` must be positive.
   mlir::Value roundUpToPowerOfTwo(mlir::Value x);
-  mlir::Value whereAbove(mlir::Value x, float least, mlir::Value value,
-                         mlir::Value other);
+  mlir::Value selectWhereAbove(mlir::Value x, float least, mlir::Value value,
+                               mlir::Value other);
 
 private:
   mlir::OpBuilder &builder;

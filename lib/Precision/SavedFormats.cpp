@@ -79,7 +79,7 @@ bool SavedValues::mayCast(Value value) const {
 /// True if the use starts a carry that the loop changes, as weights and moments
 /// in a loop over steps. A cast would round what the loop computes with, not
 /// only a saved value.
-static bool startsCarry(OpOperand &use) {
+static bool initialisesVariantCarry(OpOperand &use) {
   auto loop = dyn_cast<stablehlo::WhileOp>(use.getOwner());
   return loop && !stablehlo::isInvariantCarry(loop, use.getOperandNumber());
 }
@@ -90,7 +90,7 @@ void SavedValues::castUses(Value value) {
     Operation *user = block.findAncestorOpInBlock(*use.getOwner());
     if (user == use.getOwner() && getPhase(user) != Phase::Forward &&
         !isa<QuantizeOp, stablehlo::OptimizationBarrierOp>(user) &&
-        !startsCarry(use) &&
+        !initialisesVariantCarry(use) &&
         // A dot that stays wide reads wide data.
         !isContraction(user) && !user->hasTrait<OpTrait::IsTerminator>())
       uses.push_back(&use);
@@ -134,7 +134,7 @@ void SavedValues::run() {
 /// True if there is a dot outside of the forward. Without one, results with the
 /// types of arguments may be those of an evaluation, and a step without dots
 /// keeps little.
-static bool hasProductBehindForward(func::FuncOp func) {
+static bool hasDotOutsideForward(func::FuncOp func) {
   return func
       .walk([](Operation *op) {
         return isContraction(op) && getPhase(op) != Phase::Forward
@@ -147,6 +147,6 @@ static bool hasProductBehindForward(func::FuncOp func) {
 void scalify::castSavedValues(func::FuncOp func, RecipeAttr recipe,
                               Caster &caster) {
   Type format = recipe.getStorage().saved;
-  if (format && hasProductBehindForward(func))
+  if (format && hasDotOutsideForward(func))
     SavedValues(func, caster, format).run();
 }

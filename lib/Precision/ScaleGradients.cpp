@@ -32,11 +32,11 @@ using namespace scalify;
 
 /// FP8-LM, section 2.1: the share of data that may be at the largest value, and
 /// the number of steps in which mu doubles.
-static constexpr double kMostAtLargest = 1e-5;
+static constexpr double kMaxShareAtLargest = 1e-5;
 static constexpr double kStepsToDouble = 1000;
 /// FP8-LM lets mu grow to 2. The minimum is for 1,024 ranks with equal
 /// gradients.
-static constexpr float kLeastMu = 0x1p-10f, kMostMu = 2.0f;
+static constexpr float kMinMu = 0x1p-10f, kMaxMu = 2.0f;
 
 namespace {
 using Casts = SmallVector<QuantizeOp, 2>;
@@ -185,7 +185,8 @@ Value GradientScaler::getFill(const Casts &casts) {
     int64_t elements =
         cast<RankedTensorType>(quantize.getType()).getNumElements();
     Value most = splat(
-        static_cast<float>(kMostAtLargest * static_cast<double>(elements)), {});
+        static_cast<float>(kMaxShareAtLargest * static_cast<double>(elements)),
+        {});
     Value part = stablehlo::DivOp::create(builder, loc, count, most);
     fill = fill ? stablehlo::MaxOp::create(builder, loc, fill, part).getResult()
                 : part;
@@ -202,8 +203,8 @@ Value GradientScaler::buildNext(Value mu, Value fill) {
       stablehlo::CompareOp::create(builder, loc, fill, splat(1.0f, shape),
                                    stablehlo::ComparisonDirection::GT);
   Value next = stablehlo::SelectOp::create(builder, loc, isOver, half, more);
-  return stablehlo::ClampOp::create(builder, loc, splat(kLeastMu, shape), next,
-                                    splat(kMostMu, shape));
+  return stablehlo::ClampOp::create(builder, loc, splat(kMinMu, shape), next,
+                                    splat(kMaxMu, shape));
 }
 
 LogicalResult GradientScaler::scaleByMu() {

@@ -27,14 +27,14 @@ using namespace scalify;
 /// Limits on the mean square of errors over that of gradients, for the worst
 /// tensor and for all. An error x is a cosine of 1 - x / 2.
 /// docs/stages/precision.md compares the analysis with measurements.
-static constexpr double kMostOfWorst = 0.08, kMostOfAll = 0.04;
+static constexpr double kMaxWorstError = 0.08, kMaxTotalError = 0.04;
 /// Dots are widened until errors are within this share of the limits.
 static constexpr double kRoom = 0.1;
-static constexpr unsigned kMostRounds = 8;
+static constexpr unsigned kMaxWideningRounds = 8;
 /// No error is a hundred times its gradient: if so much is predicted, the
 /// analysis has lost track of the values, and cannot tell whether other dots
 /// would help.
-static constexpr double kMostBelieved = 1e4;
+static constexpr double kMaxCredibleError = 1e4;
 
 namespace {
 class SensitivityFinder {
@@ -53,7 +53,7 @@ private:
   void findGradients(Block &body);
   void predict();
   bool isWithin(double share) const {
-    return worst <= share * kMostOfWorst && all <= share * kMostOfAll;
+    return worst <= share * kMaxWorstError && all <= share * kMaxTotalError;
   }
   SmallVector<double> weigh() const;
   void widen(RoundedDot::Turn turn,
@@ -108,10 +108,10 @@ void SensitivityFinder::predict() {
 /// limit.
 SmallVector<double> SensitivityFinder::weigh() const {
   SmallVector<double> weights;
-  double limit = kRoom * kMostOfWorst;
+  double limit = kRoom * kMaxWorstError;
   for (auto [value, error] : llvm::zip(gradients, errors)) {
     double own = facts.lookup(value).rms * facts.lookup(value).rms;
-    double excess = error > limit || all > kRoom * kMostOfAll
+    double excess = error > limit || all > kRoom * kMaxTotalError
                         ? std::max(error, limit) / limit
                         : 0;
     weights.push_back(excess / own);
@@ -142,8 +142,8 @@ void SensitivityFinder::widen(
     double second = parts.lookup(b.second) * countWork(a.second);
     return first > second || (first == second && a.first < b.first);
   });
-  double reach =
-      std::max(worst / (kRoom * kMostOfWorst), all / (kRoom * kMostOfAll));
+  double reach = std::max(worst / (kRoom * kMaxWorstError),
+                          all / (kRoom * kMaxTotalError));
   double left = (1 - 1 / reach) * total;
   for (auto [place, dot] : candidates) {
     if (left <= 0)
@@ -159,7 +159,8 @@ void SensitivityFinder::widen(
 
 void SensitivityFinder::widenMost(
     RoundedDot::Turn turn, llvm::MapVector<Operation *, std::string> &found) {
-  for (unsigned round = 0; round < kMostRounds && !isWithin(kRoom); ++round) {
+  for (unsigned round = 0; round < kMaxWideningRounds && !isWithin(kRoom);
+       ++round) {
     size_t before = found.size();
     widen(turn, found);
     if (found.size() == before)
@@ -177,7 +178,7 @@ llvm::MapVector<Operation *, std::string> SensitivityFinder::find() {
   if (isWithin(1))
     return found;
   widenMost(RoundedDot::First, found);
-  if (isWithin(1) || std::max(worst, all) > kMostBelieved)
+  if (isWithin(1) || std::max(worst, all) > kMaxCredibleError)
     return found;
   auto more = found;
   widenMost(RoundedDot::Second, more);

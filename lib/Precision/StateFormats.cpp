@@ -171,7 +171,7 @@ Type StateCaster::getWholeType(unsigned index) {
 /// its moment, which one kernel writes, take the two words of one block if the
 /// moments are in the order of the parameters.
 void StateCaster::findStreams() {
-  constexpr int64_t kMostArguments = 1 << 20;
+  constexpr int64_t kMaxArguments = 1 << 20;
   struct Group {
     SmallVector<unsigned> params, moments;
   };
@@ -191,7 +191,7 @@ void StateCaster::findStreams() {
     llvm::append_range(all, group.moments);
     for (auto [place, index] : llvm::enumerate(all)) {
       int64_t turn = place / first.size();
-      int64_t block = first[place % first.size()] + kMostArguments * (turn / 2);
+      int64_t block = first[place % first.size()] + kMaxArguments * (turn / 2);
       streams[index] = 2 * block + turn % 2;
     }
   }
@@ -202,7 +202,7 @@ ScaleHint StateCaster::makeHint(unsigned index, int64_t exponent,
   ScaleHint hint{
       caster.makeConstant(std::ldexp(1.0f, static_cast<int>(exponent))),
       builder.getStringAttr(rule)};
-  hint.isAgreed = true;
+  hint.isPrescribed = true;
   if (isStochastic && hasRoundingKey)
     hint.stream = builder.getI64IntegerAttr(streams.lookup(index));
   return hint;

@@ -28,7 +28,7 @@ mlir::LogicalResult castGradients(mlir::func::FuncOp func, RecipeAttr recipe,
 
 /// Casts partial products of activations to the recipe's format before ranks
 /// sum them.
-void castProductsOfRanks(mlir::func::FuncOp func, RecipeAttr recipe,
+void castPartialProducts(mlir::func::FuncOp func, RecipeAttr recipe,
                          const DotFormatChooser &formats, Caster &caster);
 
 /// Narrows stacks that loops write and that only casts of one format and scale

@@ -94,7 +94,8 @@ static Operation *findFirstReader(BlockArgument argument) {
 
 /// Dequantizes the argument where it is first read: earlier, the wide values
 /// would have longer live ranges.
-static void widenWhereRead(BlockArgument argument, const Written &written) {
+static void dequantizeAtFirstReader(BlockArgument argument,
+                                    const Written &written) {
   OpBuilder builder(findFirstReader(argument));
   Location loc = argument.getLoc();
   Type wideType = argument.getType();
@@ -115,7 +116,7 @@ static void widenWhereRead(BlockArgument argument, const Written &written) {
 }
 
 static void store(func::FuncOp main, const Written &written) {
-  widenWhereRead(main.getArgument(written.argument), written);
+  dequantizeAtFirstReader(main.getArgument(written.argument), written);
   main.getBody().front().getTerminator()->setOperand(written.result,
                                                      written.data);
   Builder builder(main.getContext());
@@ -130,8 +131,8 @@ static void store(func::FuncOp main, const Written &written) {
 
 /// Gives run-time scales to the casts whose data only dequantize ops and the
 /// next step read.
-static LogicalResult followAmaxes(func::FuncOp main,
-                                  MutableArrayRef<Written> state) {
+static LogicalResult useRuntimeScales(func::FuncOp main,
+                                      MutableArrayRef<Written> state) {
   llvm::MapVector<Operation *, int64_t> indices;
   for (const Written &written : state)
     if (llvm::all_of(getCastReaders(written.cast), llvm::IsaPred<DequantizeOp>))
@@ -166,7 +167,7 @@ struct StoreStatePass : scalify::impl::StoreStateBase<StoreStatePass> {
       if (std::optional<Written> written = findWritten(main, i))
         state.push_back(*written);
     if (measuresStateScales(RecipeAttr::of(getOperation())) &&
-        failed(followAmaxes(main, state)))
+        failed(useRuntimeScales(main, state)))
       return signalPassFailure();
     for (const Written &written : state)
       store(main, written);

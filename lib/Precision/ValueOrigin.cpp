@@ -97,8 +97,8 @@ static Value getUpdatedParameter(Value updated) {
   llvm::SetVector<Value> behind;
   behind.insert(updated);
   ArrayRef<int64_t> shape = cast<ShapedType>(updated.getType()).getShape();
-  constexpr size_t kFarthest = 4096;
-  for (size_t i = 0; i < behind.size() && i < kFarthest; ++i) {
+  constexpr size_t kMaxVisited = 4096;
+  for (size_t i = 0; i < behind.size() && i < kMaxVisited; ++i) {
     Value value = behind[i];
     auto arg = dyn_cast<BlockArgument>(value);
     Operation *op = arg ? arg.getOwner()->getParentOp() : value.getDefiningOp();
@@ -161,7 +161,7 @@ static bool collectWeights(Value value, unsigned &budget,
   });
 }
 
-SmallVector<Value> scalify::getWeightsBehind(Value value) {
+SmallVector<Value> scalify::getSourceWeights(Value value) {
   unsigned budget = 64;
   llvm::SetVector<Value> weights;
   if (!collectWeights(value, budget, weights))
@@ -169,13 +169,13 @@ SmallVector<Value> scalify::getWeightsBehind(Value value) {
   return weights.takeVector();
 }
 
-bool scalify::isMadeOfWeights(Value value) {
+bool scalify::isComputedFromWeights(Value value) {
   unsigned budget = 64;
   llvm::SetVector<Value> weights;
   return collectWeights(value, budget, weights);
 }
 
-static bool isMadeInBackward(Value value, DenseSet<Value> &seen) {
+static bool isComputedInBackward(Value value, DenseSet<Value> &seen) {
   // A parameter that a loop updates is no gradient, though computed from some.
   if (!seen.insert(value).second || getStepArgument(value))
     return false;
@@ -183,30 +183,31 @@ static bool isMadeInBackward(Value value, DenseSet<Value> &seen) {
   if (auto arg = dyn_cast<BlockArgument>(value)) {
     auto loop = dyn_cast<WhileOp>(arg.getOwner()->getParentOp());
     unsigned index = arg.getArgNumber();
-    return loop && (isMadeInBackward(loop->getOperand(index), seen) ||
-                    isMadeInBackward(getReturned(loop.getBody(), index), seen));
+    return loop &&
+           (isComputedInBackward(loop->getOperand(index), seen) ||
+            isComputedInBackward(getReturned(loop.getBody(), index), seen));
   }
   auto result = cast<OpResult>(value);
   Operation *op = result.getOwner();
   if (op->hasTrait<OpTrait::ConstantLike>())
     return false;
   if (Value moved = getDataOf(result))
-    return isMadeInBackward(moved, seen);
+    return isComputedInBackward(moved, seen);
   unsigned index = result.getResultNumber();
   if (auto loop = dyn_cast<WhileOp>(op))
-    return isMadeInBackward(loop->getOperand(index), seen) ||
-           isMadeInBackward(getReturned(loop.getBody(), index), seen);
+    return isComputedInBackward(loop->getOperand(index), seen) ||
+           isComputedInBackward(getReturned(loop.getBody(), index), seen);
   if (stablehlo::isControlFlow(op))
     return llvm::any_of(op->getRegions(), [&](Region &region) {
-      return isMadeInBackward(getReturned(region, index), seen);
+      return isComputedInBackward(getReturned(region, index), seen);
     });
   if (auto update = dyn_cast<stablehlo::DynamicUpdateSliceOp>(op))
-    return isMadeInBackward(update.getOperand(), seen) ||
-           isMadeInBackward(update.getUpdate(), seen);
+    return isComputedInBackward(update.getOperand(), seen) ||
+           isComputedInBackward(update.getUpdate(), seen);
   return getPhase(op) == Phase::Backward;
 }
 
 bool scalify::isGradient(Value value) {
   DenseSet<Value> seen;
-  return isMadeInBackward(value, seen);
+  return isComputedInBackward(value, seen);
 }

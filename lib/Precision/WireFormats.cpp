@@ -22,14 +22,14 @@ static Operation *getSummedProduct(Operation *op,
                                    const DotFormatChooser &formats) {
   if (!isRankSum(op))
     return nullptr;
-  Operation *dot = getDotOperandRoot(getRankPart(op)->get()).getDefiningOp();
+  Operation *dot = getDotOperandRoot(getRankTerm(op)->get()).getDefiningOp();
   bool isOfActivations =
       dot && isContraction(dot) &&
       formats.getLayers().getKind(dot) != DotKind::WeightGrad;
   return isOfActivations ? dot : nullptr;
 }
 
-void scalify::castProductsOfRanks(func::FuncOp func, RecipeAttr recipe,
+void scalify::castPartialProducts(func::FuncOp func, RecipeAttr recipe,
                                   const DotFormatChooser &formats,
                                   Caster &caster) {
   Type format = recipe.getStorage().wire;
@@ -42,7 +42,7 @@ void scalify::castProductsOfRanks(func::FuncOp func, RecipeAttr recipe,
       sums.push_back({op, dot});
   });
   for (auto [op, dot] : sums) {
-    OpOperand *read = getRankPart(op);
+    OpOperand *read = getRankTerm(op);
     DecisionAttr decision = formats.getReasonToStayWide(dot);
     std::optional<ScaleHint> hint;
     if (!decision) {
@@ -56,6 +56,6 @@ void scalify::castProductsOfRanks(func::FuncOp func, RecipeAttr recipe,
       op->emitRemark("parts of a product stay wide between ranks: ")
           << decision.describe();
     else
-      castReads(caster, read->get(), read, *hint, format);
+      castForReaders(caster, read->get(), read, *hint, format);
   }
 }

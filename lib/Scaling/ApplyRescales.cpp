@@ -30,7 +30,7 @@ namespace scalify {
 using namespace mlir;
 using namespace scalify;
 
-static bool isRunTimePin(Operation *op) {
+static bool isRunTimeOverride(Operation *op) {
   auto pin = dyn_cast<OverrideScaleOp>(op);
   return pin && !getConstantScale(pin.getScale());
 }
@@ -50,7 +50,7 @@ static std::optional<double> getPower(Operation &op) {
   return std::nullopt;
 }
 
-SmallVector<Value> CorrectionFlow::getCarriers(Operation &op) const {
+SmallVector<Value> CorrectionFlow::getCorrectionOperands(Operation &op) const {
   SmallVector<Value> carriers;
   switch (familyOf(op)) {
   case ScaleFamily::PassEach:
@@ -93,10 +93,10 @@ int64_t CorrectionFlow::predicted(Value value) {
   return lookup(value).scaleExponent();
 }
 
-Value CorrectionFlow::currentScale(Value value) {
+Value CorrectionFlow::getCurrentScale(Value value) {
   return scales.product(builder, value.getLoc(),
                         scales.powerOfTwo(predicted(value)),
-                        correctionOrOne(value));
+                        getCorrectionOrOne(value));
 }
 
 void CorrectionFlow::findMoved(Block &body) {
@@ -105,8 +105,8 @@ void CorrectionFlow::findMoved(Block &body) {
       findMovedByRegions(op);
       continue;
     }
-    bool isSource = isa<RescalePointOp>(op) || isRunTimePin(&op);
-    if (isSource || llvm::any_of(getCarriers(op), [&](Value value) {
+    bool isSource = isa<RescalePointOp>(op) || isRunTimeOverride(&op);
+    if (isSource || llvm::any_of(getCorrectionOperands(op), [&](Value value) {
           return moved.contains(value);
         }))
       moved.insert_range(op.getResults());
@@ -128,14 +128,14 @@ void CorrectionFlow::findNeeded(Block &body) {
     // A measured scale starts from its operand's current scale.
     if (isa<ScaleHintOp, DataScaleOp, RescalePointOp>(op))
       needed.insert(op.getOperand(0));
-    for (Value value : getCarriers(op))
+    for (Value value : getCorrectionOperands(op))
       if (moved.contains(value))
         needed.insert(value);
   }
 }
 
 void CorrectionFlow::visitHint(ScaleHintOp hint) {
-  Value change = scalarCorrection(hint.getValue());
+  Value change = getScalarCorrection(hint.getValue());
   if (!change)
     return;
   // Insert after the correction, not at the hint: the cast may move out of the
@@ -171,7 +171,7 @@ void CorrectionFlow::visitPoint(RescalePointOp point) {
   builder.setInsertionPointAfter(point);
   Value value = point.getValue(), result = point.getResult();
   if (needed.contains(result)) {
-    Value base = currentScale(value);
+    Value base = getCurrentScale(value);
     isMeasured = true;
     Value scale;
     if (point.getAxes())
@@ -187,7 +187,7 @@ void CorrectionFlow::visitPoint(RescalePointOp point) {
 }
 
 void CorrectionFlow::visitOverride(OverrideScaleOp op) {
-  if (!isRunTimePin(op) || !needed.contains(op.getResult()))
+  if (!isRunTimeOverride(op) || !needed.contains(op.getResult()))
     return;
   builder.setInsertionPointAfter(op);
   Value scale = RoundScaleOp::create(builder, op.getLoc(),
@@ -200,7 +200,7 @@ void CorrectionFlow::visitOverride(OverrideScaleOp op) {
 void CorrectionFlow::visitDataScale(DataScaleOp op) {
   builder.setInsertionPoint(op);
   Value scale = scales.powerOfTwo(predicted(op.getValue()));
-  if (Value change = roundedCorrection(op.getValue()))
+  if (Value change = getRoundedCorrection(op.getValue()))
     scale = scales.product(builder, op.getLoc(), scale, change);
   op.getScale().replaceAllUsesWith(scale);
   if (op.getData().use_empty())
@@ -221,14 +221,14 @@ void CorrectionFlow::visitDataScale(DataScaleOp op) {
 /// the scale.
 void CorrectionFlow::visitAligned(Operation &op) {
   SmallVector<Value> parts;
-  for (Value value : getCarriers(op))
+  for (Value value : getCorrectionOperands(op))
     if (!lookup(value).anyScale)
       parts.push_back(value);
   if (parts.empty())
     return;
-  Value change = scalarCorrection(parts.front());
+  Value change = getScalarCorrection(parts.front());
   if (!llvm::all_of(parts, [&](Value part) {
-        return scalarCorrection(part) == change;
+        return getScalarCorrection(part) == change;
       })) {
     int64_t largest = predicted(parts.front());
     for (Value part : parts)
@@ -243,7 +243,7 @@ void CorrectionFlow::visitAligned(Operation &op) {
     for (Value part : parts) {
       Value scale = scales.product(builder, op.getLoc(),
                                    scales.powerOfTwo(predicted(part) - largest),
-                                   correctionOrOne(part));
+                                   getCorrectionOrOne(part));
       change =
           change ? stablehlo::MaxOp::create(builder, op.getLoc(), change, scale)
                        .getResult()
@@ -261,8 +261,8 @@ void CorrectionFlow::visitAligned(Operation &op) {
 }
 
 void CorrectionFlow::visitFactors(Operation &op, bool quotient) {
-  Value a = scalarCorrection(op.getOperand(0));
-  Value b = scalarCorrection(op.getOperand(1));
+  Value a = getScalarCorrection(op.getOperand(0));
+  Value b = getScalarCorrection(op.getOperand(1));
   if (!a && !b)
     return;
   Value left = a ? a : scales.one(), right = b ? b : scales.one();
@@ -272,7 +272,7 @@ void CorrectionFlow::visitFactors(Operation &op, bool quotient) {
 }
 
 void CorrectionFlow::visitPower(Operation &op) {
-  Value change = scalarCorrection(op.getOperand(0));
+  Value change = getScalarCorrection(op.getOperand(0));
   if (!change)
     return;
   // The square root of 2 is no power of two.
@@ -303,12 +303,12 @@ void CorrectionFlow::visit(Operation &op) {
                     [&](Value result) { return needed.contains(result); }))
     return;
   builder.setInsertionPointAfter(&op);
-  rows.flow(op, [&](Value value) { return roundedCorrection(value); });
+  rows.flow(op, [&](Value value) { return getRoundedCorrection(value); });
   visitMoved(op);
 }
 
 void CorrectionFlow::visitMoved(Operation &op) {
-  if (isOnCurve(op) && visitFunction(op))
+  if (hasCurveOperand(op) && visitFunction(op))
     return;
   switch (familyOf(op)) {
   case ScaleFamily::Pass:

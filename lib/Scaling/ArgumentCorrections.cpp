@@ -23,14 +23,14 @@ using namespace mlir;
 using namespace scalify;
 
 // Arguments are divided by this typical size before they are squared.
-static constexpr int64_t kUsualSize = -6;
+static constexpr int64_t kTypicalExponent = -6;
 // A function's result is sampled for operands of 2^-40 to 2^40 times the
 // predicted size. Larger or smaller operands use the nearest sample.
 static constexpr int64_t kSampledBinades = 40;
 // A result within this many binades of a line needs no table.
-static constexpr double kStraight = 0.1;
+static constexpr double kLinearTolerance = 0.1;
 // Scales and their inverses stay normal F32 numbers.
-static constexpr double kMostBinades = 100;
+static constexpr double kMaxBinades = 100;
 
 //===----------------------------------------------------------------------===//
 // Measurements
@@ -50,7 +50,7 @@ void CorrectionFlow::findMeasured() {
 /// constants.
 Value CorrectionFlow::measureCorrection(Value value) {
   int64_t size = predicted(value);
-  Value base = scales.powerOfTwo(kUsualSize);
+  Value base = scales.powerOfTwo(kTypicalExponent);
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointAfterValue(value);
   if (value.getParentBlock() == &block && isa<BlockArgument>(value))
@@ -71,8 +71,8 @@ void CorrectionFlow::measureArguments() {
     }
 }
 
-Value CorrectionFlow::roundedCorrection(Value value) {
-  Value change = scalarCorrection(value);
+Value CorrectionFlow::getRoundedCorrection(Value value) {
+  Value change = getScalarCorrection(value);
   if (!change || !isFractional)
     return change;
   return RoundScaleOp::create(builder, change.getLoc(), change.getType(),
@@ -87,7 +87,7 @@ Value CorrectionFlow::roundedCorrection(Value value) {
 /// the squares of the predicted sizes.
 void CorrectionFlow::visitSum(Operation &op) {
   Value a = op.getOperand(0), b = op.getOperand(1);
-  Value changeA = scalarCorrection(a), changeB = scalarCorrection(b);
+  Value changeA = getScalarCorrection(a), changeB = getScalarCorrection(b);
   if (lookup(b).anyScale)
     changeB = changeA;
   else if (lookup(a).anyScale)
@@ -155,7 +155,7 @@ std::pair<Value, Value> CorrectionFlow::getRoot(Operation &op) {
       continue;
     auto curve = curves.find(operand);
     Value own = curve != curves.end() ? curve->second.factor
-                                      : scalarCorrection(operand);
+                                      : getScalarCorrection(operand);
     if (!root && own && family == ScaleFamily::True)
       root = own;
     if (own == root)
@@ -268,21 +268,21 @@ bool CorrectionFlow::visitFunction(Operation &op) {
     double last = 0, bend = 0, rise = 0;
     for (auto [i, facts] : llvm::enumerate(curve.facts)) {
       last = std::clamp(getSize(facts).value_or(*start + last) - *start,
-                        -kMostBinades, kMostBinades);
+                        -kMaxBinades, kMaxBinades);
       double k = static_cast<double>(i) - kSampledBinades;
       bend = std::max(bend, std::fabs(last - k));
       rise = std::max(rise, std::fabs(last));
       table.push_back(static_cast<float>(std::exp2(last)));
     }
-    if (bend < kStraight)
+    if (bend < kLinearTolerance)
       change = root;
-    else if (rise >= kStraight)
+    else if (rise >= kLinearTolerance)
       change = lookUp(op.getLoc(), table, root);
     if (change && factor)
       change = scales.product(builder, op.getLoc(), change, factor);
     else if (factor)
       change = factor;
-    if (bend < kStraight && !factor) {
+    if (bend < kLinearTolerance && !factor) {
       corrections[result] = change;
       return true;
     }
@@ -294,7 +294,7 @@ bool CorrectionFlow::visitFunction(Operation &op) {
 }
 
 /// True if an operand of the op has a curve.
-bool CorrectionFlow::isOnCurve(Operation &op) const {
+bool CorrectionFlow::hasCurveOperand(Operation &op) const {
   if (op.getNumResults() != 1 || stablehlo::isContraction(&op) ||
       !isa<ScaleRuleInterface>(op) || !isFloatTensor(op.getResult(0).getType()))
     return false;

@@ -32,7 +32,7 @@ void CarryFacts::add(const ScaleFacts &facts) {
   if (setsScale(facts)) {
     // The lowest value, from which a running maximum starts, is no size of it.
     if (exponents.size() == 1 && joined.constant &&
-        isMaskBeside(joined, facts)) {
+        isMaskingConstant(joined, facts)) {
       exponents.clear();
       iterations.clear();
       meanShare = densities = 0;

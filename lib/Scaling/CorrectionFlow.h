@@ -65,7 +65,8 @@ private:
   void addStack(LoopCarries &carries, unsigned index);
 
   /// Returns the operands whose corrections the results of an op inherit.
-  llvm::SmallVector<mlir::Value> getCarriers(mlir::Operation &op) const;
+  llvm::SmallVector<mlir::Value>
+  getCorrectionOperands(mlir::Operation &op) const;
   /// True if the op computes on true values by a rule that predicts sizes.
   bool isFunction(mlir::Operation &op) const;
   /// A result as a function of one correction, the root: its facts for each
@@ -76,7 +77,7 @@ private:
   };
   Curve sampleRule(mlir::Operation &op, mlir::Value root, mlir::Value factor);
   std::pair<mlir::Value, mlir::Value> getRoot(mlir::Operation &op);
-  bool isOnCurve(mlir::Operation &op) const;
+  bool hasCurveOperand(mlir::Operation &op) const;
   mlir::Value getTableIndex(mlir::Location loc, mlir::Value change);
   mlir::Value lookUp(mlir::Location loc, llvm::ArrayRef<float> table,
                      mlir::Value change);
@@ -112,16 +113,16 @@ private:
                           mlir::TypeRange types);
 
   /// Returns one correction for all elements: the largest of a stack's slices.
-  mlir::Value scalarCorrection(mlir::Value value);
-  mlir::Value correctionOrOne(mlir::Value value) {
-    mlir::Value found = scalarCorrection(value);
+  mlir::Value getScalarCorrection(mlir::Value value);
+  mlir::Value getCorrectionOrOne(mlir::Value value) {
+    mlir::Value found = getScalarCorrection(value);
     return found ? found : scales.one();
   }
   /// Returns the correction rounded to a power of two.
-  mlir::Value roundedCorrection(mlir::Value value);
+  mlir::Value getRoundedCorrection(mlir::Value value);
   int64_t predicted(mlir::Value value);
   /// Returns the scale of a value at run time.
-  mlir::Value currentScale(mlir::Value value);
+  mlir::Value getCurrentScale(mlir::Value value);
 
   mlir::Block &block;
   const ScaleAnalysis &analysis;

@@ -48,8 +48,8 @@ std::string GrowingCarry::describe() const {
 
 /// Adds the body's values that depend on a value of `found`, or with `backward`
 /// those that a value of `found` depends on, also across iterations.
-static void closeOverBody(stablehlo::WhileOp loop, bool backward,
-                          DenseSet<Value> &found) {
+static void computeBodyClosure(stablehlo::WhileOp loop, bool backward,
+                               DenseSet<Value> &found) {
   Block &body = loop.getBody().front();
   Operation *terminator = body.getTerminator();
   auto isFound = [&](Value value) { return found.contains(value); };
@@ -78,7 +78,7 @@ static void closeOverBody(stablehlo::WhileOp loop, bool backward,
 }
 
 /// True if each iteration reads the same elements, and they are not all equal.
-static bool isSameEachTrip(stablehlo::WhileOp loop, Value value) {
+static bool isSameInEachIteration(stablehlo::WhileOp loop, Value value) {
   while (Operation *op = value.getDefiningOp()) {
     if (!loop.getBody().isAncestor(op->getParentRegion()))
       break;
@@ -100,12 +100,12 @@ static bool isSameEachTrip(stablehlo::WhileOp loop, Value value) {
 /// True if a carry is multiplied by the same factors in each iteration. It
 /// turns towards the direction that they enlarge most, a matrix's first
 /// eigenvector, and outgrows the prediction for independent factors.
-static bool isTurnedByFactors(stablehlo::WhileOp loop, unsigned index) {
+static bool hasRepeatedFactors(stablehlo::WhileOp loop, unsigned index) {
   DenseSet<Value> after{loop.getBody().getArgument(index)};
   DenseSet<Value> before{
       loop.getBody().front().getTerminator()->getOperand(index)};
-  closeOverBody(loop, /*backward=*/false, after);
-  closeOverBody(loop, /*backward=*/true, before);
+  computeBodyClosure(loop, /*backward=*/false, after);
+  computeBodyClosure(loop, /*backward=*/true, before);
   for (Operation &op : loop.getBody().front().without_terminator()) {
     if (llvm::none_of(op.getResults(), [&](Value result) {
           return after.contains(result) && before.contains(result);
@@ -116,8 +116,8 @@ static bool isTurnedByFactors(stablehlo::WhileOp loop, unsigned index) {
       if (!rule || (rule.getScaleFamily() != ScaleFamily::Product &&
                     rule.getScaleFamily() != ScaleFamily::Quotient))
         return WalkResult::advance();
-      bool isSame = isSameEachTrip(loop, inner->getOperand(0)) ||
-                    isSameEachTrip(loop, inner->getOperand(1));
+      bool isSame = isSameInEachIteration(loop, inner->getOperand(0)) ||
+                    isSameInEachIteration(loop, inner->getOperand(1));
       return isSame ? WalkResult::interrupt() : WalkResult::advance();
     });
     if (walk.wasInterrupted())
@@ -140,7 +140,7 @@ std::optional<GrowingCarry>
 ScaleAnalysis::findGrowth(stablehlo::WhileOp loop, unsigned index,
                           const CarryFacts &carry) const {
   BlockArgument arg = loop.getBody().getArgument(index);
-  if (!carriesScale(arg.getType()) || getStackedOnZero(loop, index) ||
+  if (!carriesScale(arg.getType()) || getUpdateOfZeroStack(loop, index) ||
       stablehlo::isInvariantCarry(loop, index))
     return std::nullopt;
   bool isCounted = stablehlo::getTripCount(loop).has_value();
@@ -149,7 +149,7 @@ ScaleAnalysis::findGrowth(stablehlo::WhileOp loop, unsigned index,
     return std::nullopt;
   CarryTrend trend = carry.getTrend(/*atEnd=*/!isCounted);
   GrowingCarry entry{loop, index, trend.start, trend.growth, carry.spread()};
-  if (trend.misfit > kTrendMisfit || isTurnedByFactors(loop, index)) {
+  if (trend.misfit > kTrendMisfit || hasRepeatedFactors(loop, index)) {
     entry.growth.reset();
     entry.start = trend.first;
   }

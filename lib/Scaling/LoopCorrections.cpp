@@ -22,11 +22,11 @@ using namespace scalify;
 using stablehlo::WhileOp;
 
 // The rows that are measured of a carry whose growth follows no line.
-static constexpr int64_t kMeasuredRows = 64, kLargestSample = 16;
+static constexpr int64_t kMeasuredRows = 64, kMaxSampleStride = 16;
 // A carry this far below its scale is negligible beside what is added to it.
-static constexpr int64_t kBinadesBelow = 40;
+static constexpr int64_t kNegligibleBinades = 40;
 // Scales and their inverses stay normal F32 numbers.
-static constexpr int64_t kMostBinades = 100;
+static constexpr int64_t kMaxBinades = 100;
 
 /// The carries that are added to a loop, and the carries that they belong to.
 struct scalify::LoopCarries {
@@ -34,7 +34,7 @@ struct scalify::LoopCarries {
   SmallVector<Value> inits, nexts;
   /// The carries whose corrections propagate through the body, and those that
   /// the body measures.
-  SmallVector<unsigned> flows, measuredAnew;
+  SmallVector<unsigned> flows, remeasured;
   /// For each added carry: the carry whose scale it is.
   SmallVector<unsigned> owners;
   SmallVector<bool> isMeasured;
@@ -175,7 +175,7 @@ void CorrectionFlow::findNeededByRegions(Operation &op) {
 // Corrections
 //===----------------------------------------------------------------------===//
 
-Value CorrectionFlow::scalarCorrection(Value value) {
+Value CorrectionFlow::getScalarCorrection(Value value) {
   Value change = correction(value);
   if (!change || !isVector(change))
     return change;
@@ -213,7 +213,7 @@ Value CorrectionFlow::sliceStack(Operation &op, Value change) {
   else if (isa<stablehlo::ConvertOp, stablehlo::NegOp>(op))
     return change;
   else
-    return scalarCorrection(op.getOperand(0));
+    return getScalarCorrection(op.getOperand(0));
   if (cast<ShapedType>(part.getType()).getDimSize(0) > 1)
     return part;
   return stablehlo::ReshapeOp::create(builder, loc, scales.one().getType(),
@@ -259,8 +259,9 @@ void CorrectionFlow::addGrowing(LoopCarries &carries, DictionaryAttr entry) {
     return;
   builder.setInsertionPoint(loop);
   Value init = loop->getOperand(index);
-  Value start = measuresArguments && moved.contains(init) ? currentScale(init)
-                                                          : power("start");
+  Value start = measuresArguments && moved.contains(init)
+                    ? getCurrentScale(init)
+                    : power("start");
   Value scale = carries.add(index, start, measures);
   builder.setInsertionPointToStart(&carries.body());
   if (measures) {
@@ -271,7 +272,7 @@ void CorrectionFlow::addGrowing(LoopCarries &carries, DictionaryAttr entry) {
     isMeasured = true;
     scale = MeasuredScaleOp::create(
         builder, loop.getLoc(), scale.getType(), Statistic::L2, arg, scale,
-        std::clamp<int64_t>(rows / kMeasuredRows, 1, kLargestSample));
+        std::clamp<int64_t>(rows / kMeasuredRows, 1, kMaxSampleStride));
     carries.nexts.push_back(scale);
   } else {
     builder.setInsertionPoint(carries.body().getTerminator());
@@ -317,7 +318,7 @@ void CorrectionFlow::addFlow(LoopCarries &carries, unsigned index) {
   if (Value start = getMeasuredStart(loop, index)) {
     startOf[arg] = start;
     readArguments.insert(start);
-    carries.measuredAnew.push_back(index);
+    carries.remeasured.push_back(index);
     corrections[arg] = measureCorrection(arg);
     return;
   }
@@ -327,8 +328,8 @@ void CorrectionFlow::addFlow(LoopCarries &carries, unsigned index) {
   Value scale = carries.add(
       index, lookup(init).anyScale
                  ? scales.powerOfTwo(std::max<int64_t>(
-                       predicted(arg) - kBinadesBelow, -kMostBinades))
-                 : currentScale(init));
+                       predicted(arg) - kNegligibleBinades, -kMaxBinades))
+                 : getCurrentScale(init));
   carries.flows.push_back(index);
   builder.setInsertionPointToStart(&carries.body());
   corrections[arg] = scales.quotient(builder, loop.getLoc(), scale,
@@ -339,12 +340,12 @@ void CorrectionFlow::finishFlows(LoopCarries &carries) {
   Operation *terminator = carries.body().getTerminator();
   builder.setInsertionPoint(terminator);
   // Clamp, so that a value that diverges in a long loop keeps a finite scale.
-  Value least = scales.powerOfTwo(-kMostBinades);
-  Value most = scales.powerOfTwo(kMostBinades);
+  Value least = scales.powerOfTwo(-kMaxBinades);
+  Value most = scales.powerOfTwo(kMaxBinades);
   for (unsigned index : carries.flows)
     carries.nexts.push_back(stablehlo::ClampOp::create(
         builder, carries.loop.getLoc(), least,
-        currentScale(terminator->getOperand(index)), most));
+        getCurrentScale(terminator->getOperand(index)), most));
 }
 
 /// Adds a vector beside a stack. A slice that no iteration writes keeps one.
@@ -354,7 +355,7 @@ void CorrectionFlow::addStack(LoopCarries &carries, unsigned index) {
                     .getTerminator()
                     ->getOperand(index)
                     .getDefiningOp<stablehlo::DynamicUpdateSliceOp>();
-  Value change = scalarCorrection(update.getUpdate());
+  Value change = getScalarCorrection(update.getUpdate());
   if (!change)
     return;
   auto stack = cast<RankedTensorType>(update.getType());
@@ -364,7 +365,7 @@ void CorrectionFlow::addStack(LoopCarries &carries, unsigned index) {
   Value start = stablehlo::ConstantOp::create(
       builder, loop.getLoc(),
       cast<ElementsAttr>(DenseElementsAttr::get(type, 1.0f)));
-  if (Value whole = scalarCorrection(loop->getOperand(index)))
+  if (Value whole = getScalarCorrection(loop->getOperand(index)))
     start = stablehlo::BroadcastInDimOp::create(builder, loop.getLoc(), type,
                                                 whole, ArrayRef<int64_t>{});
   Value arg = carries.add(index, start);
@@ -398,7 +399,7 @@ void CorrectionFlow::visitLoop(WhileOp loop) {
   loop->removeAttr(kGrowingCarriesAttr);
   if (!carries.inits.empty())
     loop = extendLoop(carries);
-  for (unsigned index : carries.measuredAnew)
+  for (unsigned index : carries.remeasured)
     if (Value result = loop.getResult(index); needed.contains(result))
       corrections[result] = measureCorrection(result);
 }
@@ -479,7 +480,7 @@ void CorrectionFlow::visitBranches(Operation *op) {
       if (lookup(value).anyScale)
         ratio = 0;
       Value change =
-          scales.product(builder, op->getLoc(), correctionOrOne(value),
+          scales.product(builder, op->getLoc(), getCorrectionOrOne(value),
                          scales.powerOfTwo(ratio));
       terminator->insertOperands(terminator->getNumOperands(), change);
     }

@@ -37,8 +37,8 @@ using namespace scalify;
 // binades at most.
 static constexpr double kDriftPerProduct = 1.0 / 16;
 // Fewer rows do not represent a tensor.
-static constexpr int64_t kFewestRows = 64;
-static constexpr int64_t kLargestSample = 64;
+static constexpr int64_t kMinRows = 64;
+static constexpr int64_t kMaxSampleStride = 64;
 
 static bool isFullFloatTensor(Value value) {
   return isFloatTensor(value.getType()) &&
@@ -54,7 +54,7 @@ static bool isProduct(Operation *op) {
   return isa<stablehlo::DotGeneralOp, stablehlo::ConvolutionOp>(op);
 }
 
-static bool holdsProduct(Operation *op) {
+static bool containsProduct(Operation *op) {
   return op
       ->walk([](Operation *inner) {
         return isProduct(inner) ? WalkResult::interrupt()
@@ -117,7 +117,7 @@ bool JoinFinder::leadsThroughProduct(Value source,
     if (indexOf(value) <= first || !seen.insert({value, passed}).second)
       continue;
     Operation *op = value.getDefiningOp();
-    int next = passed != 0 || holdsProduct(op);
+    int next = passed != 0 || containsProduct(op);
     for (Value operand : op->getOperands())
       worklist.push_back({operand, next});
   }
@@ -174,8 +174,8 @@ static void findJoins(Block &block, Phase phase, StringRef by,
 
 /// Keeps the places at which the prediction may have drifted by `least`
 /// binades since the place before.
-static void keepDrifted(Block &block, double least,
-                        SmallVectorImpl<Place> &places) {
+static void filterByDrift(Block &block, double least,
+                          SmallVectorImpl<Place> &places) {
   DenseMap<Value, double> drift;
   DenseSet<Value> wanted, kept;
   for (const Place &place : places)
@@ -184,7 +184,7 @@ static void keepDrifted(Block &block, double least,
     double most = 0;
     for (Value operand : op.getOperands())
       most = std::max(most, drift.lookup(operand));
-    if (holdsProduct(&op))
+    if (containsProduct(&op))
       most += kDriftPerProduct;
     for (Value result : op.getResults()) {
       bool keep = wanted.contains(result) && most >= least;
@@ -225,7 +225,7 @@ static int64_t limitSample(Value value, int64_t sample) {
   int64_t rows =
       type.getNumElements() / std::max<int64_t>(1, type.getShape().back());
   int64_t longest = *llvm::max_element(type.getShape().drop_back());
-  while (sample > 1 && (rows / sample < kFewestRows || longest < sample))
+  while (sample > 1 && (rows / sample < kMinRows || longest < sample))
     sample /= 2;
   return sample;
 }
@@ -234,7 +234,7 @@ static int64_t limitSample(Value value, int64_t sample) {
 /// Returns the bytes read.
 static int64_t fitBudget(MutableArrayRef<Place> places, double limit) {
   int64_t bytes = 0;
-  for (int64_t sample = 1; sample <= kLargestSample; sample *= 2) {
+  for (int64_t sample = 1; sample <= kMaxSampleStride; sample *= 2) {
     bytes = 0;
     for (Place &place : places) {
       place.sample = limitSample(place.value, sample);
@@ -324,7 +324,7 @@ struct PlaceRescalesPass : scalify::impl::PlaceRescalesBase<PlaceRescalesPass> {
         if (here.size() != before)
           met.insert(name);
       }
-      keepDrifted(*block, drift, here);
+      filterByDrift(*block, drift, here);
       llvm::append_range(found, here);
       return WalkResult::advance();
     });

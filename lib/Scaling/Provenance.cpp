@@ -121,7 +121,7 @@ llvm::SetVector<Value> ProvenanceWriter::getSources(Value value) {
     Operation *terminator = func.getFunctionBody().front().getTerminator();
     bool isWritten = !declared || declared.getInt() == kZeroScale;
     if (analysis)
-      isWritten = analysis->startsFromWritten(arg);
+      isWritten = analysis->takesScaleOfUpdates(arg);
     if (alias && isWritten && alias.getInt() < terminator->getNumOperands())
       sources.insert(terminator->getOperand(alias.getInt()));
     return sources;

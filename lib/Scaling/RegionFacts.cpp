@@ -26,8 +26,8 @@ static constexpr int64_t kMaxIterations[] = {128, 16, 4};
 static constexpr int64_t kDynamicIterations = 8;
 
 /// Returns the update of a carry that starts as zeros and is only written.
-Value ScaleAnalysis::getStackedOnZero(stablehlo::WhileOp loop,
-                                      unsigned index) const {
+Value ScaleAnalysis::getUpdateOfZeroStack(stablehlo::WhileOp loop,
+                                          unsigned index) const {
   if (!lookup(loop->getOperand(index)).anyScale)
     return {};
   return stablehlo::getStackedUpdate(loop, index);
@@ -50,7 +50,7 @@ void ScaleAnalysis::runLoop(stablehlo::WhileOp loop, unsigned depth,
       Value next = body.getTerminator()->getOperand(i);
       if (next == body.getArgument(i))
         continue;
-      if (Value update = getStackedOnZero(loop, i))
+      if (Value update = getUpdateOfZeroStack(loop, i))
         next = update;
       const ScaleFacts &after = lookup(next);
       // Counters never settle, and no scale depends on them.
@@ -65,7 +65,7 @@ void ScaleAnalysis::runLoop(stablehlo::WhileOp loop, unsigned depth,
       carry.extrapolate(static_cast<double>(*trips - rounds));
 }
 
-void ScaleAnalysis::leaveRoomInCarries(stablehlo::WhileOp loop) {
+void ScaleAnalysis::enlargeBoundedCarries(stablehlo::WhileOp loop) {
   std::optional<double> share = priors.get(kBoundedCarries);
   Block &body = loop.getBody().front();
   for (unsigned i = 0; share && i < loop.getNumOperands(); ++i) {
@@ -76,11 +76,11 @@ void ScaleAnalysis::leaveRoomInCarries(stablehlo::WhileOp loop) {
         stablehlo::getStackedUpdate(loop, i))
       continue;
     for (Value state : {Value(body.getArgument(i)), next}) {
-      leaveRoomToBound(facts[state], *share);
+      enlargeTowardsBound(facts[state], *share);
       // The backward saves the state as a slice of a stack.
       for (Operation *user : state.getUsers())
         if (isa<stablehlo::BroadcastInDimOp, stablehlo::ReshapeOp>(user))
-          leaveRoomToBound(facts[user->getResult(0)], *share);
+          enlargeTowardsBound(facts[user->getResult(0)], *share);
     }
   }
 }
@@ -100,10 +100,10 @@ void ScaleAnalysis::settleCarries(stablehlo::WhileOp loop, unsigned depth,
   }
   inferBlock(body, depth + 1);
   inferBlock(cond, depth + 1);
-  leaveRoomInCarries(loop);
+  enlargeBoundedCarries(loop);
   for (auto [i, carry] : llvm::enumerate(carries)) {
     ScaleFacts result = carry.last();
-    if (Value update = getStackedOnZero(loop, i)) {
+    if (Value update = getUpdateOfZeroStack(loop, i)) {
       // The stack, the slices written into it and those read from it later
       // share one scale.
       result = lookup(update);

@@ -76,7 +76,7 @@ bool scalify::feedsDot(Value value) {
   });
 }
 
-bool ScaleAnalysis::startsFromWritten(BlockArgument arg) const {
+bool ScaleAnalysis::takesScaleOfUpdates(BlockArgument arg) const {
   return takesWrittenScale(func, arg.getArgNumber()) && !feedsDot(arg) &&
          !isParameter(arg);
 }
@@ -176,7 +176,7 @@ bool ScaleAnalysis::updateState() {
     unsigned index = arg.getArgNumber();
     auto alias =
         func.getArgAttrOfType<IntegerAttr>(index, "tf.aliasing_output");
-    if (!alias || !startsFromWritten(arg) || !isFloatTensor(arg.getType()) ||
+    if (!alias || !takesScaleOfUpdates(arg) || !isFloatTensor(arg.getType()) ||
         alias.getInt() >= terminator->getNumOperands())
       continue;
     const ScaleFacts &next = lookup(terminator->getOperand(alias.getInt()));

@@ -114,7 +114,7 @@ SlotRef Loaded::take(int64_t size, bool isResult) {
   Idle found = {nullptr, false};
   {
     std::lock_guard<std::mutex> lock(mutex);
-    freeDoomed();
+    freePending();
     auto kept = isResult ? idle.find(size) : idle.end();
     if (kept != idle.end()) {
       found = kept->second;
@@ -137,14 +137,14 @@ void Loaded::keep(int64_t size, Idle entry) noexcept {
 /// Frees the memory, later if a step is running on another thread.
 void Loaded::give(void *memory) noexcept {
   std::lock_guard<std::mutex> lock(mutex);
-  doomed.push_back(memory);
-  freeDoomed();
+  pendingFrees.push_back(memory);
+  freePending();
 }
 
-void Loaded::freeDoomed() noexcept {
-  while (!doomed.empty() &&
-         scalify_rt_memory_free(handle, doomed.back()) == SCALIFY_RT_OK)
-    doomed.pop_back();
+void Loaded::freePending() noexcept {
+  while (!pendingFrees.empty() &&
+         scalify_rt_memory_free(handle, pendingFrees.back()) == SCALIFY_RT_OK)
+    pendingFrees.pop_back();
 }
 
 void Loaded::copyIn(const Slot &to, const void *from, int64_t size) {

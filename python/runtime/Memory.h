@@ -90,13 +90,13 @@ private:
   };
   void give(void *memory) noexcept;
   void keep(int64_t size, Idle entry) noexcept;
-  void freeDoomed() noexcept;
+  void freePending() noexcept;
 
   CommRef comm;
   scalify_rt_executable *handle = nullptr;
   std::mutex mutex;                  // guards the two lists
   std::multimap<int64_t, Idle> idle; // free memory of results, by size
-  std::vector<void *> doomed;        // to be freed after the running step
+  std::vector<void *> pendingFrees;  // to be freed after the running step
 };
 
 /// Returns the bytes of a slot in host memory: the slot itself, or a copy.

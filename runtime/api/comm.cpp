@@ -11,7 +11,7 @@ struct scalify_rt_comm {
   OpenedCommunicator opened;
 };
 
-Communicator &scalify::rt::communicatorOf(scalify_rt_comm *comm) {
+Communicator &scalify::rt::getCommunicator(scalify_rt_comm *comm) {
   if (!comm)
     badArgument("the communicator is null");
   return *comm->opened.communicator;
@@ -60,9 +60,9 @@ uint64_t scalify_rt_comm_bytes_sent(const scalify_rt_comm *comm) {
 
 scalify_rt_status scalify_rt_comm_barrier(scalify_rt_comm *comm) {
   return guarded([&] {
-    Communicator &communicator = communicatorOf(comm);
-    communicator.run(gatherOfAll(communicator.size(), "barrier", 0), nullptr,
-                     nullptr);
+    Communicator &communicator = getCommunicator(comm);
+    communicator.run(makeGatherOfAll(communicator.size(), "barrier", 0),
+                     nullptr, nullptr);
   });
 }
 
@@ -70,23 +70,23 @@ scalify_rt_status scalify_rt_comm_gather_bytes(scalify_rt_comm *comm,
                                                const void *data, uint64_t bytes,
                                                void *out) {
   return guarded([&] {
-    Communicator &communicator = communicatorOf(comm);
+    Communicator &communicator = getCommunicator(comm);
     if (bytes && (!data || !out))
       badArgument("the source or destination of the gather is null");
-    communicator.run(gatherOfAll(communicator.size(), "gather", bytes), data,
-                     out);
+    communicator.run(makeGatherOfAll(communicator.size(), "gather", bytes),
+                     data, out);
   });
 }
 
 scalify_rt_status scalify_rt_comm_abort(scalify_rt_comm *comm,
                                         const char *text) {
-  return guarded([&] { communicatorOf(comm).abort(text ? text : ""); });
+  return guarded([&] { getCommunicator(comm).abort(text ? text : ""); });
 }
 
 scalify_rt_status scalify_rt_comm_set_poll(scalify_rt_comm *comm,
                                            scalify_rt_poll poll,
                                            void *context) {
-  return guarded([&] { communicatorOf(comm).setPoll(poll, context); });
+  return guarded([&] { getCommunicator(comm).setPoll(poll, context); });
 }
 
 const char *scalify_rt_comm_trace(const scalify_rt_comm *comm) {

@@ -45,7 +45,7 @@ scalify_rt_status load(const scalify_rt_options *options,
     scalify_rt_options chosen = {};
     if (options)
       chosen = *options;
-    Communicator *comm = chosen.comm ? &communicatorOf(chosen.comm) : nullptr;
+    Communicator *comm = chosen.comm ? &getCommunicator(chosen.comm) : nullptr;
     try {
       *out = new scalify_rt_executable(
           makeImage(),

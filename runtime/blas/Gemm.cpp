@@ -116,12 +116,13 @@ void chooseTiles(GemmPlan &plan) {
   plan.tilesN = ceilDiv(plan.n, plan.tileN);
   // A task takes several small products of a batch: 2 MFLOP far outlast its
   // dispatch. At least 32 tasks remain.
-  constexpr double leastWork = 1e6;
-  constexpr int64_t leastTasks = 32;
+  constexpr double minTaskWork = 1e6;
+  constexpr int64_t minTasks = 32;
   double work = double(plan.tileM) * double(plan.tileN) * double(plan.k);
-  int64_t fit = work > 0 && work < leastWork ? int64_t(leastWork / work) : 1;
+  int64_t fit =
+      work > 0 && work < minTaskWork ? int64_t(minTaskWork / work) : 1;
   plan.batchesPerTask =
-      std::clamp<int64_t>(fit, 1, ceilDiv(plan.batches, leastTasks));
+      std::clamp<int64_t>(fit, 1, ceilDiv(plan.batches, minTasks));
 }
 } // namespace
 

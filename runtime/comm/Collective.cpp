@@ -44,8 +44,8 @@ const char *scalify::rt::name(Join join) {
   return "";
 }
 
-Collective scalify::rt::gatherOfAll(int32_t ranks, const char *name,
-                                    size_t bytes) {
+Collective scalify::rt::makeGatherOfAll(int32_t ranks, const char *name,
+                                        size_t bytes) {
   Collective gather;
   gather.kind = Collective::Kind::AllGather;
   gather.type = DType::U8;
@@ -72,7 +72,7 @@ int64_t scalify::rt::bytesSent(const Collective &collective, int32_t rank) {
   case Collective::Kind::AllReduce: {
     // It sends the other members' pieces to them, then its own reduced piece to
     // all of them.
-    int64_t own = pieceOf(elements, count, place).elements;
+    int64_t own = getPiece(elements, count, place).elements;
     return (elements - own + own * others) * width;
   }
   case Collective::Kind::AllGather:

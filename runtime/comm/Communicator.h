@@ -80,7 +80,7 @@ const char *name(Collective::Kind kind);
 const char *name(Join join);
 
 /// Returns a gather of bytes from all ranks, in their order.
-Collective gatherOfAll(int32_t ranks, const char *name, size_t bytes);
+Collective makeGatherOfAll(int32_t ranks, const char *name, size_t bytes);
 
 /// Returns the bytes that a rank sends for a collective.
 int64_t bytesSent(const Collective &collective, int32_t rank);

@@ -105,18 +105,18 @@ void joinNarrow(Join join, DType type, const std::vector<const void *> &parts,
 }
 
 /// For booleans sum and maximum mean "or", product and minimum "and".
-Join joinOfBits(Join join) {
+Join getBooleanReduction(Join join) {
   bool isAnd = join == Join::And || join == Join::Product || join == Join::Min;
   return isAnd ? Join::And : Join::Or;
 }
 } // namespace
 
-bool scalify::rt::canJoin(Join join, DType type) {
+bool scalify::rt::canReduce(Join join, DType type) {
   return !isFloat(type) || (join != Join::And && join != Join::Or);
 }
 
-void scalify::rt::requireJoin(Join join, DType type) {
-  if (!canJoin(join, type))
+void scalify::rt::requireReduction(Join join, DType type) {
+  if (!canReduce(join, type))
     badArgument(std::string("elements of ") + name(type) +
                 " cannot be reduced by '" + name(join) + "'");
 }
@@ -126,7 +126,8 @@ void scalify::rt::joinParts(Join join, DType type,
                             void *destination, int64_t elements) {
   switch (type) {
   case DType::I1:
-    return joinAs<uint8_t>(joinOfBits(join), parts, destination, elements);
+    return joinAs<uint8_t>(getBooleanReduction(join), parts, destination,
+                           elements);
   case DType::I8:
     return joinAs<int8_t>(join, parts, destination, elements);
   case DType::I16:

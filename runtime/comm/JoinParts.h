@@ -7,10 +7,10 @@
 namespace scalify::rt {
 
 /// True if elements of this type support the reduction.
-bool canJoin(Join join, DType type);
+bool canReduce(Join join, DType type);
 
 /// Throws an Error if elements of this type do not support the reduction.
-void requireJoin(Join join, DType type);
+void requireReduction(Join join, DType type);
 
 /// Computes destination[i] = ((parts[0][i] . parts[1][i]) . parts[2][i]) . ...;
 /// `destination` may be one of the parts. Formats narrower than F32 are reduced

@@ -80,7 +80,7 @@ std::string firstNode(const std::string &list) {
 }
 
 /// Returns a port that is the same on all ranks and rarely another job's.
-int32_t portOfSlurm() {
+int32_t getSlurmPort() {
   int64_t job = readCount("SLURM_JOB_ID");
   int64_t step = read("SLURM_STEP_ID").empty() ? 0 : readCount("SLURM_STEP_ID");
   // Below the ephemeral ports.
@@ -162,7 +162,7 @@ Meeting scalify::rt::readMeeting() {
   if (nodes.empty())
     nodes = read("SLURM_JOB_NODELIST");
   if (place.empty() && !nodes.empty() && !read("SLURM_JOB_ID").empty())
-    place = firstNode(nodes) + ":" + std::to_string(portOfSlurm());
+    place = firstNode(nodes) + ":" + std::to_string(getSlurmPort());
   if (place.empty())
     badArgument("ranks of transport 'tcp' meet at rank 0: set "
                 "SCALIFY_RENDEZVOUS, the same on all ranks, to its machine and "

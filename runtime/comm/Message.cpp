@@ -29,8 +29,8 @@ bool isReadable(const MessageHeader &header) {
 }
 } // namespace
 
-MessageHeader scalify::rt::headerOf(const Collective &collective,
-                                    uint64_t step) {
+MessageHeader scalify::rt::makeHeader(const Collective &collective,
+                                      uint64_t step) {
   MessageHeader header = {};
   header.magic = magic;
   header.step = step;

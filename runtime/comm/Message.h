@@ -27,7 +27,7 @@ struct MessageHeader {
 static_assert(sizeof(MessageHeader) == SCALIFY_TRANSPORT_HEADER);
 
 /// Returns the fields that all messages of a collective share.
-MessageHeader headerOf(const Collective &collective, uint64_t step);
+MessageHeader makeHeader(const Collective &collective, uint64_t step);
 
 /// Describes how the header received from `peer` differs from the expected one,
 /// or returns "". Does not compare checksums.

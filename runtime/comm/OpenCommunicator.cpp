@@ -109,7 +109,7 @@ scalify::rt::openCommunicator(const scalify_rt_comm_options &options) {
                                                 : openShared(name, opening);
   auto communicator = makeCommunicator(transport, opening.wait);
   if (slow)
-    communicator =
-        makeSlow(std::move(communicator), link, options.poll, options.context);
+    communicator = makeSlowCommunicator(std::move(communicator), link,
+                                        options.poll, options.context);
   return {std::move(communicator), name};
 }

@@ -19,7 +19,7 @@ struct OpenedCommunicator {
 OpenedCommunicator openCommunicator(const scalify_rt_comm_options &options);
 
 /// Returns the handle's communicator, which lives as long as the handle.
-Communicator &communicatorOf(scalify_rt_comm *comm);
+Communicator &getCommunicator(scalify_rt_comm *comm);
 
 } // namespace scalify::rt
 

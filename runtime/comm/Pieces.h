@@ -14,7 +14,7 @@ struct Piece {
 
 /// Returns the piece that the member at `place` reduces: the first `elements %
 /// members` members have one element more.
-inline Piece pieceOf(int64_t elements, int64_t members, int64_t place) {
+inline Piece getPiece(int64_t elements, int64_t members, int64_t place) {
   int64_t base = elements / members, longer = elements % members;
   return {place * base + std::min(place, longer), base + (place < longer)};
 }

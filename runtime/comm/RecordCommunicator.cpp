@@ -39,7 +39,7 @@ std::string lineOf(const Collective &collective, uint64_t step, int32_t rank) {
 void RecordCommunicator::run(const Collective &collective, const void *source,
                              void *destination) {
   if (isJoined(collective))
-    requireJoin(collective.join, collective.type);
+    requireReduction(collective.join, collective.type);
   const std::vector<int32_t> &members = collective.members;
   auto place =
       size_t(std::find(members.begin(), members.end(), self) - members.begin());

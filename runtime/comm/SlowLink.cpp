@@ -118,7 +118,7 @@ public:
   }
   void interrupt(const char *why) noexcept override {
     if (!isInterrupted) {
-      std::snprintf(whyInterrupted.data(), whyInterrupted.size(), "%s", why);
+      std::snprintf(interruptReason.data(), interruptReason.size(), "%s", why);
       isInterrupted = true;
     }
     inner->interrupt(why);
@@ -152,7 +152,8 @@ private:
   uint64_t crossed = 0, step = 0;
   std::mutex inUse;
   std::atomic<bool> isInterrupted{false};
-  std::array<char, 1024> whyInterrupted = {}; // valid once isInterrupted is set
+  std::array<char, 1024> interruptReason =
+      {}; // valid once isInterrupted is set
 };
 
 double SlowLink::secondsOf(int64_t bytes) {
@@ -168,7 +169,7 @@ void SlowLink::sleepUntil(Clock::time_point end, const Collective &collective) {
   for (Clock::time_point now = Clock::now(); now < end; now = Clock::now()) {
     std::string why;
     if (isInterrupted)
-      why = whyInterrupted.data();
+      why = interruptReason.data();
     else if (poll && poll(context))
       why = "interrupted";
     if (!why.empty()) {
@@ -192,7 +193,8 @@ Link scalify::rt::parseLink(const std::string &text) {
 }
 
 std::unique_ptr<Communicator>
-scalify::rt::makeSlow(std::unique_ptr<Communicator> inner, const Link &link,
-                      int (*poll)(void *context), void *context) {
+scalify::rt::makeSlowCommunicator(std::unique_ptr<Communicator> inner,
+                                  const Link &link, int (*poll)(void *context),
+                                  void *context) {
   return std::make_unique<SlowLink>(std::move(inner), link, poll, context);
 }

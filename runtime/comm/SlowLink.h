@@ -28,10 +28,9 @@ Link parseLink(const std::string &text);
 /// Returns a communicator with the results of `inner`, bit for bit, whose
 /// collectives take at least as long as the link would. `poll` is that of
 /// `inner`.
-std::unique_ptr<Communicator> makeSlow(std::unique_ptr<Communicator> inner,
-                                       const Link &link,
-                                       int (*poll)(void *context),
-                                       void *context);
+std::unique_ptr<Communicator>
+makeSlowCommunicator(std::unique_ptr<Communicator> inner, const Link &link,
+                     int (*poll)(void *context), void *context);
 
 } // namespace scalify::rt
 

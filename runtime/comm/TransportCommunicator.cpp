@@ -62,7 +62,7 @@ public:
   void interrupt(const char *why) noexcept override {
     if (isInterrupted)
       return;
-    std::snprintf(whyInterrupted.data(), whyInterrupted.size(), "%s", why);
+    std::snprintf(interruptReason.data(), interruptReason.size(), "%s", why);
     isInterrupted = true;
   }
 
@@ -105,8 +105,8 @@ private:
   void permute(const uint8_t *source, uint8_t *destination);
 
   template <typename PieceOf>
-  void joinOwnPiece(const uint8_t *source, uint8_t *destination,
-                    PieceOf pieceAt);
+  void reduceOwnPiece(const uint8_t *source, uint8_t *destination,
+                      PieceOf pieceAt);
   void exchange();
   void check(const MessageHeader &expected, size_t index);
 
@@ -129,7 +129,8 @@ private:
   int (*poll)(void *context);
   void *pollContext;
   std::atomic<bool> isInterrupted{false};
-  std::array<char, 1024> whyInterrupted = {}; // valid once isInterrupted is set
+  std::array<char, 1024> interruptReason =
+      {}; // valid once isInterrupted is set
   std::mutex inUse;
   scalify_transport_wait wait;
   uint64_t step = 0, total = 0;
@@ -182,7 +183,7 @@ void TransportCommunicator::runKind(const uint8_t *source,
   bool isCut = collective.kind == Kind::ReduceScatter ||
                collective.kind == Kind::AllToAll;
   if (isJoined)
-    requireJoin(collective.join, collective.type);
+    requireReduction(collective.join, collective.type);
   if (collective.elements < 0 || (isCut && collective.elements % members()))
     failed(SCALIFY_RT_BAD_ARGUMENT, std::to_string(collective.elements) +
                                         " elements cannot be divided among " +
@@ -207,9 +208,9 @@ void TransportCommunicator::runKind(const uint8_t *source,
 /// piece to `destination`, in rounds that fit the scratch memory. `pieceAt(0)`
 /// is the longest piece, so that all ranks make the same number of rounds.
 template <typename PieceOf>
-void TransportCommunicator::joinOwnPiece(const uint8_t *source,
-                                         uint8_t *destination,
-                                         PieceOf pieceAt) {
+void TransportCommunicator::reduceOwnPiece(const uint8_t *source,
+                                           uint8_t *destination,
+                                           PieceOf pieceAt) {
   int64_t others = members() - 1;
   int64_t limit = std::max(scratchBytes / (others * width()), int64_t(1024));
   int64_t longest = pieceAt(0).elements;
@@ -248,11 +249,11 @@ void TransportCommunicator::joinOwnPiece(const uint8_t *source,
 void TransportCommunicator::allReduce(const uint8_t *source,
                                       uint8_t *destination) {
   auto pieceAt = [&](int64_t member) {
-    return pieceOf(current->elements, members(), member);
+    return getPiece(current->elements, members(), member);
   };
   Piece own = pieceAt(place);
   uint8_t *joined = destination + own.begin * width();
-  joinOwnPiece(source, joined, pieceAt);
+  reduceOwnPiece(source, joined, pieceAt);
   round.clear();
   for (int64_t i = 0; i < members(); ++i) {
     if (i == place)
@@ -269,7 +270,7 @@ void TransportCommunicator::allReduce(const uint8_t *source,
 void TransportCommunicator::reduceScatter(const uint8_t *source,
                                           uint8_t *destination) {
   int64_t elements = current->elements / members();
-  joinOwnPiece(source, destination, [&](int64_t member) {
+  reduceOwnPiece(source, destination, [&](int64_t member) {
     return Piece{member * elements, elements};
   });
 }
@@ -369,7 +370,7 @@ void TransportCommunicator::permute(const uint8_t *source,
 }
 
 void TransportCommunicator::exchange() {
-  MessageHeader header = headerOf(*current, step);
+  MessageHeader header = makeHeader(*current, step);
   round.sentHeaders.assign(round.sends.size(), header);
   round.receivedHeaders.assign(round.receives.size(), MessageHeader());
   for (size_t i = 0; i < round.sends.size(); ++i) {
@@ -391,7 +392,7 @@ void TransportCommunicator::exchange() {
       if (round.receives[i].peer == fault.peer)
         check(header, i);
   if (status == SCALIFY_TRANSPORT_INTERRUPTED && isInterrupted)
-    failed(SCALIFY_RT_INTERRUPTED, whyInterrupted.data());
+    failed(SCALIFY_RT_INTERRUPTED, interruptReason.data());
   if (status != SCALIFY_TRANSPORT_OK)
     failed(status == SCALIFY_TRANSPORT_INTERRUPTED ? SCALIFY_RT_INTERRUPTED
                                                    : SCALIFY_RT_COMM,

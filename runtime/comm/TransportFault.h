@@ -39,7 +39,7 @@ inline TransportFault lateFault(int32_t peer, double seconds) {
 /// every rank waits, so `first` is returned. `next(rank)` is the rank that
 /// `rank` waits for, -1 for none.
 template <typename Next>
-int32_t endOfChain(int32_t first, int32_t size, Next next) {
+int32_t findBlockingRank(int32_t first, int32_t size, Next next) {
   int32_t last = first;
   for (int32_t steps = 0; steps < size; ++steps) {
     int32_t other = next(last);

@@ -8,8 +8,8 @@ namespace scalify::rt {
 
 /// Returns the C interface of `self`; closing it deletes `self`.
 template <typename T>
-scalify_transport transportOf(T *self,
-                              const scalify_transport_options &options) {
+scalify_transport makeTransport(T *self,
+                                const scalify_transport_options &options) {
   scalify_transport transport = {};
   transport.self = self;
   transport.rank = options.rank;

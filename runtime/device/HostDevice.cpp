@@ -8,7 +8,7 @@
 using namespace scalify::rt;
 
 void HostDevice::load(Program &program, const Image &image) {
-  arenaMemory = PageMemory(program.mostArenaBytes(), "the arena");
+  arenaMemory = PageMemory(program.maxArenaBytes(), "the arena");
   // No copy: the image lives as long as the device.
   constantBytes = image.data() + program.constants.offset;
 }

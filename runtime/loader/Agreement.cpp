@@ -69,14 +69,15 @@ static uint64_t hashOf(const Image &image, const Section &section,
   return fnv1a(image.data() + section.offset, size_t(section.size), before);
 }
 
-static Text machineOf(const Program &program) {
+static Text getMachineText(const Program &program) {
   Text text;
   text.add(program.target);
   text.add(program.mcpu);
   return text;
 }
 
-Signature scalify::rt::signatureOf(const Program &program, const Image &image) {
+Signature scalify::rt::computeSignature(const Program &program,
+                                        const Image &image) {
   Text exchanges, all;
   addInterface(all, program);
   for (const Function &function : program.functions) {
@@ -92,7 +93,7 @@ Signature scalify::rt::signatureOf(const Program &program, const Image &image) {
   Signature found;
   found.exchanges = exchanges.hash();
   found.all = hashOf(image, program.constants, all.hash());
-  found.machine = machineOf(program).hash();
+  found.machine = getMachineText(program).hash();
   found.kernels = hashOf(image, program.kernels);
   if (program.cubin)
     found.kernels = hashOf(image, *program.cubin, found.kernels);
@@ -100,7 +101,8 @@ Signature scalify::rt::signatureOf(const Program &program, const Image &image) {
 }
 
 /// Returns how the steps differ, or null if they are the same.
-static const char *differenceOf(const Signature &one, const Signature &other) {
+static const char *describeDifference(const Signature &one,
+                                      const Signature &other) {
   if (one.exchanges != other.exchanges)
     return "exchanges something else";
   const bool isOneMachine = one.machine == other.machine;
@@ -113,16 +115,16 @@ void scalify::rt::requireOneStep(const Program &program, const Image &image,
                                  Communicator &comm) {
   if (!comm.hasOthers())
     return;
-  Signature own = signatureOf(program, image);
+  Signature own = computeSignature(program, image);
   const Collective gather =
-      gatherOfAll(comm.size(), "steps that ranks have loaded", sizeof own);
+      makeGatherOfAll(comm.size(), "steps that ranks have loaded", sizeof own);
   std::vector<Signature> ranks(static_cast<size_t>(comm.size()));
   comm.run(gather, &own, ranks.data());
   // The communicator counts the bytes of steps only: subtract these.
   comm.addBytesSent(uint64_t(0) - uint64_t(bytesSent(gather, comm.rank())));
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
     const size_t first = rank - rank % size_t(program.stageRanks);
-    if (const char *what = differenceOf(ranks[rank], ranks[first]))
+    if (const char *what = describeDifference(ranks[rank], ranks[first]))
       badArgument("rank " + std::to_string(rank) +
                   " has loaded another step than rank " +
                   std::to_string(first) + ": it " + what +

@@ -16,7 +16,7 @@ struct Signature {
   uint64_t machine = 0;   // target of the kernels
   uint64_t kernels = 0;   // the kernels' code, identical for one machine
 };
-Signature signatureOf(const Program &program, const Image &image);
+Signature computeSignature(const Program &program, const Image &image);
 
 /// Compares the signatures of all ranks, those of a pipeline's stages
 /// separately; all ranks call it. Throws an Error that names a rank with

@@ -5,7 +5,7 @@ using namespace scalify::rt;
 
 namespace {
 /// Bounds extents and strides, so that their products cannot overflow.
-constexpr int64_t mostElements = int64_t(1) << 40;
+constexpr int64_t maxWindowElements = int64_t(1) << 40;
 
 void readBuffers(const JsonNode &node, const Interface &interface,
                  Command &command) {
@@ -50,7 +50,8 @@ int64_t lastElement(const AttentionWindow &window, const AttentionShape &shape,
                               {window.row, shape.rowsOf(buffer)}};
   for (auto [step, extent] : steps) {
     int64_t far = 0;
-    if (__builtin_mul_overflow(step, extent - 1, &far) || far > mostElements)
+    if (__builtin_mul_overflow(step, extent - 1, &far) ||
+        far > maxWindowElements)
       return -1;
     last += far;
   }
@@ -70,7 +71,7 @@ void readWindows(const JsonNode &node, const Interface &interface,
     for (size_t i = 0; i < 4; ++i) {
       JsonNode field = list.at(4 * matrix + i);
       *fields[i] = field.atLeast(0);
-      if (*fields[i] > mostElements)
+      if (*fields[i] > maxWindowElements)
         field.fail("reaches past any buffer");
     }
     size_t buffer = shape.bufferOf(matrix);

@@ -103,7 +103,7 @@ void scalify::rt::readCollective(const JsonNode &node,
   const Buffer &destination = interface.buffers[command.buffers[1]];
   what.type = source.type.dtype;
   what.elements = source.type.elements;
-  if (node.has("join") && !canJoin(what.join, what.type))
+  if (node.has("join") && !canReduce(what.join, what.type))
     node["join"].fail("is '" + node["join"].text() +
                       "', which does not apply to " + name(what.type) +
                       " elements");

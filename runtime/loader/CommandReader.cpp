@@ -50,20 +50,20 @@ int64_t scalify::rt::chooseRowsPerTask(int64_t rows, int64_t grain,
   // At most 64 tasks: enough to balance many cores, few enough that dispatch is
   // negligible. At least 64 KiB of traffic each: with less, one core finishes
   // before another has woken up.
-  constexpr int64_t mostTasks = 64;
-  constexpr int64_t leastBytes = 64 * 1024;
+  constexpr int64_t maxTasks = 64;
+  constexpr int64_t minTaskBytes = 64 * 1024;
   if (rows <= grain)
     return std::max<int64_t>(rows, 1);
-  int64_t tasks = mostTasks;
+  int64_t tasks = maxTasks;
   if (bytes > 0)
-    tasks = std::clamp<int64_t>(bytes / leastBytes, 1, mostTasks);
+    tasks = std::clamp<int64_t>(bytes / minTaskBytes, 1, maxTasks);
   int64_t perTask = (rows - 1) / tasks + 1;
   int64_t grains = (perTask - 1) / grain + 1;
   return grains > rows / grain ? rows : grains * grain;
 }
 
 namespace {
-constexpr int64_t mostThreads = 1024; // per block on any NVIDIA GPU
+constexpr int64_t maxBlockThreads = 1024; // per block on any NVIDIA GPU
 constexpr const char *operandNames[] = {"a", "b", "c"};
 
 void readKernel(const JsonNode &node, const Interface &interface,
@@ -86,7 +86,7 @@ void readKernel(const JsonNode &node, const Interface &interface,
   }
   if (program.isGpu()) {
     int64_t threads = node["threads"].atLeast(1);
-    if (threads > mostThreads)
+    if (threads > maxBlockThreads)
       node["threads"].fail("is " + std::to_string(threads) +
                            ", more than a block's 1024");
     command.threads = static_cast<int32_t>(threads);
@@ -429,7 +429,7 @@ Command scalify::rt::readCommand(const JsonNode &node,
   command.name = node.textOr("name", op.c_str());
   command.loc = node.textOr("loc", "");
   if (node.has("stream"))
-    command.stream = node["stream"].index(mostStreams, "streams");
+    command.stream = node["stream"].index(maxStreams, "streams");
   if (op == "kernel") {
     command.op = Command::Op::Kernel;
     readKernel(node, interface, program, command);

@@ -66,7 +66,7 @@ Executable::Executable(Image file, const DeviceMaker &makeDevice,
   call.results.reserve(mostResults);
   startSide();
   call.filler = chooseFiller();
-  call.arenaBytes = size_t(plan.mostArenaBytes());
+  call.arenaBytes = size_t(plan.maxArenaBytes());
 }
 
 void Executable::startSide() {

@@ -14,7 +14,7 @@ const Function *Program::find(const std::string &name) const {
   return nullptr;
 }
 
-int64_t Program::mostArenaBytes() const {
+int64_t Program::maxArenaBytes() const {
   int64_t bytes = arenaBytes;
   for (const Function &function : functions)
     bytes = std::max(bytes, interfaceOf(function).arenaBytes);
@@ -219,8 +219,8 @@ bool isEvent(const Command &command) {
 
 /// Marks commands of streams with collectives, which a CPU runs on the side
 /// thread. It runs all others in the order of the program.
-void findBeside(Function &function) {
-  std::array<bool, mostStreams> isBeside = {};
+void markSideCommands(Function &function) {
+  std::array<bool, maxStreams> isBeside = {};
   for (const Command &command : function.commands)
     if (command.op == Command::Op::Collective && command.stream != 0)
       isBeside[size_t(command.stream)] = true;
@@ -266,21 +266,21 @@ void readFunctions(const JsonNode &table, Program &program) {
       function.commands.push_back(std::move(command));
     }
     if (!program.isGpu())
-      findBeside(function);
+      markSideCommands(function);
     program.functions.push_back(std::move(function));
   }
 }
 
 /// Returns the number of a mesh's ranks: the product of its axes' sizes.
 int32_t readRanks(const JsonNode &mesh) {
-  constexpr int64_t mostRanks = 1 << 20;
+  constexpr int64_t maxRanks = 1 << 20;
   int64_t ranks = 1;
   for (size_t i = 0; i < mesh.size(); ++i) {
     JsonNode axis = mesh.at(i);
     if (axis.size() != 2)
       axis.fail("must be a name and a size");
     int64_t size = axis.at(1).atLeast(1);
-    if (size > mostRanks / ranks)
+    if (size > maxRanks / ranks)
       mesh.fail("has more than 2^20 ranks");
     ranks *= size;
   }

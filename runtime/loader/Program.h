@@ -27,7 +27,7 @@ constexpr size_t scaleWord = 5;
 constexpr int scaleShift = 15, scaleBits = 40;
 
 /// The maximal number of a function's streams.
-constexpr int32_t mostStreams = 16;
+constexpr int32_t maxStreams = 16;
 
 /// A kernel computes rows [lo, hi) of its outermost loop.
 using KernelFn = void (*)(void *const *buffers, int64_t lo, int64_t hi,
@@ -213,7 +213,7 @@ struct Program : Interface {
   const Function *find(const std::string &name) const;
   bool isGpu() const { return target != "cpu"; }
   /// The largest arena. Functions run one after another and keep nothing in it.
-  int64_t mostArenaBytes() const;
+  int64_t maxArenaBytes() const;
   const Interface &interfaceOf(const Function &function) const {
     return function.own ? *function.own : *this;
   }

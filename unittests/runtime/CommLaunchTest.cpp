@@ -225,7 +225,7 @@ TEST(CommLaunch, TheRecordHasALineForEachCollective) {
   options.size = 512;
   scalify_rt_comm *comm = nullptr;
   ASSERT_EQ(scalify_rt_comm_open(&options, &comm), SCALIFY_RT_OK);
-  Communicator &communicator = communicatorOf(comm);
+  Communicator &communicator = getCommunicator(comm);
   Collective c;
   c.elements = 10;
   c.members = {0, 1, 2, 3};

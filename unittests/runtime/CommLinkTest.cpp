@@ -24,8 +24,8 @@ std::vector<std::string> runSlow(const std::string &link, const Body &body) {
   for (int32_t rank = 0; rank < 2; ++rank)
     threads.emplace_back([&, rank] {
       try {
-        auto slow = makeSlow(joinLocal(job, rank, 2), parseLink(link), nullptr,
-                             nullptr);
+        auto slow = makeSlowCommunicator(joinLocal(job, rank, 2),
+                                         parseLink(link), nullptr, nullptr);
         texts[size_t(rank)] = body(*slow);
       } catch (const Error &error) {
         texts[size_t(rank)] = std::to_string(error.status) + " " + error.what();

@@ -57,7 +57,7 @@ File callerAt(const File &listener) {
 TEST(CommTcpWire, AConnectionToItselfIsRefused) {
   File listener = tcp::listenAt(0, 1);
   File other = connectTo(placeOf(listener));
-  EXPECT_FALSE(tcp::refuseItself(other));
+  EXPECT_FALSE(tcp::closeSelfConnection(other));
   EXPECT_TRUE(other);
   other = File();
   // A connection to itself, which the system may make if nobody listens.
@@ -70,7 +70,7 @@ TEST(CommTcpWire, AConnectionToItselfIsRefused) {
   const auto *address = reinterpret_cast<const sockaddr *>(&own);
   ASSERT_EQ(::bind(file.get(), address, sizeof(own)), 0);
   ASSERT_EQ(::connect(file.get(), address, sizeof(own)), 0);
-  EXPECT_TRUE(tcp::refuseItself(file));
+  EXPECT_TRUE(tcp::closeSelfConnection(file));
   EXPECT_FALSE(file);
   // Rank 0 may listen there at once.
   EXPECT_TRUE(tcp::listenAt(ntohs(own.sin_port), 1));
@@ -177,7 +177,7 @@ struct Puppet {
   Puppet(const std::string &place, const std::string &job, int32_t rank,
          int32_t size, uint16_t port)
       : table(size_t(size)),
-        hello{tcp::greetingMagic, tcp::hashOfJob(job), rank, size, 1, port} {
+        hello{tcp::greetingMagic, tcp::hashJobName(job), rank, size, 1, port} {
     tcp::Reason reason;
     Patience all = patience();
     while (!(host = tcp::connectTo(tcp::readPlace(place, "it"), all, reason)) &&

@@ -81,7 +81,7 @@ TEST(Comm, TruthValuesJoinAsLogicHasIt) {
         join == Join::And || join == Join::Product || join == Join::Min;
     EXPECT_EQ(result, isAnd ? both : either) << name(join);
   }
-  EXPECT_THROW(requireJoin(Join::And, DType::F32), Error);
+  EXPECT_THROW(requireReduction(Join::And, DType::F32), Error);
 }
 
 TEST(Comm, BytesAreThoseOfTheFormula) {

@@ -126,9 +126,9 @@ TEST(CudaAttention, PlacesAreChecked) {
   alignas(16) char memory[64];
   std::vector<void *> buffers(5, memory);
   AttentionShape shape;
-  EXPECT_EQ(cuda::attentionMisplaced(shape, buffers.data()), "");
+  EXPECT_EQ(cuda::checkAttentionAddresses(shape, buffers.data()), "");
   buffers[2] = memory + 8;
-  EXPECT_EQ(cuda::attentionMisplaced(shape, buffers.data()),
+  EXPECT_EQ(cuda::checkAttentionAddresses(shape, buffers.data()),
             "buffer v is not at a multiple of 16 bytes");
 }
 

@@ -182,7 +182,7 @@ TEST(CudaEpilogue, ContractCatchesEveryMutation) {
   good.biasType = R16BF;
   BlasStatus status = BlasSuccess;
   ASSERT_EQ(ltViolation(good, status), "");
-  ASSERT_EQ(ltMisplaced(good, {nullptr, nullptr, nullptr}), "");
+  ASSERT_EQ(checkLtAddresses(good, {nullptr, nullptr, nullptr}), "");
   using Mutation = void (*)(LtProblem &);
   const Mutation mutations[] = {
       [](LtProblem &p) { p.bias = nullptr; },
@@ -253,10 +253,10 @@ TEST(CudaEpilogue, ContractCatchesEveryMutation) {
   }
   good.epilogue = EpilogueGELUAuxBias;
   good.aux = place + 1;
-  EXPECT_EQ(ltMisplaced(good, {nullptr, nullptr, nullptr}),
+  EXPECT_EQ(checkLtAddresses(good, {nullptr, nullptr, nullptr}),
             "the operand of a GELU is not at a multiple of 16 bytes");
   good.bias = place + 2;
-  EXPECT_EQ(ltMisplaced(good, {nullptr, nullptr, nullptr}),
+  EXPECT_EQ(checkLtAddresses(good, {nullptr, nullptr, nullptr}),
             "the bias is not at a multiple of 16 bytes");
 }
 

@@ -244,7 +244,7 @@ TEST(CudaGemm, ContractCatchesEveryMutation) {
   good.aScale = good.bScale = &scale;
   BlasStatus status = BlasSuccess;
   ASSERT_EQ(ltViolation(good, status), "");
-  ASSERT_EQ(ltMisplaced(good, {nullptr, nullptr, nullptr}), "");
+  ASSERT_EQ(checkLtAddresses(good, {nullptr, nullptr, nullptr}), "");
   using Mutation = void (*)(LtProblem &);
   const Mutation mutations[] = {
       [](LtProblem &p) { p.opA = OpN; },
@@ -305,10 +305,10 @@ TEST(CudaGemm, ContractCatchesEveryMutation) {
   const void *odd = reinterpret_cast<const void *>(8);
   LtProblem misplaced = good;
   misplaced.aScale = odd;
-  EXPECT_NE(ltMisplaced(misplaced, {nullptr, nullptr, nullptr}), "");
-  EXPECT_NE(ltMisplaced(good, {odd, nullptr, nullptr}), "");
-  EXPECT_NE(ltMisplaced(good, {nullptr, odd, nullptr}), "");
-  EXPECT_NE(ltMisplaced(good, {nullptr, nullptr, odd}), "");
+  EXPECT_NE(checkLtAddresses(misplaced, {nullptr, nullptr, nullptr}), "");
+  EXPECT_NE(checkLtAddresses(good, {odd, nullptr, nullptr}), "");
+  EXPECT_NE(checkLtAddresses(good, {nullptr, odd, nullptr}), "");
+  EXPECT_NE(checkLtAddresses(good, {nullptr, nullptr, odd}), "");
 }
 
 namespace {

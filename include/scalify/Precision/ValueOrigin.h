@@ -30,10 +30,10 @@ mlir::Value getWeight(mlir::Value value);
 
 /// True if the value is computed from weights and constants alone, as a
 /// normalised weight is. False without roles: then the batch is unknown.
-bool isMadeOfWeights(mlir::Value value);
+bool isComputedFromWeights(mlir::Value value);
 
 /// Returns the weights from which such a value is computed; none for others.
-llvm::SmallVector<mlir::Value> getWeightsBehind(mlir::Value value);
+llvm::SmallVector<mlir::Value> getSourceWeights(mlir::Value value);
 
 /// True if the value was computed in the backward phase. Data movement does not
 /// count: a slice, in the backward, of a stack of the forward is forward.

@@ -73,8 +73,10 @@ private:
   void buildEdges(mlir::Operation &op, Step &step);
   void run(const Program &program, const Sources &sources);
   void runRegions(const Step &step, const Sources &sources);
-  void runBack(const Program &program, const Sources &sources, Sources &found);
-  void runRegionsBack(const Step &step, const Sources &sources, Sources &found);
+  void runTransposed(const Program &program, const Sources &sources,
+                     Sources &found);
+  void runRegionsTransposed(const Step &step, const Sources &sources,
+                            Sources &found);
 
   const ScaleAnalysis &facts;
   std::unique_ptr<ElementFunctions> functions;

@@ -80,7 +80,7 @@ private:
 
 /// Enlarges a state that comes to fill `share` of its bound, by
 /// kBoundedCarries.
-void leaveRoomToBound(ScaleFacts &state, double share);
+void enlargeTowardsBound(ScaleFacts &state, double share);
 
 /// Fails if the module or its recipe names an unknown prior.
 mlir::LogicalResult verifyPriors(mlir::ModuleOp module);

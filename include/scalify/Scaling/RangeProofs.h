@@ -31,7 +31,7 @@ struct RangeProof {
   llvm::SmallVector<mlir::BlockArgument> assumed;
   /// Why there is no proof, and the value at which the bound is lost.
   std::string reason;
-  mlir::Value spoiler;
+  mlir::Value lostAt;
 
   mlir::DictionaryAttr toAttribute(mlir::MLIRContext *context) const;
 };

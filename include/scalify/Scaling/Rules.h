@@ -92,7 +92,7 @@ std::string describeReduction(mlir::Operation *op, mlir::Operation *body,
 
 /// If `value` is x - max(x), which is never positive, returns the number of
 /// elements that the maximum is taken of. Otherwise returns none.
-std::optional<double> getWidthBelowMaximum(mlir::Value value);
+std::optional<double> getMaxSubtractionWidth(mlir::Value value);
 
 /// If the op ends a known expression (a norm, a softmax, GELU, ..), replaces
 /// its facts by those of the expression and returns true.

@@ -69,7 +69,7 @@ public:
   const ScaleFacts &lookup(mlir::Value value) const;
   /// True if an argument of the function takes the scale of the values that a
   /// step writes into it. A weight that starts at zero has a size of its own.
-  bool startsFromWritten(mlir::BlockArgument arg) const;
+  bool takesScaleOfUpdates(mlir::BlockArgument arg) const;
   /// Returns the ops without a rule that touch floating-point tensors.
   llvm::ArrayRef<mlir::Operation *> getOpsWithoutRule() const {
     return withoutRule;
@@ -95,14 +95,15 @@ private:
                llvm::MutableArrayRef<CarryFacts> carries);
   void settleCarries(stablehlo::WhileOp loop, unsigned depth,
                      llvm::ArrayRef<CarryFacts> carries);
-  void leaveRoomInCarries(stablehlo::WhileOp loop);
+  void enlargeBoundedCarries(stablehlo::WhileOp loop);
   void findGrowing(stablehlo::WhileOp loop, llvm::ArrayRef<CarryFacts> carries);
   std::optional<GrowingCarry> findGrowth(stablehlo::WhileOp loop,
                                          unsigned index,
                                          const CarryFacts &carry) const;
   void findDynamicResults(mlir::Operation *op,
                           llvm::ArrayRef<CarryFacts> results);
-  mlir::Value getStackedOnZero(stablehlo::WhileOp loop, unsigned index) const;
+  mlir::Value getUpdateOfZeroStack(stablehlo::WhileOp loop,
+                                   unsigned index) const;
   void findOpsWithoutRule();
   bool updateState();
 

@@ -195,7 +195,7 @@ static LogicalResult verifyMask(GemmOp op, Value mask) {
 }
 
 /// A GELU's saved input has the layout of the result.
-static LogicalResult verifyLike(GemmOp op, Value buffer) {
+static LogicalResult verifyGELUInput(GemmOp op, Value buffer) {
   if (buffer.getType() != op.getC().getType() || op.getOffsets()[2] != 0)
     return op.emitOpError("has a GELU's input in another layout than its "
                           "result");
@@ -214,7 +214,7 @@ static bool isOneF32(Value buffer) {
 }
 
 /// Checks an FP8 c against the library's table of types.
-static LogicalResult verifyNarrow(GemmOp op) {
+static LogicalResult verifyNarrowResult(GemmOp op) {
   if (op.getInto() && !isFP8(op.getC()))
     return op.emitOpError("scales a result that is not FP8");
   if (!isFP8(op.getC()))
@@ -241,7 +241,7 @@ static LogicalResult verifyNarrow(GemmOp op) {
 }
 
 /// Checks the values that a forward GEMM keeps for a backward GEMM.
-static LogicalResult verifyKept(GemmOp op) {
+static LogicalResult verifySavedValues(GemmOp op) {
   Epilogue epilogue = op.getEpilogue();
   if (isFP8(op.getC()))
     return success(); // aux is its largest magnitude
@@ -255,7 +255,8 @@ static LogicalResult verifyKept(GemmOp op) {
                                 "'saved'");
   bool isMask = hasReLU(epilogue) || epilogue == Epilogue::ReLUGrad;
   for (Value kept : {op.getAux(), op.getSaved()})
-    if (kept && failed(isMask ? verifyMask(op, kept) : verifyLike(op, kept)))
+    if (kept &&
+        failed(isMask ? verifyMask(op, kept) : verifyGELUInput(op, kept)))
       return failure();
   return success();
 }
@@ -268,7 +269,7 @@ static LogicalResult verifyEpilogue(GemmOp op) {
     return op.emitOpError(op.getBias() ? "has a bias, but no epilogue that "
                                          "adds it"
                                        : "adds a bias, but has none");
-  if (failed(verifyKept(op)))
+  if (failed(verifySavedValues(op)))
     return failure();
   if (epilogue == Epilogue::None)
     return success();
@@ -313,7 +314,7 @@ LogicalResult GemmOp::verify() {
            verifyFP8(*this, 0, getAStrides()[1], getAStrides()[0], getM())) ||
        failed(verifyFP8(*this, 1, getBStrides()[0], getBStrides()[1], getN()))))
     return failure();
-  if (failed(verifyNarrow(*this)) ||
+  if (failed(verifyNarrowResult(*this)) ||
       failed(verifyMatrix(*this, 2, getC(), getM(), getN(), getCStrides())) ||
       failed(verifyEpilogue(*this)))
     return failure();

@@ -23,7 +23,7 @@ static int64_t countOf(Value value) { return typeOf(value).getNumElements(); }
 
 /// True if all dimensions of more than one element keep their order, so that
 /// neighbours in memory stay neighbours.
-static bool keepsMemory(stablehlo::TransposeOp op) {
+static bool keepsMemoryOrder(stablehlo::TransposeOp op) {
   int64_t last = -1;
   for (int64_t dim : op.getPermutation()) {
     if (typeOf(op.getOperand()).getDimSize(dim) == 1)
@@ -72,10 +72,10 @@ ElementOrder::ElementOrder(KernelOp kernel) {
   walk(ops, body.getTerminator()->getOperands());
 }
 
-void ElementOrder::meet(Value value, Met how) {
+void ElementOrder::meet(Value value, ReadPattern how) {
   auto [it, isNew] = met.try_emplace(value, how);
   if (!isNew && it->second != how)
-    it->second = Met::Elsewhere;
+    it->second = ReadPattern::Elsewhere;
 }
 
 void ElementOrder::walk(ArrayRef<Operation *> ops, ValueRange outputs) {
@@ -84,7 +84,7 @@ void ElementOrder::walk(ArrayRef<Operation *> ops, ValueRange outputs) {
   for (Value output : outputs) {
     int64_t count = countOf(output);
     if (count == full) {
-      meet(output, Met::ByElement);
+      meet(output, ReadPattern::ByElement);
       continue;
     }
     // Smaller outputs are written once per row.
@@ -92,12 +92,12 @@ void ElementOrder::walk(ArrayRef<Operation *> ops, ValueRange outputs) {
                  (columns == 0 || columns == full / count);
     if (isRow)
       columns = full / count;
-    meet(output, isRow ? Met::ByRow : Met::Elsewhere);
+    meet(output, isRow ? ReadPattern::ByRow : ReadPattern::Elsewhere);
   }
   for (Operation *op : llvm::reverse(ops))
     for (Value result : op->getResults())
       if (auto how = met.find(result); how != met.end())
-        meetOperands(op, how->second);
+        recordOperands(op, how->second);
   // A loop that does not end where rows do would write a row while summing it.
   if (hasRowSums && !endsRows(outputs)) {
     met.clear();
@@ -117,7 +117,7 @@ bool ElementOrder::endsRows(ValueRange outputs) const {
 }
 
 /// Returns false if the operand must count as met elsewhere.
-bool ElementOrder::meetBroadcast(Operation *op, Met how) {
+bool ElementOrder::recordBroadcast(Operation *op, ReadPattern how) {
   auto broadcast = cast<stablehlo::BroadcastInDimOp>(op);
   Value operand = broadcast.getOperand();
   int64_t from = countOf(operand), to = countOf(broadcast.getResult());
@@ -127,34 +127,34 @@ bool ElementOrder::meetBroadcast(Operation *op, Met how) {
     meet(operand, how);
     return true;
   }
-  if (how != Met::ByElement || (columns != 0 && columns != to / from))
+  if (how != ReadPattern::ByElement || (columns != 0 && columns != to / from))
     return false;
   columns = to / from;
-  meet(operand, Met::ByRow);
+  meet(operand, ReadPattern::ByRow);
   return true;
 }
 
-void ElementOrder::meetOperands(Operation *op, Met how) {
+void ElementOrder::recordOperands(Operation *op, ReadPattern how) {
   auto meetAll = [&](ValueRange values) {
     for (Value value : values)
-      meet(value, Met::Elsewhere);
+      meet(value, ReadPattern::Elsewhere);
   };
   int64_t count = countOf(op->getResult(0));
   llvm::TypeSwitch<Operation *>(op)
       .Case([&](stablehlo::BroadcastInDimOp broadcast) {
-        if (!meetBroadcast(broadcast, how))
+        if (!recordBroadcast(broadcast, how))
           meetAll(op->getOperands());
       })
       .Case([&](stablehlo::TransposeOp transpose) {
         meet(transpose.getOperand(),
-             keepsMemory(transpose) ? how : Met::Elsewhere);
+             keepsMemoryOrder(transpose) ? how : ReadPattern::Elsewhere);
       })
       .Case([&](stablehlo::ReduceOp reduce) {
-        bool isRows = how == Met::ByRow && reducesRows(reduce) &&
+        bool isRows = how == ReadPattern::ByRow && reducesRows(reduce) &&
                       countOf(reduce.getInputs()[0]) == full;
         hasRowSums |= isRows;
         for (Value input : reduce.getInputs())
-          meet(input, isRows ? Met::ByElement : Met::Elsewhere);
+          meet(input, isRows ? ReadPattern::ByElement : ReadPattern::Elsewhere);
         meetAll(reduce.getInitValues());
       })
       // Elements that are not updated are read where they are written.
@@ -165,7 +165,7 @@ void ElementOrder::meetOperands(Operation *op, Met how) {
       // A scatter works in its input's memory, and reads it at its updates.
       .Case([&](stablehlo::ScatterOp scatter) {
         bool isAlone = scatter.getInputs().size() == 1;
-        meet(scatter.getInputs()[0], isAlone ? how : Met::Elsewhere);
+        meet(scatter.getInputs()[0], isAlone ? how : ReadPattern::Elsewhere);
         meetAll(op->getOperands().drop_front());
       })
       .Default([&](Operation *op) {
@@ -173,14 +173,15 @@ void ElementOrder::meetOperands(Operation *op, Met how) {
             isElementwiseOp(op) ||
             isa<stablehlo::ReshapeOp, QuantizeOp, DequantizeOp>(op);
         for (Value operand : op->getOperands())
-          meet(operand,
-               isByElement && countOf(operand) == count ? how : Met::Elsewhere);
+          meet(operand, isByElement && countOf(operand) == count
+                            ? how
+                            : ReadPattern::Elsewhere);
       });
 }
 
 bool ElementOrder::mayReplace(Value out, Value in) const {
   auto how = met.find(in);
-  return how != met.end() && how->second == Met::ByElement &&
+  return how != met.end() && how->second == ReadPattern::ByElement &&
          countOf(in) == full && countOf(out) == full &&
          elementBytes(typeOf(in).getElementType()) ==
              elementBytes(typeOf(out).getElementType());

@@ -50,7 +50,7 @@ scalify::plan::computeLiveRanges(ProgramOp program) {
   }
   StreamOrder order(program);
   for (auto &[value, range] : ranges) {
-    range.held = order.heldUntil(touches[value]);
+    range.held = order.getLastConcurrent(touches[value]);
     range.isLastAlone =
         llvm::all_of(touches[value], [&, last = range.last](int64_t position) {
           return position == last || order.isBefore(position, last);
@@ -81,7 +81,7 @@ struct Placed {
 } // namespace
 
 // True if `after` may overwrite `before` in the command that reads it last.
-static bool handsOver(Placed &before, Placed &after, Block &block) {
+static bool canOverwrite(Placed &before, Placed &after, Block &block) {
   if (before.range.last != after.range.first ||
       before.range.first == after.range.first)
     return false;
@@ -183,7 +183,7 @@ LogicalResult ProgramOp::verifyRegions() {
         live, [&](Placed *old) { return old->range.last < next.range.first; });
     for (Placed *old : live)
       if (old->begin < next.end && next.begin < old->end &&
-          !handsOver(*old, next, block)) {
+          !canOverwrite(*old, next, block)) {
         InFlightDiagnostic diag = next.temp->emitOpError(
             "shares memory with another temporary that is live");
         diag.attachNote(old->temp.getLoc()) << "the other temporary";

@@ -134,7 +134,7 @@ bool StreamOrder::isBefore(int64_t first, int64_t second) const {
   return seen(second, stream[first]) > ordinal[first];
 }
 
-int64_t StreamOrder::heldUntil(ArrayRef<int64_t> touches) const {
+int64_t StreamOrder::getLastConcurrent(ArrayRef<int64_t> touches) const {
   int64_t last = touches.back();
   if (!isConcurrent())
     return last;
@@ -157,9 +157,9 @@ int64_t StreamOrder::heldUntil(ArrayRef<int64_t> touches) const {
 static LogicalResult verifyEvents(Block &block) {
   llvm::DenseSet<int64_t> recorded;
   for (Operation &op : block) {
-    if (int64_t stream = streamOf(&op); stream < 0 || stream >= kMostStreams)
+    if (int64_t stream = streamOf(&op); stream < 0 || stream >= kMaxStreams)
       return op.emitOpError("is on stream ")
-             << stream << ", but there are at most " << kMostStreams;
+             << stream << ", but there are at most " << kMaxStreams;
     // Stream 0 keeps the one work space that attentions share.
     if (isa<AttentionOp>(op) && streamOf(&op) != 0)
       return op.emitOpError("is on stream ")

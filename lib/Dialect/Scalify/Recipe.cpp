@@ -155,7 +155,7 @@ bool RecipeAttr::castsToFloat8() const {
 
 /// True if operands of these formats can meet in a dot: both FP8, one 16-bit
 /// format, or one of them wide.
-static bool canMeet(Type a, Type b) {
+static bool areCompatibleFormats(Type a, Type b) {
   return a == b || a.isF32() || b.isF32() || (isFloat8(a) && isFloat8(b));
 }
 
@@ -168,7 +168,7 @@ checkFormats(llvm::function_ref<InFlightDiagnostic()> emitError,
                          << type
                          << ": expected f8E4M3FN, f8E5M2, f16, bf16, or f32 "
                             "for wide";
-  if (!canMeet(formats.forward, formats.gradient))
+  if (!areCompatibleFormats(formats.forward, formats.gradient))
     return emitError() << "part '" << part << "' of a recipe has the formats "
                        << formats.forward << " and " << formats.gradient
                        << ", which cannot meet in one dot: give two of FP8, or "

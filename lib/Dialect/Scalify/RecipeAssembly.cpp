@@ -42,7 +42,7 @@ static ParseResult parsePart(AsmParser &parser, RecipeFields &fields,
   if (succeeded(part->parse(parser, fields)))
     return success();
   return parser.emitError(loc, "part '")
-         << key << "' of a recipe is '" << takeValue(loc.getPointer())
+         << key << "' of a recipe is '" << extractValueText(loc.getPointer())
          << "': expected " << part->values;
 }
 

@@ -177,7 +177,7 @@ ParseResult scalify::parseValue(AsmParser &parser, DotSums &sums) {
   return success();
 }
 
-StringRef scalify::takeValue(const char *text) {
+StringRef scalify::extractValueText(const char *text) {
   unsigned depth = 0;
   bool isQuoted = false;
   const char *end = text;

@@ -64,7 +64,7 @@ void writeValue(llvm::raw_ostream &os, const llvm::json::Value &value,
 void writeExceptions(llvm::raw_ostream &os, const llvm::json::Value &value);
 
 /// Returns the text from `text` to the end of a part's value.
-llvm::StringRef takeValue(const char *text);
+llvm::StringRef extractValueText(const char *text);
 
 } // namespace scalify
 

@@ -85,7 +85,7 @@ void scalify::copyPhase(Operation *from, Operation *to) {
     to->setAttr(kPhaseAttr, phase);
 }
 
-void scalify::copyPhaseToBuilt(Operation *op, Operation *before) {
+void scalify::copyPhaseToInserted(Operation *op, Operation *before) {
   for (Operation *built = op->getPrevNode(); built != before;
        built = built->getPrevNode())
     copyPhase(op, built);

@@ -15,7 +15,7 @@ using namespace scalify::stablehlo;
 
 /// The largest chunk of a sum, and the minimum number of smaller chunks, so
 /// that many ranks can have equal numbers of them.
-static constexpr int64_t kMostChunk = 4096, kLeastChunks = 64;
+static constexpr int64_t kMaxChunk = 4096, kMinChunks = 64;
 
 static RankedTensorType typeOf(Value value) {
   return cast<RankedTensorType>(value.getType());
@@ -67,7 +67,7 @@ static SmallVector<ShapePair> findReshapes(func::FuncOp main) {
 /// with the slices of a stack is processed like the stack. If another shape is
 /// read, neither is: their pieces differ, and a sum of them would be exchanged
 /// twice.
-static void followReshapes(ArrayRef<ShapePair> pairs, StackShapes &stacks) {
+static void propagateReshapes(ArrayRef<ShapePair> pairs, StackShapes &stacks) {
   auto forEachBorder = [&](auto visit) {
     bool isNew = true;
     while (std::exchange(isNew, false))
@@ -92,7 +92,7 @@ StackShapes stablehlo::findStackShapes(func::FuncOp main) {
         stacks.insert(llvm::to_vector(typeOf(result).getShape()));
   });
   if (!stacks.empty())
-    followReshapes(findReshapes(main), stacks);
+    propagateReshapes(findReshapes(main), stacks);
   return stacks;
 }
 
@@ -107,8 +107,8 @@ ArrayRef<int64_t> stablehlo::getSlices(const StackShapes &stacks,
 // Elements
 //===----------------------------------------------------------------------===//
 
-Value stablehlo::fillSlices(OpBuilder &builder, Location loc, Value value,
-                            ArrayRef<int64_t> slices, int64_t size) {
+Value stablehlo::padSlices(OpBuilder &builder, Location loc, Value value,
+                           ArrayRef<int64_t> slices, int64_t size) {
   RankedTensorType type = typeOf(value);
   Type element = type.getElementType();
   int64_t each = type.getNumElements() / llvm::product_of(slices);
@@ -133,13 +133,13 @@ Value stablehlo::fillSlices(OpBuilder &builder, Location loc, Value value,
                        builder.getDenseI64ArrayAttr(none));
 }
 
-int64_t stablehlo::getChunk(int64_t elements) {
+int64_t stablehlo::getChunkSize(int64_t elements) {
   auto wanted = static_cast<uint64_t>(
-      std::clamp<int64_t>(elements / kLeastChunks, 1, kMostChunk));
+      std::clamp<int64_t>(elements / kMinChunks, 1, kMaxChunk));
   return static_cast<int64_t>(llvm::bit_floor(wanted));
 }
 
-bool stablehlo::isSumOfAll(ReduceOp reduce) {
+bool stablehlo::isFullSum(ReduceOp reduce) {
   return reduce.getInputs().size() == 1 &&
          isa<AddOp>(reduce.getBody().front().front()) &&
          hasNeutralInit(reduce) &&

@@ -323,7 +323,7 @@ static DenseElementsAttr makeTensor(ShapedType type,
   return make(APInt());
 }
 
-static bool isSimple(Type type) {
+static bool hasIntOrFloatElements(Type type) {
   return getElementTypeOrSelf(type).isIntOrFloat();
 }
 
@@ -341,7 +341,7 @@ struct FoldElementwise : RewritePattern {
         arity < 1 || arity > 2)
       return rewriter.notifyMatchFailure(op, "not a unary or binary op");
     auto type = cast<ShapedType>(op->getResult(0).getType());
-    if (!type.hasStaticShape() || !isSimple(type))
+    if (!type.hasStaticShape() || !hasIntOrFloatElements(type))
       return rewriter.notifyMatchFailure(op, "not a plain static tensor");
     if (type.getNumElements() == 0)
       return rewriter.notifyMatchFailure(op, "has no element to compute");
@@ -349,7 +349,7 @@ struct FoldElementwise : RewritePattern {
     size_t count = 1;
     for (Value operand : op->getOperands()) {
       DenseElementsAttr constant = getConstant(operand);
-      if (!constant || !isSimple(operand.getType()))
+      if (!constant || !hasIntOrFloatElements(operand.getType()))
         return rewriter.notifyMatchFailure(op, "operand is no constant");
       if (!constant.isSplat() &&
           constant.getNumElements() > getMaxElements(type, maxElements))
@@ -389,7 +389,7 @@ struct FoldEmpty : RewritePattern {
       return rewriter.notifyMatchFailure(op, "does not only compute a value");
     auto type = dyn_cast<RankedTensorType>(op->getResult(0).getType());
     if (!type || !type.hasStaticShape() || type.getNumElements() != 0 ||
-        !isSimple(type))
+        !hasIntOrFloatElements(type))
       return rewriter.notifyMatchFailure(op, "has elements");
     rewriter.replaceOpWithNewOp<stablehlo::ConstantOp>(op,
                                                        makeTensor(type, {}));

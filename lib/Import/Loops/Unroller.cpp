@@ -31,7 +31,7 @@ public:
 private:
   MaybeValues resolve(Operation *op);
   bool stays(Operation *op);
-  bool isTooLong(stablehlo::WhileOp loop, int64_t trips) const;
+  bool exceedsMaxOps(stablehlo::WhileOp loop, int64_t trips) const;
   MaybeValues unroll(stablehlo::WhileOp loop);
   MaybeValues inlineBlock(Block &from, ValueRange arguments, Operation *before);
   Value shareConstant(stablehlo::ConstantOp op);
@@ -95,7 +95,7 @@ MaybeValues Unroller::inlineBlock(Block &from, ValueRange arguments,
   return results;
 }
 
-bool Unroller::isTooLong(stablehlo::WhileOp loop, int64_t trips) const {
+bool Unroller::exceedsMaxOps(stablehlo::WhileOp loop, int64_t trips) const {
   auto size =
       static_cast<int64_t>(loop.getBody().front().getOperations().size());
   return trips > (options.maxOps - count) / size;
@@ -106,7 +106,7 @@ bool Unroller::stays(Operation *op) {
   if (!loop)
     return isa<stablehlo::CaseOp, stablehlo::IfOp>(op) && !getBranch(op);
   std::optional<int64_t> trips = stablehlo::getTripCount(loop);
-  return !trips || isTooLong(loop, *trips);
+  return !trips || exceedsMaxOps(loop, *trips);
 }
 
 MaybeValues Unroller::unroll(stablehlo::WhileOp loop) {
@@ -121,7 +121,7 @@ MaybeValues Unroller::unroll(stablehlo::WhileOp loop) {
     return failure();
   }
   Block &body = loop.getBody().front();
-  if (isTooLong(loop, *trips)) {
+  if (exceedsMaxOps(loop, *trips)) {
     loop.emitOpError("would become ")
         << *trips << " times " << body.getOperations().size()
         << " ops, and there may be " << options.maxOps

@@ -122,7 +122,7 @@ OpSet BodyPhases::getLossNeeds(WhileOp loop) {
     for (auto [i, value] : llvm::enumerate(body.getTerminator()->getOperands()))
       if (isNeeded[i])
         values.push_back(value);
-    needs = getNeeds(body, values);
+    needs = getDependencies(body, values);
     for (Operation *op : needs)
       for (Value read : getReads(*op))
         if (auto arg = dyn_cast<BlockArgument>(read);

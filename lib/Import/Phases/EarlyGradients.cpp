@@ -32,23 +32,24 @@ struct View {
 class EarlyGradients {
 public:
   EarlyGradients(Block &block, ArrayRef<Value> losses, PhaseMap &told)
-      : block(block), told(told), needs(getNeeds(block, losses)) {}
+      : block(block), told(told), needs(getDependencies(block, losses)) {}
   void tell();
 
 private:
-  bool isTold(Operation *op, Phase phase) const {
+  bool hasNamedPhase(Operation *op, Phase phase) const {
     auto own = told.find(op);
     return own != told.end() && own->second == phase;
   }
   void findProducts();
   void follow(Value value, llvm::DenseSet<Operation *> &behind) const;
-  void addBefore();
-  void addBehind();
+  void addCotangents();
+  void addDependents();
 
   Block &block;
   PhaseMap &told;
   OpSet needs, gradients;
-  llvm::DenseSet<Operation *> behindLayers; // depend on layers with gradients
+  llvm::DenseSet<Operation *>
+      layerDependents; // depend on layers with gradients
 };
 
 } // namespace
@@ -109,17 +110,17 @@ void EarlyGradients::findProducts() {
   for (size_t index = 0; index < dots.size(); ++index) {
     DotGeneralOp dot = dots[index];
     // Recomputed ops are not needed by the loss either.
-    if (!isTold(dot, Phase::Forward) || needs.contains(dot) ||
+    if (!hasNamedPhase(dot, Phase::Forward) || needs.contains(dot) ||
         isRecomputedByNames(dot))
       continue;
     bool hasDerivative = llvm::any_of(dots, [&](DotGeneralOp other) {
-      return isTold(other, Phase::Backward) && getCotangent(other, dot);
+      return hasNamedPhase(other, Phase::Backward) && getCotangent(other, dot);
     });
     if (hasDerivative)
       continue;
     for (DotGeneralOp layer : ArrayRef(dots).take_front(index)) {
       Value cotangent = getCotangent(dot, layer);
-      if (!cotangent || !isTold(layer, Phase::Forward) ||
+      if (!cotangent || !hasNamedPhase(layer, Phase::Forward) ||
           gradients.contains(layer))
         continue;
       llvm::DenseSet<Operation *> behind;
@@ -127,26 +128,27 @@ void EarlyGradients::findProducts() {
       if (!behind.contains(cotangent.getDefiningOp()))
         continue;
       gradients.insert(dot);
-      behindLayers.insert(behind.begin(), behind.end());
+      layerDependents.insert(behind.begin(), behind.end());
     }
   }
 }
 
 /// Adds the ops that compute cotangents of the layers' results.
-void EarlyGradients::addBefore() {
+void EarlyGradients::addCotangents() {
   for (Operation &op : llvm::reverse(block))
-    if (isTold(&op, Phase::Forward) && !needs.contains(&op) &&
-        behindLayers.contains(&op) && !op.use_empty() &&
+    if (hasNamedPhase(&op, Phase::Forward) && !needs.contains(&op) &&
+        layerDependents.contains(&op) && !op.use_empty() &&
         llvm::all_of(op.getUsers(), [&](Operation *user) {
           Operation *node = block.findAncestorOpInBlock(*user);
-          return gradients.contains(node) || isTold(node, Phase::Backward);
+          return gradients.contains(node) ||
+                 hasNamedPhase(node, Phase::Backward);
         }))
       gradients.insert(&op);
 }
 
-void EarlyGradients::addBehind() {
+void EarlyGradients::addDependents() {
   for (Operation &op : block)
-    if (isTold(&op, Phase::Forward) && !needs.contains(&op) &&
+    if (hasNamedPhase(&op, Phase::Forward) && !needs.contains(&op) &&
         llvm::any_of(getReads(op), [&](Value read) {
           return gradients.contains(read.getDefiningOp());
         }))
@@ -157,13 +159,13 @@ void EarlyGradients::tell() {
   findProducts();
   if (gradients.empty())
     return;
-  addBehind();
-  addBefore();
+  addDependents();
+  addCotangents();
   for (Operation *op : gradients)
     told[op] = Phase::Backward;
 }
 
-void scalify::import::tellEarlyGradients(Block &block, ArrayRef<Value> losses,
+void scalify::import::markEarlyGradients(Block &block, ArrayRef<Value> losses,
                                          PhaseMap &told) {
   EarlyGradients(block, losses, told).tell();
 }

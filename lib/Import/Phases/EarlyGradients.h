@@ -10,7 +10,7 @@ namespace scalify::import {
 /// Marks ops of `block` that compute gradients as backward, although they are
 /// forward by their names (see EarlyGradients.cpp). `losses` are the values
 /// that the block is evaluated for.
-void tellEarlyGradients(mlir::Block &block, llvm::ArrayRef<mlir::Value> losses,
+void markEarlyGradients(mlir::Block &block, llvm::ArrayRef<mlir::Value> losses,
                         PhaseMap &told);
 
 } // namespace scalify::import

@@ -54,7 +54,7 @@ static llvm::DenseSet<Value> findWeights(Block &block) {
 }
 
 /// Returns the ops of main's block that `values` depend on.
-OpSet scalify::import::getNeeds(Block &block, ArrayRef<Value> values) {
+OpSet scalify::import::getDependencies(Block &block, ArrayRef<Value> values) {
   OpSet needs;
   for (Value value : values)
     if (Operation *op = value.getDefiningOp())
@@ -78,7 +78,7 @@ static SmallVector<LossCandidate> getScalarResults(func::FuncOp main) {
     if (!type || type.getRank() != 0 || !value.getDefiningOp() ||
         !isa<FloatType>(type.getElementType()))
       continue;
-    OpSet needs = getNeeds(block, value);
+    OpSet needs = getDependencies(block, value);
     LossCandidate candidate{value, getResultInfo(main, index).lower(), 0, 0};
     llvm::DenseSet<Value> read;
     for (Operation *op : needs) {
@@ -158,7 +158,7 @@ Operation *scalify::import::findFirstGradient(func::FuncOp main) {
 OpSet scalify::import::findForwardOps(func::FuncOp main) {
   Block &block = main.getBody().front();
   if (SmallVector<Value> losses = findLosses(main); !losses.empty())
-    return getNeeds(block, losses);
+    return getDependencies(block, losses);
   OpSet before;
   if (Operation *gradient = findFirstGradient(main))
     for (Operation &op : block) {

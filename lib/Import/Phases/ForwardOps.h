@@ -12,7 +12,7 @@ namespace scalify::import {
 using OpSet = llvm::DenseSet<mlir::Operation *>;
 
 /// Returns the ops of `block` that `values` depend on.
-OpSet getNeeds(mlir::Block &block, llvm::ArrayRef<mlir::Value> values);
+OpSet getDependencies(mlir::Block &block, llvm::ArrayRef<mlir::Value> values);
 
 /// Returns the ops of main's block that compute the loss. If the program
 /// returns gradients but no loss, returns the ops before the first gradient.

@@ -55,15 +55,15 @@ public:
   bool compute();
 
 private:
-  std::optional<Phase> readNode(Operation &node);
-  void findTold(Block &within);
+  std::optional<Phase> getNodePhase(Operation &node);
+  void findNamedPhases(Block &within);
   void findStateFeeders(Block &within, ArrayRef<Value> state);
   void settleSteps(Block &within, const StepOrder &order);
   bool isStep(Block &body, const StepOrder &order);
   Phase decide(Operation &node, const StepOrder &order);
   void settleBody(Block &body, Phase around);
   void settleMicroBatches(Block &body, Phase around, const StepOrder &order);
-  Phase reachArgument(BlockArgument argument, Phase around);
+  Phase getCarryPhase(BlockArgument argument, Phase around);
 
   func::FuncOp main;
   PhaseMap &phases;
@@ -74,7 +74,7 @@ private:
 } // namespace
 
 /// A loop or branch without names of its own has the last phase inside it.
-std::optional<Phase> LocationPhases::readNode(Operation &node) {
+std::optional<Phase> LocationPhases::getNodePhase(Operation &node) {
   std::optional<Phase> phase = getPhaseFromNames(&node);
   if (phase)
     return phase;
@@ -86,9 +86,9 @@ std::optional<Phase> LocationPhases::readNode(Operation &node) {
   return phase;
 }
 
-void LocationPhases::findTold(Block &within) {
+void LocationPhases::findNamedPhases(Block &within) {
   for (Operation &node : within)
-    if (std::optional<Phase> phase = readNode(node))
+    if (std::optional<Phase> phase = getNodePhase(node))
       told[&node] = *phase;
 }
 
@@ -179,7 +179,7 @@ bool LocationPhases::isStep(Block &body, const StepOrder &order) {
 }
 
 /// A carry has the phase of the op that computes its next value, if named.
-Phase LocationPhases::reachArgument(BlockArgument argument, Phase around) {
+Phase LocationPhases::getCarryPhase(BlockArgument argument, Phase around) {
   auto loop = dyn_cast<stablehlo::WhileOp>(argument.getOwner()->getParentOp());
   if (!loop || argument.getOwner() != &loop.getBody().front())
     return around;
@@ -209,7 +209,7 @@ void LocationPhases::settleMicroBatches(Block &body, Phase around,
           phase = std::max(phase, phases.lookup(source));
         else if (read.getParentBlock() == &body)
           phase =
-              std::max(phase, reachArgument(cast<BlockArgument>(read), around));
+              std::max(phase, getCarryPhase(cast<BlockArgument>(read), around));
       if (std::optional<StepOrder::Place> need = order.getNeed(&node))
         phase = std::min(phase, need->phase);
     }
@@ -244,9 +244,9 @@ static SmallVector<Value> getLosses(Block &body) {
 /// Inside loops and branches names decide, and then the phase of the op around,
 /// unless the body has both a forward and its backward.
 void LocationPhases::settleBody(Block &body, Phase around) {
-  findTold(body);
+  findNamedPhases(body);
   if (SmallVector<Value> losses = getLosses(body); !losses.empty())
-    tellEarlyGradients(body, losses, told);
+    markEarlyGradients(body, losses, told);
   bool hasForward = false, hasBackward = false;
   for (Operation &node : body)
     if (auto own = told.find(&node); own != told.end())
@@ -272,10 +272,10 @@ void LocationPhases::settleBody(Block &body, Phase around) {
 
 bool LocationPhases::compute() {
   Block &block = main.getBody().front();
-  findTold(block);
+  findNamedPhases(block);
   if (told.empty())
     return false;
-  tellEarlyGradients(block, getLosses(main), told);
+  markEarlyGradients(block, getLosses(main), told);
   if (llvm::any_of(
           told, [](auto &entry) { return entry.second == Phase::Backward; })) {
     SmallVector<Value> state;

@@ -208,7 +208,7 @@ OpSet SlicePhases::getStateNeeds() {
   for (auto [value, isState] : llvm::zip_equal(getResults(main), stateResults))
     if (isState)
       state.push_back(value);
-  return getNeeds(block, state);
+  return getDependencies(block, state);
 }
 
 /// Forward: ops that only metrics need and that read only forward values.

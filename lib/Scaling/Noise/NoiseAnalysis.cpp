@@ -16,7 +16,7 @@ using namespace scalify;
 
 /// Errors of carries settle within some iterations, or grow evenly, so the
 /// analysis executes no more iterations than these.
-static constexpr int64_t kMostTrips = 96, kMostInnerTrips = 12;
+static constexpr int64_t kMaxTrips = 96, kMaxInnerTrips = 12;
 static constexpr int64_t kUnknownTrips = 8;
 
 NoiseAnalysis::NoiseAnalysis(FunctionOpInterface func,
@@ -56,7 +56,7 @@ NoiseAnalysis::Step NoiseAnalysis::buildStep(Operation &op, unsigned depth) {
     if (loop)
       step.trips =
           std::min(stablehlo::getTripCount(loop).value_or(kUnknownTrips),
-                   depth == 0 ? kMostTrips : kMostInnerTrips);
+                   depth == 0 ? kMaxTrips : kMaxInnerTrips);
     for (Region &region : op.getRegions())
       if (!loop || &region == &loop.getBody())
         step.regions.push_back(build(region.front(), depth + (loop ? 1 : 0)));
@@ -178,11 +178,11 @@ void NoiseAnalysis::runRegions(const Step &step, const Sources &sources) {
   }
 }
 
-void NoiseAnalysis::runBack(const Program &program, const Sources &sources,
-                            Sources &found) {
+void NoiseAnalysis::runTransposed(const Program &program,
+                                  const Sources &sources, Sources &found) {
   for (const Step &step : llvm::reverse(program.steps)) {
     if (!step.regions.empty()) {
-      runRegionsBack(step, sources, found);
+      runRegionsTransposed(step, sources, found);
       continue;
     }
     if (step.product != 0) {
@@ -208,14 +208,15 @@ static void flow(std::vector<double> &values, ArrayRef<unsigned> to,
     values[index] += share * value;
 }
 
-void NoiseAnalysis::runRegionsBack(const Step &step, const Sources &sources,
-                                   Sources &found) {
+void NoiseAnalysis::runRegionsTransposed(const Step &step,
+                                         const Sources &sources,
+                                         Sources &found) {
   if (isa<stablehlo::WhileOp>(step.op)) {
     const Program &body = step.regions.front();
     flow(variances, body.arguments, step.results);
     for (int64_t trip = 0; trip < step.trips; ++trip) {
       flow(variances, body.results, body.arguments);
-      runBack(body, sources, found);
+      runTransposed(body, sources, found);
     }
     flow(variances, step.operands, body.arguments);
     return;
@@ -226,7 +227,7 @@ void NoiseAnalysis::runRegionsBack(const Step &step, const Sources &sources,
   for (const Program &region : step.regions) {
     for (auto [to, weight] : llvm::zip(region.results, weights))
       variances[to] += share * weight;
-    runBack(region, sources, found);
+    runTransposed(region, sources, found);
     if (region.arguments.size() == step.operands.size())
       flow(variances, step.operands, region.arguments);
   }
@@ -248,6 +249,6 @@ NoiseAnalysis::Sources NoiseAnalysis::attribute(const Sources &sources,
   for (auto [value, weight] : llvm::zip(values, weights))
     variances[numbers.lookup(value)] += weight;
   Sources found;
-  runBack(*main, sources, found);
+  runTransposed(*main, sources, found);
   return found;
 }

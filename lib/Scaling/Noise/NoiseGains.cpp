@@ -28,7 +28,7 @@ static double getShare(Value operand, Value result) {
   return countElements(operand) / countElements(result);
 }
 
-static double gainOfReduce(ReduceOp op, unsigned index, OpResult result) {
+static double getReduceGain(ReduceOp op, unsigned index, OpResult result) {
   if (index != result.getResultNumber())
     return 0;
   Operation *body = getSingleBodyOp(op.getBody());
@@ -44,11 +44,11 @@ static double getCancellation(const ScaleFacts &y, double expected) {
                                      : std::min(1.0, square(y.rms) / expected);
 }
 
-static double gainOfSum(Operation *op, unsigned index, const ScaleFacts &y,
-                        const ScaleAnalysis &facts) {
+static double getSumGain(Operation *op, unsigned index, const ScaleFacts &y,
+                         const ScaleAnalysis &facts) {
   // Softmax and its like are invariant to what is subtracted from a row.
   if (index == 1 && isa<SubtractOp>(op) &&
-      getWidthBelowMaximum(op->getResult(0)))
+      getMaxSubtractionWidth(op->getResult(0)))
     return 0;
   const ScaleFacts &a = facts.lookup(op->getOperand(0));
   const ScaleFacts &b = facts.lookup(op->getOperand(1));
@@ -64,7 +64,7 @@ bool scalify::hasNoise(Type type) {
   return isa<FloatType, ComplexType>(element) || element.isInteger(1);
 }
 
-static bool isFlag(Value value) {
+static bool isBoolean(Value value) {
   return cast<RankedTensorType>(value.getType()).getElementType().isInteger(1);
 }
 
@@ -93,7 +93,7 @@ double scalify::getFlipRate(Operation *op, const ScaleAnalysis &facts) {
 
 /// Returns the gain of a wrong choice between two values, unless the choice
 /// depends on them.
-static double gainOfChoice(SelectOp select, const ScaleAnalysis &facts) {
+static double getSelectGain(SelectOp select, const ScaleAnalysis &facts) {
   auto square = [&](Value value) {
     const ScaleFacts &x = facts.lookup(value);
     return x.anyScale || x.masked ? 0 : x.rms * x.rms;
@@ -108,11 +108,11 @@ static double gainOfChoice(SelectOp select, const ScaleAnalysis &facts) {
   return square(select.getOnTrue()) + square(select.getOnFalse());
 }
 
-static double gainOfFlag(OpOperand &operand, OpResult result,
-                         const ScaleAnalysis &facts) {
+static double getBooleanGain(OpOperand &operand, OpResult result,
+                             const ScaleAnalysis &facts) {
   Operation *op = operand.getOwner();
   if (auto select = dyn_cast<SelectOp>(op))
-    return isFlag(result) ? 1 : gainOfChoice(select, facts);
+    return isBoolean(result) ? 1 : getSelectGain(select, facts);
   return isa<AndOp, OrOp, NotOp, ConvertOp, ReshapeOp, TransposeOp, SliceOp,
              BroadcastInDimOp, DynamicSliceOp, ConcatenateOp,
              DynamicUpdateSliceOp>(op)
@@ -125,9 +125,9 @@ double scalify::getNoiseGain(OpOperand &operand, OpResult result,
   Operation *op = operand.getOwner();
   if (!hasNoise(operand.get().getType()) || !hasNoise(result.getType()))
     return 0;
-  if (isFlag(operand.get()))
-    return gainOfFlag(operand, result, facts);
-  if (isFlag(result) || isa<SignOp>(op))
+  if (isBoolean(operand.get()))
+    return getBooleanGain(operand, result, facts);
+  if (isBoolean(result) || isa<SignOp>(op))
     return isa<CompareOp, SignOp>(op) ? 1 : 0;
   unsigned index = operand.getOperandNumber();
   const ScaleFacts &x = facts.lookup(operand.get());
@@ -148,7 +148,7 @@ double scalify::getNoiseGain(OpOperand &operand, OpResult result,
         return product * getCancellation(y, product * square(x.rms));
       })
       .Case<AddOp, SubtractOp>(
-          [&](auto) { return gainOfSum(op, index, y, facts); })
+          [&](auto) { return getSumGain(op, index, y, facts); })
       .Case<NegOp, AbsOp, ReshapeOp, TransposeOp, SliceOp, BroadcastInDimOp,
             ConvertOp, ReverseOp>([](auto) { return 1.0; })
       .Case<DynamicSliceOp, GatherOp>(
@@ -168,7 +168,7 @@ double scalify::getNoiseGain(OpOperand &operand, OpResult result,
         return index == 0 ? 1.0 : getShare(operand.get(), result);
       })
       .Case<ReduceOp>(
-          [&](ReduceOp reduce) { return gainOfReduce(reduce, index, result); })
+          [&](ReduceOp reduce) { return getReduceGain(reduce, index, result); })
       .Case<SortOp, OptimizationBarrierOp>(
           [&](auto) { return index == result.getResultNumber() ? 1.0 : 0; })
       .Default([&](auto) { return relative; });

@@ -13,7 +13,7 @@ using namespace scalify;
 
 // E4M3 has six binades below 1 at full precision. A state that is predicted
 // three binades above its start still has half of them.
-static constexpr double kMostRoom = 0x1p3;
+static constexpr double kMaxRoom = 0x1p3;
 
 const Prior scalify::kBoundedCarries = {
     "bounded-carries",
@@ -21,10 +21,10 @@ const Prior scalify::kBoundedCarries = {
     "half-way, in binades, from the 2^-8 of weights of 0.02 to the bound; at "
     "most three above the start, half of E4M3's below 1"};
 
-void scalify::leaveRoomToBound(ScaleFacts &state, double share) {
+void scalify::enlargeTowardsBound(ScaleFacts &state, double share) {
   if (!std::isfinite(state.bound) || !(state.rms > 0) || state.constant)
     return;
-  double room = std::min(state.bound * share, state.rms * kMostRoom);
+  double room = std::min(state.bound * share, state.rms * kMaxRoom);
   if (room <= state.rms)
     return;
   state.rms = room;

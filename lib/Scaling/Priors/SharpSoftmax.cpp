@@ -20,7 +20,7 @@ static bool refine(const FactsQuery &query, double power, ScaleFacts &facts) {
   if (!isa<stablehlo::ExpOp>(query.op))
     return false;
   std::optional<double> width =
-      getWidthBelowMaximum(peelToSource(query.op->getOperand(0)));
+      getMaxSubtractionWidth(peelToSource(query.op->getOperand(0)));
   if (!width)
     return false;
   double n = std::max(1.0, *width * query.operand(0).density);

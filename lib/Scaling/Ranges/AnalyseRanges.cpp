@@ -77,8 +77,8 @@ struct AnalyseRangesPass : scalify::impl::AnalyseRangesBase<AnalyseRangesPass> {
     if (!remarks)
       return;
     InFlightDiagnostic remark = hint.emitRemark(describeProof(hint));
-    if (proof.spoiler)
-      remark.attachNote(proof.spoiler.getLoc()) << "the bound is lost here";
+    if (proof.lostAt)
+      remark.attachNote(proof.lostAt.getLoc()) << "the bound is lost here";
   }
 
   /// Sets the assumptions of the proofs on the module, for the artefact.

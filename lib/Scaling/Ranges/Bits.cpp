@@ -32,7 +32,7 @@ static RangeState fromBits(const RangeQuery &query) {
 }
 
 /// The least 2^k - 1 that is not below `x`.
-static double onesAbove(double x) {
+static double roundUpToOnes(double x) {
   double ones = 0;
   while (ones < x)
     ones = 2 * ones + 1;
@@ -50,9 +50,9 @@ static RangeState bitwise(const RangeQuery &query, bool isAnd) {
   double lo = isa<hlo::OrOp>(query.op) ? std::max(a.lo, b.lo) : 0;
   // A constant whose low bits are zero adds, as exponent bits onto a mantissa.
   for (auto [x, c] : {std::make_pair(&a, &b), std::make_pair(&b, &a)})
-    if (c->lo == c->hi && std::fmod(c->lo, onesAbove(x->hi) + 1) == 0)
+    if (c->lo == c->hi && std::fmod(c->lo, roundUpToOnes(x->hi) + 1) == 0)
       return exact(query, c->lo + x->lo, c->lo + x->hi, false);
-  return exact(query, lo, onesAbove(std::max(a.hi, b.hi)), false);
+  return exact(query, lo, roundUpToOnes(std::max(a.hi, b.hi)), false);
 }
 
 static RangeState shiftRight(const RangeQuery &query) {

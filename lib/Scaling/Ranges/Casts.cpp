@@ -25,7 +25,7 @@ FloatType scalify::getSavedFormat(Operation *op) {
 
 /// Widens an operand that may have been saved at a scale that is unknown here:
 /// the nearest number of a format is at most twice as large, and may be zero.
-static RangeState readSaved(RangeState state) {
+static RangeState widenSaved(RangeState state) {
   state.hi = std::max(2 * state.hi, 0.0);
   state.lo = std::min(2 * state.lo, 0.0);
   for (NormBound &norm : state.l2)
@@ -44,7 +44,7 @@ RangeState scalify::readOperand(Value value, const RangeState &state,
       isa_and_present<stablehlo::DynamicSliceOp, stablehlo::SliceOp>(def);
   bool isSaved = saved && def && (isForward(def) || isSlice) &&
                  isa<FloatType>(getElementTypeOrSelf(value.getType()));
-  return isSaved && state.initialized ? readSaved(state) : state;
+  return isSaved && state.initialized ? widenSaved(state) : state;
 }
 
 //===----------------------------------------------------------------------===//

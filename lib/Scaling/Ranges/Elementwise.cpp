@@ -61,8 +61,8 @@ static RangeState sum(const RangeQuery &query, bool negate) {
   return state;
 }
 
-static void hullOfProducts(const RangeState &a, const RangeState &b, double &lo,
-                           double &hi) {
+static void computeProductHull(const RangeState &a, const RangeState &b,
+                               double &lo, double &hi) {
   double corners[] = {product(a.lo, b.lo), product(a.lo, b.hi),
                       product(a.hi, b.lo), product(a.hi, b.hi)};
   lo = *llvm::min_element(corners);
@@ -72,7 +72,7 @@ static void hullOfProducts(const RangeState &a, const RangeState &b, double &lo,
 static RangeState multiply(const RangeQuery &query) {
   const RangeState &a = query[0], &b = query[1];
   double lo, hi;
-  hullOfProducts(a, b, lo, hi);
+  computeProductHull(a, b, lo, hi);
   bool isSquare = query.op->getOperand(0) == query.op->getOperand(1);
   if (isSquare)
     lo = a.lo >= 0 ? product(a.lo, a.lo) : a.hi <= 0 ? product(a.hi, a.hi) : 0;

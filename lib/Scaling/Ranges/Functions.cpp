@@ -100,7 +100,8 @@ static RangeState negate(const RangeQuery &query) {
 }
 
 /// Floor and the like move values by less than one, and keep integers.
-static RangeState toWhole(const RangeQuery &query, double (*f)(double)) {
+static RangeState boundIntegerRounding(const RangeQuery &query,
+                                       double (*f)(double)) {
   const RangeState &x = query[0];
   return exact(query, f(x.lo), f(x.hi), x.nan);
 }
@@ -154,7 +155,8 @@ MaybeRange scalify::transferUnary(const RangeQuery &query) {
       .Case<hlo::CbrtOp>([&](auto) {
         return monotonic(query, [](double v) { return std::cbrt(v); });
       })
-      .Case<hlo::CeilOp>([&](auto) { return toWhole(query, std::ceil); })
+      .Case<hlo::CeilOp>(
+          [&](auto) { return boundIntegerRounding(query, std::ceil); })
       .Case<hlo::ConvertOp>([&](auto) { return convert(query); })
       .Case<hlo::CosineOp, hlo::SineOp>([&](auto) { return periodic(query); })
       .Case<hlo::ExpOp>([&](auto) { return exponential(query); })
@@ -167,7 +169,8 @@ MaybeRange scalify::transferUnary(const RangeQuery &query) {
           state.hi = kInf;
         return state;
       })
-      .Case<hlo::FloorOp>([&](auto) { return toWhole(query, std::floor); })
+      .Case<hlo::FloorOp>(
+          [&](auto) { return boundIntegerRounding(query, std::floor); })
       .Case<hlo::IsFiniteOp>(
           [&](auto) { return exact(query, x.isFinite() ? 1 : 0, 1, false); })
       .Case<hlo::Log1pOp>([&](auto) { return logarithm(query, 1); })
@@ -196,8 +199,9 @@ MaybeRange scalify::transferUnary(const RangeQuery &query) {
         return state;
       })
       .Case<hlo::RoundNearestEvenOp>(
-          [&](auto) { return toWhole(query, std::nearbyint); })
-      .Case<hlo::RoundOp>([&](auto) { return toWhole(query, std::round); })
+          [&](auto) { return boundIntegerRounding(query, std::nearbyint); })
+      .Case<hlo::RoundOp>(
+          [&](auto) { return boundIntegerRounding(query, std::round); })
       .Case<hlo::RsqrtOp>([&](auto) { return squareRoot(query, true); })
       .Case<hlo::SignOp>([&](auto) {
         return exact(query,

@@ -82,7 +82,7 @@ static bool matchMeanSquare(RowValue row, Value x, NormMatch &match) {
       !isSame(square.getLhs(), x) || !row.isSumOver(terms, match.axes))
     return false;
   Type element = cast<ShapedType>(square.getType()).getElementType();
-  double n = countAlong(x, match.axes);
+  double n = countElementsAlong(x, match.axes);
   // Squares below the smallest normal number may be lost: eps must be far
   // above.
   if (!(affine->eps >=
@@ -205,7 +205,7 @@ static bool isUnroundedProduct(Value x) {
 }
 
 /// x - max(x) is at most zero: rounding keeps the order.
-static void refineMinusMax(const RangeQuery &query, RangeState &state) {
+static void refineMaxSubtraction(const RangeQuery &query, RangeState &state) {
   Value x = query.op->getOperand(0);
   RowValue row = skipFiniteSelect(query, RowValue(query.op->getOperand(1)));
   RowValue inner = skipMaximum(row);
@@ -240,7 +240,7 @@ static void refineMinusMax(const RangeQuery &query, RangeState &state) {
 }
 
 /// e / sum(e), if the sum is not flushed: weights that sum to one.
-static void refineShare(const RangeQuery &query, RangeState &state) {
+static void refineNormalisation(const RangeQuery &query, RangeState &state) {
   Value e = query.op->getOperand(0);
   RowValue row(query.op->getOperand(1));
   AxisSet axes;
@@ -250,8 +250,9 @@ static void refineShare(const RangeQuery &query, RangeState &state) {
   if (query[1].lo < Rounding::of(element).normal)
     return;
   auto sum = cast<ShapedType>(row.value.getType()).getElementType();
-  double slack = Rounding::ofSum(sum, countAlong(e, axes), /*wide=*/false) *
-                 (1 + 8 * std::max(getRounding(e), row.rounding));
+  double slack =
+      Rounding::ofSum(sum, countElementsAlong(e, axes), /*wide=*/false) *
+      (1 + 8 * std::max(getRounding(e), row.rounding));
   state.lo = std::max(state.lo, 0.0);
   state.hi = std::min(state.hi, slack);
   state.addL1(axes, slack);
@@ -284,11 +285,11 @@ void scalify::refineByPattern(const RangeQuery &query, RangeState &state) {
   if (isa<hlo::MulOp, hlo::DivOp>(query.op))
     refineNorm(query, state);
   if (isa<hlo::DivOp>(query.op))
-    refineShare(query, state);
+    refineNormalisation(query, state);
   if (isa<hlo::MulOp>(query.op))
     refineSiLU(query, state);
   if (isa<hlo::SubtractOp>(query.op))
-    refineMinusMax(query, state);
+    refineMaxSubtraction(query, state);
   if (isa<hlo::AddOp, hlo::SubtractOp>(query.op))
     refineRotation(query, state);
   if (auto op = dyn_cast<hlo::ConcatenateOp>(query.op))

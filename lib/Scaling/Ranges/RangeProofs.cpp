@@ -74,8 +74,8 @@ static SmallVector<BlockArgument> findAssumed(const ModuleRanges &ranges,
 }
 
 /// Follows a value beyond the limit back to the first such value.
-static Value findSpoiler(const ModuleRanges &ranges, Value value,
-                         double limit) {
+static Value findLostBound(const ModuleRanges &ranges, Value value,
+                           double limit) {
   llvm::SetVector<Value> seen;
   while (seen.insert(value)) {
     Value worst;
@@ -152,11 +152,11 @@ RangeProof scalify::proveCast(const ModuleRanges &ranges, Value value,
     proof.assumed = findAssumed(ranges, value);
   if (proof.isProved)
     return proof;
-  proof.spoiler = findSpoiler(ranges, value, limit);
+  proof.lostAt = findLostBound(ranges, value, limit);
   bool isUnbounded = std::isinf(proof.bound);
   proof.reason =
       isUnbounded ? "no bound" : describeBound(proof.bound, proof.data);
-  proof.reason += ": " + describeValue(proof.spoiler);
+  proof.reason += ": " + describeValue(proof.lostAt);
   return proof;
 }
 

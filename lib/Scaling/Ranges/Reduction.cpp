@@ -64,8 +64,8 @@ static AxisSet withoutAxes(AxisSet axes, AxisSet removed, int64_t rank) {
 
 /// Bounds sums over `axes`: at most the 1-norm. The norm of the sums is at most
 /// sqrt(N) times the norm of all terms, or N times the norm of one.
-static RangeState sumOver(const RangeQuery &query, const RangeState &x,
-                          AxisSet axes, unsigned result) {
+static RangeState boundSum(const RangeQuery &query, const RangeState &x,
+                           AxisSet axes, unsigned result) {
   double n = x.count(axes), most = x.getL1(axes);
   double lo = std::max(-most, product(n, x.lo));
   double hi = std::min(most, product(n, x.hi));
@@ -112,8 +112,8 @@ static RangeState addInitial(const RangeQuery &query, const RangeState &x,
   return state;
 }
 
-static RangeState extremeOver(const RangeQuery &query, const RangeState &x,
-                              AxisSet axes, unsigned result, bool isMax) {
+static RangeState boundExtremum(const RangeQuery &query, const RangeState &x,
+                                AxisSet axes, unsigned result, bool isMax) {
   RangeState state = sameInterval(query, result, x);
   // Targets differ in whether a maximum with NaN is NaN.
   if (isMax && !x.nan && x.peak && (x.peak->axes & ~axes) == 0)
@@ -144,7 +144,7 @@ static RangeState reduce(const RangeQuery &query, hlo::ReduceOp op,
       (isPredicate && kind == ReductionKind::Add) || isEmpty)
     return RangeState::unknown(query.getType(result));
   if (kind == ReductionKind::Add) {
-    RangeState state = sumOver(query, x, axes, result);
+    RangeState state = boundSum(query, x, axes, result);
     if (init.lo == 0 && init.hi == 0)
       return state;
     return addInitial(query, x, init, x.count(axes), state, result);
@@ -153,7 +153,7 @@ static RangeState reduce(const RangeQuery &query, hlo::ReduceOp op,
     return RangeState::join(sameInterval(query, result, x),
                             sameInterval(query, result, init));
   bool isMax = kind == ReductionKind::Max;
-  RangeState state = extremeOver(query, x, axes, result, isMax);
+  RangeState state = boundExtremum(query, x, axes, result, isMax);
   // An initial value other than the identity may be the extreme.
   if (isMax ? init.hi > state.lo : init.lo < state.hi) {
     state = RangeState::interval(
@@ -218,8 +218,9 @@ template <typename Op> static double getGroupSize(Op op) {
 }
 
 /// Other devices run the same program on arguments of the same ranges.
-static RangeState acrossDevices(const RangeQuery &query, const RangeState &x,
-                                Region &body, double devices, unsigned result) {
+static RangeState boundAcrossDevices(const RangeQuery &query,
+                                     const RangeState &x, Region &body,
+                                     double devices, unsigned result) {
   RangeState state = sameInterval(query, result, x);
   switch (getReductionKind(body)) {
   case ReductionKind::Add: {
@@ -251,7 +252,7 @@ static RangeState acrossDevices(const RangeQuery &query, const RangeState &x,
 }
 
 /// Adds zero to the range: a device that receives nothing gets zero.
-static RangeState orZero(const RangeQuery &query) {
+static RangeState includeZero(const RangeQuery &query) {
   RangeState state = query[0];
   state.sources = ~uint64_t(0);
   state.peak.reset();
@@ -268,15 +269,15 @@ MaybeRange scalify::transferReduction(const RangeQuery &query,
   return llvm::TypeSwitch<Operation *, MaybeRange>(query.op)
       .Case<hlo::AllGatherOp, hlo::AllToAllOp>(interval)
       .Case<hlo::AllReduceOp>([&](auto op) {
-        return acrossDevices(query, query[result], op.getComputation(),
-                             getGroupSize(op), result);
+        return boundAcrossDevices(query, query[result], op.getComputation(),
+                                  getGroupSize(op), result);
       })
       .Case<hlo::CollectiveBroadcastOp, hlo::CollectivePermuteOp>(
-          [&](auto) { return orZero(query); })
+          [&](auto) { return includeZero(query); })
       .Case<hlo::ReduceOp>([&](auto op) { return reduce(query, op, result); })
       .Case<hlo::ReduceScatterOp>([&](auto op) {
-        return acrossDevices(query, query[0], op.getComputation(),
-                             getGroupSize(op), 0);
+        return boundAcrossDevices(query, query[0], op.getComputation(),
+                                  getGroupSize(op), 0);
       })
       .Case<hlo::ReduceWindowOp>(
           [&](auto op) { return reduceWindow(query, op, result); })

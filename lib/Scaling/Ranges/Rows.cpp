@@ -152,7 +152,7 @@ bool RowValue::isSumOver(Value terms, AxisSet &axes) const {
          getSplat(reduce.getInitValues()[0]) == 0.0;
 }
 
-double scalify::countAlong(Value value, AxisSet axes) {
+double scalify::countElementsAlong(Value value, AxisSet axes) {
   double n = 1;
   auto shape = cast<ShapedType>(value.getType()).getShape();
   for (auto [i, size] : llvm::enumerate(shape))

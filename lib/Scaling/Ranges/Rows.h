@@ -28,7 +28,7 @@ bool isSame(mlir::Value a, mlir::Value b);
 std::optional<double> getSplat(mlir::Value value);
 
 /// Returns the number of elements of a row of `value` along `axes`.
-double countAlong(mlir::Value value, AxisSet axes);
+double countElementsAlong(mlir::Value value, AxisSet axes);
 
 /// A value that is constant along some axes of a tensor, followed from a use of
 /// the tensor's shape back to its definition. `axis[i]` is the axis of `value`

@@ -66,7 +66,7 @@ static std::optional<double> getWidthOfReduction(Value value, Value x) {
                   countElements(inputs) / std::max(1.0, countElements(result)));
 }
 
-std::optional<double> scalify::getWidthBelowMaximum(Value value) {
+std::optional<double> scalify::getMaxSubtractionWidth(Value value) {
   auto subtract = value.getDefiningOp<stablehlo::SubtractOp>();
   return subtract ? getWidthOfReduction<stablehlo::MaxOp>(subtract.getRhs(),
                                                           subtract.getLhs())
@@ -92,13 +92,13 @@ static void addFacts(const FactsQuery &query, Results out) {
   bool subtract = isa<stablehlo::SubtractOp>(query.op);
   const ScaleFacts &a = query.operand(0), &b = query.operand(1);
   double sign = subtract ? -1.0 : 1.0;
-  if (isLostIn(b, a) || isLostIn(a, b)) {
-    out[0] = ScaleFacts::constantOf(isLostIn(b, a) ? *a.constant
-                                                   : sign * *b.constant);
+  if (isAbsorbedBy(b, a) || isAbsorbedBy(a, b)) {
+    out[0] = ScaleFacts::constantOf(isAbsorbedBy(b, a) ? *a.constant
+                                                       : sign * *b.constant);
     out[0].rule = "sum: a constant absorbs the rest";
     return;
   }
-  if (auto below = getBelowLarger(query, query.op)) {
+  if (auto below = getMaxDifferenceFacts(query, query.op)) {
     out[0] = *below;
     return;
   }
@@ -136,7 +136,7 @@ static void addFacts(const FactsQuery &query, Results out) {
     out[0].bound = 1.0;
     out[0].sign = Sign::NonNegative;
   }
-  if (getWidthBelowMaximum(query.op->getResult(0)))
+  if (getMaxSubtractionWidth(query.op->getResult(0)))
     out[0].sign = Sign::NonPositive;
   if (subtract && isMeanOf(query.op->getOperand(1), query.op->getOperand(0)))
     out[0].mean = 0;
@@ -258,7 +258,7 @@ static ScaleFacts scaledBy(const ScaleFacts &x, double factor) {
 
 /// (1 - mask) * -1e9: zeros, and a masking constant in a share of `mean`.
 static bool isAdditiveMask(const ScaleFacts &mask, const ScaleFacts &factor) {
-  return mask.indicator && isMaskBeside(factor, mask);
+  return mask.indicator && isMaskingConstant(factor, mask);
 }
 
 static ScaleFacts additiveMask(double masked) {
@@ -295,7 +295,7 @@ static void multiplyFacts(const FactsQuery &query, Results out) {
     out[0] = scaledBy(a, *b.constant);
   else {
     out[0] = productOf(a, b);
-    placeProduct(a, b, 1, out[0]);
+    applyRampsToProduct(a, b, 1, out[0]);
   }
   out[0].anyScale = a.anyScale || b.anyScale;
   out[0].scaleByBound = (a.scaleByBound && (b.constant || b.scaleByBound)) ||
@@ -343,7 +343,7 @@ static void divideFacts(const FactsQuery &query, Results out) {
     out[0].sign = signOfProduct(a.sign, b.sign);
     out[0].masked = a.masked;
     out[0].density = a.density;
-    placeProduct(a, b, -1, out[0]);
+    applyRampsToProduct(a, b, -1, out[0]);
   }
   out[0].anyScale = a.anyScale;
   out[0].scaleByBound = a.scaleByBound && byConstant;

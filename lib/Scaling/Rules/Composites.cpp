@@ -69,7 +69,7 @@ static bool matchSoftmaxNumerator(const FactsQuery &query, ScaleFacts &out) {
   if (!isa<ExpOp>(query.op))
     return false;
   Value shifted = peelToSource(query.op->getOperand(0));
-  std::optional<double> width = getWidthBelowMaximum(shifted);
+  std::optional<double> width = getMaxSubtractionWidth(shifted);
   if (!width)
     return false;
   const ScaleFacts &x = query.of(shifted.getDefiningOp()->getOperand(0));
@@ -104,7 +104,7 @@ static std::optional<double> getLogSoftmaxWidth(Value value) {
     Value source = exponential->getOperand(0);
     auto shifted = source.getDefiningOp<SubtractOp>();
     if (isShifted ? !shifted || shifted.getLhs() != subtract.getLhs() ||
-                        !getWidthBelowMaximum(source)
+                        !getMaxSubtractionWidth(source)
                   : source != subtract.getLhs())
       return std::nullopt;
     return countElements(source) /

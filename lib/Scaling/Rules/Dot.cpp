@@ -41,9 +41,9 @@ static void dotGeneralFacts(const FactsQuery &query, Results out) {
   for (int64_t dim : dims.getLhsContractingDimensions())
     summed.push_back(dot.getLhs().getType().getDimSize(dim));
   ScaleFacts a = query.operand(0), b = query.operand(1);
-  a.ramp = rampOutside(a.ramp, summed);
-  b.ramp = rampOutside(b.ramp, summed);
-  placeProduct(a, b, 1, out[0]);
+  a.ramp = dropSummedRamp(a.ramp, summed);
+  b.ramp = dropSummedRamp(b.ramp, summed);
+  applyRampsToProduct(a, b, 1, out[0]);
 }
 
 static void dotFacts(const FactsQuery &query, Results out) {

@@ -30,7 +30,7 @@ static void exponentialFacts(const FactsQuery &query, Results out) {
     out[0].rule = "exponential of a constant";
     return;
   }
-  if (auto below = getExponentialBelowLarger(
+  if (auto below = getMaxDifferenceExpFacts(
           query, query.op->getOperand(0).getDefiningOp())) {
     out[0] = *below;
     return;
@@ -39,7 +39,7 @@ static void exponentialFacts(const FactsQuery &query, Results out) {
   // The argument of a decay is nowhere positive, so no tail lifts its mean, as
   // that of a normal would. Below a maximum most values are near it.
   if (x.sign == Sign::NonPositive && x.mean < 0 && x.density == 1 &&
-      !x.masked && !getWidthBelowMaximum(query.op->getOperand(0))) {
+      !x.masked && !getMaxSubtractionWidth(query.op->getOperand(0))) {
     ScaleFacts decay =
         functionOf(x, [](double value) { return std::exp(value); });
     decay.bound = 1;
@@ -93,7 +93,7 @@ template <int Numerator, int Denominator>
 static void rootFacts(const FactsQuery &query, Results out) {
   double power = static_cast<double>(Numerator) / Denominator;
   out[0] = powerOf(query.operand(0), power);
-  placeProduct(ScaleFacts(), query.operand(0), power, out[0]);
+  applyRampsToProduct(ScaleFacts(), query.operand(0), power, out[0]);
   if (Denominator == 3) {
     // The cube root is odd.
     out[0].sign = query.operand(0).sign;
@@ -117,7 +117,7 @@ static void powerFacts(const FactsQuery &query, Results out) {
     out[0] = exponentialOf(inner);
   } else if (exponent.constant) {
     out[0] = powerOf(base, *exponent.constant);
-    placeProduct(ScaleFacts(), base, *exponent.constant, out[0]);
+    applyRampsToProduct(ScaleFacts(), base, *exponent.constant, out[0]);
   } else {
     out[0] = ScaleFacts::moments(base.mean, base.variance());
     if (base.sign == Sign::NonNegative)

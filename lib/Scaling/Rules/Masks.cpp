@@ -207,10 +207,10 @@ static void bitFacts(const FactsQuery &query, Results out) {
 
 static void selectFacts(const FactsQuery &query, Results out) {
   double share = query.operand(0).density;
-  out[0] = mixOf(query.operand(1), share, query.operand(2));
+  out[0] = mixFacts(query.operand(1), share, query.operand(2));
   // A result without size contradicts the density: take one half instead.
   if (out[0].rms == 0 && !out[0].anyScale && !out[0].masked)
-    out[0] = mixOf(query.operand(1), 0.5, query.operand(2));
+    out[0] = mixFacts(query.operand(1), 0.5, query.operand(2));
   // A 0 beside a masking constant is an additive mask, not a constant.
   out[0].constant.reset();
   out[0].rule = "select: density of the mask";

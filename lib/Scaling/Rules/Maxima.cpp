@@ -42,7 +42,7 @@ static Value getOther(Operation *op) {
   return isSame(maximum.getRhs(), x) ? maximum.getLhs() : Value();
 }
 
-bool scalify::isLostIn(const ScaleFacts &data, const ScaleFacts &constant) {
+bool scalify::isAbsorbedBy(const ScaleFacts &data, const ScaleFacts &constant) {
   return constant.constant && std::isfinite(*constant.constant) &&
          !data.anyScale && std::fabs(*constant.constant) > 0x1p30 * data.rms;
 }
@@ -55,9 +55,9 @@ getOfDifference(const FactsQuery &query, Operation *op,
   if (!other)
     return std::nullopt;
   const ScaleFacts &x = query.of(op->getOperand(0)), &y = query.of(other);
-  if (isLostIn(x, y) && *y.constant < 0)
+  if (isAbsorbedBy(x, y) && *y.constant < 0)
     return ScaleFacts::constantOf(function(0));
-  if (!std::isfinite(x.mean) || !std::isfinite(y.mean) || isLostIn(y, x))
+  if (!std::isfinite(x.mean) || !std::isfinite(y.mean) || isAbsorbedBy(y, x))
     return std::nullopt;
   ScaleFacts difference =
       ScaleFacts::moments(y.mean - x.mean, x.variance() + y.variance());
@@ -68,8 +68,8 @@ getOfDifference(const FactsQuery &query, Operation *op,
   return facts;
 }
 
-std::optional<ScaleFacts> scalify::getBelowLarger(const FactsQuery &query,
-                                                  Operation *op) {
+std::optional<ScaleFacts>
+scalify::getMaxDifferenceFacts(const FactsQuery &query, Operation *op) {
   auto facts = getOfDifference(query, op, [](double t) { return t; });
   if (!facts)
     return std::nullopt;
@@ -81,7 +81,7 @@ std::optional<ScaleFacts> scalify::getBelowLarger(const FactsQuery &query,
 }
 
 std::optional<ScaleFacts>
-scalify::getExponentialBelowLarger(const FactsQuery &query, Operation *op) {
+scalify::getMaxDifferenceExpFacts(const FactsQuery &query, Operation *op) {
   auto facts = getOfDifference(query, op, [](double t) { return std::exp(t); });
   if (!facts)
     return std::nullopt;

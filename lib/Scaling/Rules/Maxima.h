@@ -11,16 +11,16 @@ namespace scalify {
 
 /// True if adding the data to the constant leaves the constant, in F32, as for
 /// the lowest value, from which a running maximum starts.
-bool isLostIn(const ScaleFacts &data, const ScaleFacts &constant);
+bool isAbsorbedBy(const ScaleFacts &data, const ScaleFacts &constant);
 
 /// Returns the facts of x - max(x, y), as in a softmax that continues with a
 /// running maximum; none if the op is no such difference.
-std::optional<ScaleFacts> getBelowLarger(const FactsQuery &query,
-                                         mlir::Operation *op);
+std::optional<ScaleFacts> getMaxDifferenceFacts(const FactsQuery &query,
+                                                mlir::Operation *op);
 
 /// Returns the facts of its exponential: 1 wherever x is the larger.
-std::optional<ScaleFacts> getExponentialBelowLarger(const FactsQuery &query,
-                                                    mlir::Operation *op);
+std::optional<ScaleFacts> getMaxDifferenceExpFacts(const FactsQuery &query,
+                                                   mlir::Operation *op);
 
 } // namespace scalify
 

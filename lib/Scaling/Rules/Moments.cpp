@@ -165,7 +165,7 @@ ScaleFacts scalify::extremumOf(const ScaleFacts &x, double n, bool isMax) {
   return facts;
 }
 
-ScaleFacts scalify::topOf(const ScaleFacts &x, double k, double n) {
+ScaleFacts scalify::getTopKFacts(const ScaleFacts &x, double k, double n) {
   double share = std::clamp(k / std::max(n, 1.0), 1e-9, 1.0);
   double threshold = normalQuantile(1 - share);
   double above = share < 1 ? normalDensity(threshold) / share : 0.0;
@@ -208,15 +208,16 @@ ScaleFacts scalify::dotOf(const ScaleFacts &a, const ScaleFacts &b,
   return facts;
 }
 
-bool scalify::isMaskBeside(const ScaleFacts &constant, const ScaleFacts &data) {
+bool scalify::isMaskingConstant(const ScaleFacts &constant,
+                                const ScaleFacts &data) {
   // Attention masks start at -1e4; scores have unit size and seldom reach 100.
   return constant.constant && std::isfinite(*constant.constant) &&
          std::fabs(*constant.constant) >= std::max(8192.0, 1024.0 * data.rms);
 }
 
-ScaleFacts scalify::mixOf(const ScaleFacts &a, double share,
-                          const ScaleFacts &b) {
-  bool aMask = isMaskBeside(a, b), bMask = isMaskBeside(b, a);
+ScaleFacts scalify::mixFacts(const ScaleFacts &a, double share,
+                             const ScaleFacts &b) {
+  bool aMask = isMaskingConstant(a, b), bMask = isMaskingConstant(b, a);
   auto isInfinite = [](const ScaleFacts &x) {
     return x.constant && !std::isfinite(*x.constant);
   };

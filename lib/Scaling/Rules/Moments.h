@@ -25,7 +25,7 @@ ScaleFacts powerOf(const ScaleFacts &x, double power);
 /// The largest or smallest of n independent elements.
 ScaleFacts extremumOf(const ScaleFacts &x, double n, bool isMax);
 /// The largest k of n independent elements.
-ScaleFacts topOf(const ScaleFacts &x, double k, double n);
+ScaleFacts getTopKFacts(const ScaleFacts &x, double k, double n);
 
 /// The number of terms of a sum: its moments over the elements of the result,
 /// and the most of any element.
@@ -45,11 +45,11 @@ ScaleFacts sumOf(const ScaleFacts &x, const TermCount &n);
 ScaleFacts dotOf(const ScaleFacts &a, const ScaleFacts &b, const TermCount &n);
 
 /// A mixture of two sources with shares `share` and 1 - share.
-ScaleFacts mixOf(const ScaleFacts &a, double share, const ScaleFacts &b);
+ScaleFacts mixFacts(const ScaleFacts &a, double share, const ScaleFacts &b);
 
 /// True for a finite constant so large beside `data` that it can only be a
 /// mask.
-bool isMaskBeside(const ScaleFacts &constant, const ScaleFacts &data);
+bool isMaskingConstant(const ScaleFacts &constant, const ScaleFacts &data);
 
 /// P(x <= z) of a standard normal x, and its inverse.
 double normalBelow(double z);

@@ -50,13 +50,13 @@ Ramp scalify::rampOfSum(const ScaleFacts &a, const ScaleFacts &b) {
   return agree ? a.ramp : Ramp();
 }
 
-Ramp scalify::rampOutside(const Ramp &x, llvm::ArrayRef<int64_t> summed) {
+Ramp scalify::dropSummedRamp(const Ramp &x, llvm::ArrayRef<int64_t> summed) {
   return llvm::is_contained(summed, static_cast<int64_t>(x.places)) ? Ramp()
                                                                     : x;
 }
 
-void scalify::placeProduct(const ScaleFacts &a, const ScaleFacts &b,
-                           double power, ScaleFacts &out) {
+void scalify::applyRampsToProduct(const ScaleFacts &a, const ScaleFacts &b,
+                                  double power, ScaleFacts &out) {
   out.ramp = productOfRamps(a.ramp, b.ramp, power);
   if (!b.ramp || (a.ramp && !areOfOneSum(a.ramp, b.ramp)))
     return;

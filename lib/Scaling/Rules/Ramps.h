@@ -22,12 +22,12 @@ Ramp productOfRamps(const Ramp &a, const Ramp &b, double power = 1);
 /// Returns the ramp of a sum.
 Ramp rampOfSum(const ScaleFacts &a, const ScaleFacts &b);
 /// Returns the ramp, unless one of the summed dimensions may be its own.
-Ramp rampOutside(const Ramp &x, llvm::ArrayRef<int64_t> summed);
+Ramp dropSummedRamp(const Ramp &x, llvm::ArrayRef<int64_t> summed);
 
 /// Corrects the moments of a times b^power, which were estimated as if both had
 /// one size at all places.
-void placeProduct(const ScaleFacts &a, const ScaleFacts &b, double power,
-                  ScaleFacts &out);
+void applyRampsToProduct(const ScaleFacts &a, const ScaleFacts &b, double power,
+                         ScaleFacts &out);
 
 } // namespace scalify
 

@@ -100,7 +100,7 @@ static void reduceFacts(const FactsQuery &query, Results out) {
     SmallVector<int64_t> summed;
     for (int64_t dim : reduce.getDimensions())
       summed.push_back(shape.getDimSize(dim));
-    result.ramp = rampOutside(x.ramp, summed);
+    result.ramp = dropSummedRamp(x.ramp, summed);
     result.rule = describeReduction(query.op, body, n);
   }
 }

@@ -42,7 +42,7 @@ static void concatenateFacts(const FactsQuery &query,
     total += count;
     out[0] = total == count || out[0].anyScale
                  ? next
-                 : mixOf(next, count / total, out[0]);
+                 : mixFacts(next, count / total, out[0]);
   }
   out[0].constant.reset();
   out[0].rule = "concatenate: mean square of the parts";
@@ -51,14 +51,14 @@ static void concatenateFacts(const FactsQuery &query,
 static void padFacts(const FactsQuery &query, MutableArrayRef<ScaleFacts> out) {
   // With this padding the scale of a small tensor would depend on the number of
   // ranks.
-  if (query.op->hasAttr(stablehlo::kFillsSharesAttr)) {
+  if (query.op->hasAttr(stablehlo::kSharePaddingAttr)) {
     out[0] = query.operand(0);
     out[0].rule = "pad: fills up shares";
     return;
   }
   double share = countElements(query.op->getOperand(0)) /
                  std::max(1.0, countElements(query.op->getResult(0)));
-  out[0] = mixOf(query.operand(0), std::min(1.0, share), query.operand(1));
+  out[0] = mixFacts(query.operand(0), std::min(1.0, share), query.operand(1));
   out[0].constant.reset();
   out[0].rule = "pad: density of the operand";
 }
@@ -159,7 +159,7 @@ static void scatterFacts(const FactsQuery &query,
     double share = countElements(scatter.getUpdates()[i]) /
                    std::max(1.0, countElements(scatter.getInputs()[i]));
     if (!adds) {
-      result = mixOf(update, std::min(1.0, share), into);
+      result = mixFacts(update, std::min(1.0, share), into);
       if (!chooses) {
         result.bound = std::numeric_limits<double>::infinity();
         result.sign = Sign::Any;
@@ -185,7 +185,7 @@ static void updateSliceFacts(const FactsQuery &query,
                              MutableArrayRef<ScaleFacts> out) {
   double share = countElements(query.op->getOperand(1)) /
                  std::max(1.0, countElements(query.op->getOperand(0)));
-  out[0] = mixOf(query.operand(1), std::min(1.0, share), query.operand(0));
+  out[0] = mixFacts(query.operand(1), std::min(1.0, share), query.operand(0));
   out[0].constant.reset();
   out[0].rule = "dynamic_update_slice: mean square of the parts";
 }

@@ -25,7 +25,7 @@ LogicalResult scalify::lowerKernels(ModuleOp module, StringRef chip) {
   return manager.run(module);
 }
 
-OwningOpRef<ModuleOp> scalify::takeKernels(ModuleOp module) {
+OwningOpRef<ModuleOp> scalify::extractKernels(ModuleOp module) {
   OwningOpRef<ModuleOp> kernels = ModuleOp::create(module.getLoc());
   for (auto function :
        llvm::make_early_inc_range(module.getOps<func::FuncOp>())) {

@@ -19,7 +19,7 @@ scalify::emitCPUArtefact(ModuleOp module, const CPUTargetOptions &options) {
     return module.emitError("has no plan.program @step to emit");
   if (failed(lowerKernels(module, kCPU)))
     return failure();
-  OwningOpRef<ModuleOp> kernels = takeKernels(module);
+  OwningOpRef<ModuleOp> kernels = extractKernels(module);
   PassManager toLLVM(module.getContext());
   toLLVM.addPass(createKernelsToLLVM());
   if (failed(toLLVM.run(*kernels)))

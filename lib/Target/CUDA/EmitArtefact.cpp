@@ -14,7 +14,7 @@ using namespace mlir;
 using namespace scalify;
 
 /// Copies the threads of a block from functions to kernels.
-static void copyThreads(ModuleOp module) {
+static void copyBlockSizes(ModuleOp module) {
   SymbolTable symbols(module);
   module.walk([&](plan::KernelOp kernel) {
     auto function = symbols.lookup<func::FuncOp>(*kernel.getFunction());
@@ -24,7 +24,7 @@ static void copyThreads(ModuleOp module) {
 }
 
 static FailureOr<std::string> makePTX(ModuleOp module, StringRef chip) {
-  OwningOpRef<ModuleOp> kernels = takeKernels(module);
+  OwningOpRef<ModuleOp> kernels = extractKernels(module);
   PassManager manager(module.getContext());
   manager.addPass(createKernelsToNVVM());
   if (failed(manager.run(*kernels)))
@@ -56,7 +56,7 @@ scalify::emitCUDAArtefactFromPlan(ModuleOp module,
     return module.emitError("has no plan.program @step to emit");
   if (failed(lowerKernels(module, options.chip)))
     return failure();
-  copyThreads(module);
+  copyBlockSizes(module);
   FailureOr<std::string> ptx = makePTX(module, options.chip);
   if (failed(ptx))
     return failure();

@@ -42,7 +42,7 @@ public:
   explicit DotWriter(DotGeneralOp dot)
       : dot(dot), builder(dot), loc(dot.getLoc()) {}
 
-  bool isOnFP8();
+  bool hasFP8Operands();
   void writeForXLAGPU();
   void writePlain();
 
@@ -67,7 +67,7 @@ static FloatType getFormat(DequantizeOp op) {
   return cast<FloatType>(getElementTypeOrSelf(op.getData().getType()));
 }
 
-bool DotWriter::isOnFP8() {
+bool DotWriter::hasFP8Operands() {
   for (unsigned operand : {0, 1}) {
     DequantizeOp source = getSource(operand);
     if (!source || !isa<Float8E4M3FNType, Float8E5M2Type>(getFormat(source)))
@@ -158,7 +158,7 @@ Value DotWriter::createDot(Value lhs, Value rhs,
 
 /// Moves a cast of the result before the reshape, where XLA:GPU fuses it into
 /// the matmul.
-static void castBeforeReshape(stablehlo::ReshapeOp reshape) {
+static void hoistCastAboveReshape(stablehlo::ReshapeOp reshape) {
   Value data = reshape.getOperand();
   for (Operation *user : llvm::make_early_inc_range(reshape->getUsers())) {
     auto cast = dyn_cast<QuantizeOp>(user);
@@ -186,7 +186,7 @@ void DotWriter::finish(Value result) {
   dot.replaceAllUsesWith(result);
   dot.erase();
   if (reshape)
-    castBeforeReshape(reshape);
+    hoistCastAboveReshape(reshape);
   // Both sides may be the same value.
   if (lhs != rhs && lhs->use_empty())
     lhs.erase();
@@ -259,7 +259,7 @@ void scalify::writeFP8Dots(Operation *root, FP8Form form) {
   root->walk([&](DotGeneralOp dot) { dots.push_back(dot); });
   for (DotGeneralOp dot : dots) {
     DotWriter writer(dot);
-    if (!writer.isOnFP8())
+    if (!writer.hasFP8Operands())
       continue;
     if (form == FP8Form::XLAGPU)
       writer.writeForXLAGPU();

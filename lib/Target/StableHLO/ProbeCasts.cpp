@@ -192,7 +192,7 @@ void scalify::appendResults(func::FuncOp func, ValueRange values) {
   func.setAllResultAttrs(attrs);
 }
 
-void scalify::returnCasts(func::FuncOp func) {
+void scalify::appendCastProbes(func::FuncOp func) {
   SmallVector<Value> values;
   func.walk([&](QuantizeOp op) {
     values.push_back(op.getValue());

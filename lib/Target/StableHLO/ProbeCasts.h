@@ -12,7 +12,7 @@ namespace scalify {
 /// per iteration along a new first dimension, if the trip count is known and
 /// the stack is small; otherwise they are those of the last iteration. Values
 /// in a branch that does not run are zeros.
-void returnCasts(mlir::func::FuncOp func);
+void appendCastProbes(mlir::func::FuncOp func);
 
 /// Appends values of main's body to its results.
 void appendResults(mlir::func::FuncOp func, mlir::ValueRange values);

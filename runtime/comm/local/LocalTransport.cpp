@@ -164,8 +164,8 @@ private:
   bool progress();
   bool isDone() const;
   void sleep(uint32_t bell);
-  int32_t firstPending() const;
-  int32_t heldUpBy() const;
+  int32_t getPendingPeer() const;
+  int32_t getBlockingRank() const;
   bool isDead(int32_t peer);
   void checkSizes();
   void checkStopped();
@@ -205,7 +205,7 @@ bool LocalTransport::isDone() const {
 }
 
 /// Returns a peer that has not sent; if all have, one that has not received.
-int32_t LocalTransport::firstPending() const {
+int32_t LocalTransport::getPendingPeer() const {
   for (const std::vector<Flow> *flows : {&inward, &outward})
     for (const Flow &flow : *flows)
       if (!flow.isDone())
@@ -216,7 +216,7 @@ int32_t LocalTransport::firstPending() const {
 /// Sleeps until `bell` changes. `bell` was read before the last check of the
 /// rings: if a peer has changed it since, the kernel does not sleep.
 void LocalTransport::sleep(uint32_t bell) {
-  own.waitsFor.store(uint32_t(firstPending()) + 1, std::memory_order_relaxed);
+  own.waitsFor.store(uint32_t(getPendingPeer()) + 1, std::memory_order_relaxed);
   own.sleeping.store(1);
   timespec slice = {0, 20'000'000};
   futex(own.bell, FUTEX_WAIT, bell, &slice);
@@ -274,8 +274,8 @@ void LocalTransport::checkPeers() {
     }
 }
 
-int32_t LocalTransport::heldUpBy() const {
-  return endOfChain(firstPending(), size, [&](int32_t peer) {
+int32_t LocalTransport::getBlockingRank() const {
+  return findBlockingRank(getPendingPeer(), size, [&](int32_t peer) {
     Slot &slot = segment.slot(peer);
     return int32_t(slot.waitsFor.load(std::memory_order_relaxed)) - 1;
   });
@@ -289,7 +289,7 @@ void LocalTransport::checkTime(Clock::time_point since,
   if (passed.count() < wait.seconds)
     return;
   checkStopped();
-  throw lateFault(heldUpBy(), passed.count());
+  throw lateFault(getBlockingRank(), passed.count());
 }
 
 scalify_transport_status LocalTransport::exchange(
@@ -345,5 +345,5 @@ void LocalTransport::abort(const char *reason) {
 
 scalify_transport
 scalify::rt::local::open(const scalify_transport_options &options) {
-  return transportOf(new LocalTransport(options), options);
+  return makeTransport(new LocalTransport(options), options);
 }

@@ -116,7 +116,7 @@ private:
   void checkNotes(Clock::duration idle);
   void checkWatch();
   void checkTime(Clock::duration idle, const scalify_transport_wait &wait);
-  int32_t firstPending() const;
+  int32_t getPendingPeer() const;
   void requireThread() const;
 
   int rank = 0, size = 1;
@@ -135,13 +135,13 @@ private:
   std::vector<std::pair<MPI_Request, std::unique_ptr<Note>>> sentNotes;
   std::vector<int32_t> waitsFor;  // by rank; -1 for none
   std::vector<bool> closed, gone; // gone: closed or stopped
-  bool areAllGone() const {
+  bool haveAllPeersLeft() const {
     return std::find(gone.begin(), gone.end(), false) == gone.end();
   }
   int32_t stopped = -1;
   std::string reason;
-  bool hasSaid = false; // that it waits
-  bool isAsked = false; // other ranks have told that they wait for this one
+  bool hasToldWait = false; // that it waits
+  bool isWaitedFor = false; // other ranks have told that they wait for this one
   bool hasFailed = false;
 };
 
@@ -195,7 +195,7 @@ void MpiTransport::requireThread() const {
 
 /// Calls `post(memory, count)` for each chunk of a message's data.
 template <typename Post>
-void forChunks(const scalify_transport_message &message, Post post) {
+void forEachChunk(const scalify_transport_message &message, Post post) {
   for (uint64_t at = 0; at < message.bytes; at += chunkBytes)
     post(static_cast<uint8_t *>(message.data) + at,
          int(std::min(chunkBytes, message.bytes - at)));
@@ -211,7 +211,7 @@ void MpiTransport::postSend(const scalify_transport_message &message,
                  &request),
        "MPI_Isend");
   add(request, Purpose::Send, index);
-  forChunks(message, [&](uint8_t *memory, int count) {
+  forEachChunk(message, [&](uint8_t *memory, int count) {
     call(MPI_Isend(memory, count, MPI_BYTE, message.peer, 1, data, &request),
          "MPI_Isend");
     add(request, Purpose::Send, index);
@@ -229,7 +229,7 @@ void MpiTransport::postData(size_t index) {
                     std::to_string(frame.length) + " bytes where " +
                     rankText(rank) + " expects " +
                     std::to_string(message.bytes)};
-  forChunks(message, [&](uint8_t *memory, int count) {
+  forEachChunk(message, [&](uint8_t *memory, int count) {
     MPI_Request request;
     call(MPI_Irecv(memory, count, MPI_BYTE, message.peer, 1, data, &request),
          "MPI_Irecv");
@@ -284,7 +284,7 @@ void MpiTransport::readNotes() {
          "MPI_Recv");
     if (note.kind == Note::WaitsFor) {
       waitsFor[size_t(from)] = note.rank;
-      isAsked = isAsked || note.rank == rank;
+      isWaitedFor = isWaitedFor || note.rank == rank;
     } else if (note.kind == Note::Closed)
       closed[size_t(from)] = gone[size_t(from)] = true;
     else {
@@ -305,7 +305,7 @@ void MpiTransport::readNotes() {
                   sentNotes.end());
 }
 
-int32_t MpiTransport::firstPending() const {
+int32_t MpiTransport::getPendingPeer() const {
   int32_t peer = rank;
   for (size_t i = requests.size(); i-- > 0;)
     if (requests[i] != MPI_REQUEST_NULL) {
@@ -324,7 +324,7 @@ void MpiTransport::checkNotes(Clock::duration idle) {
                 rankText(stopped) + " stopped: " + reason};
   checkWatch();
   // A note may overtake data: allow the data of a closed rank time to arrive.
-  int32_t peer = firstPending();
+  int32_t peer = getPendingPeer();
   if (peer != rank && closed[size_t(peer)] && idle > std::chrono::seconds(1))
     throw Fault{SCALIFY_TRANSPORT_DIED, peer,
                 rankText(peer) + " has closed its communicator"};
@@ -347,11 +347,12 @@ void MpiTransport::checkTime(Clock::duration idle,
   // A rank that others wait for announces at once which rank it waits for
   // itself, even after a short wait: then the chain is known before the first
   // rank times out.
-  if ((seconds > wait.seconds / 2 || isAsked) && !std::exchange(hasSaid, true))
-    send(Note::WaitsFor, firstPending(), "");
+  if ((seconds > wait.seconds / 2 || isWaitedFor) &&
+      !std::exchange(hasToldWait, true))
+    send(Note::WaitsFor, getPendingPeer(), "");
   if (seconds < wait.seconds)
     return;
-  int32_t last = endOfChain(firstPending(), size, [&](int32_t peer) {
+  int32_t last = findBlockingRank(getPendingPeer(), size, [&](int32_t peer) {
     return waitsFor[size_t(peer)];
   });
   throw lateFault(last, seconds);
@@ -423,8 +424,8 @@ void MpiTransport::exchangeAll(const scalify_transport_message *sent,
     if (++idle > spins)
       std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
-  isAsked = false;
-  if (std::exchange(hasSaid, false))
+  isWaitedFor = false;
+  if (std::exchange(hasToldWait, false))
     send(Note::WaitsFor, -1, "");
 }
 
@@ -441,7 +442,7 @@ void MpiTransport::abort(const char *text) {
   // and all others learn of it by the watch.
   auto patient = std::chrono::milliseconds(watch->dead() < 0 ? 1000 : 100);
   Clock::time_point start = Clock::now();
-  while (!areAllGone() && Clock::now() - start < patient) {
+  while (!haveAllPeersLeft() && Clock::now() - start < patient) {
     readNotes();
     std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
@@ -453,7 +454,7 @@ bool MpiTransport::close() {
   // Closed is each rank's last note: once all have it, no note is in flight.
   send(Note::Closed, -1, "");
   Clock::time_point start = Clock::now();
-  while (!sentNotes.empty() || !areAllGone()) {
+  while (!sentNotes.empty() || !haveAllPeersLeft()) {
     readNotes();
     std::chrono::duration<double> passed = Clock::now() - start;
     int32_t dead = watch->dead();

@@ -75,7 +75,7 @@ private:
 };
 } // namespace
 
-Watch::Word Watch::ownWord(int32_t rank) const {
+Watch::Word Watch::describeSelf(int32_t rank) const {
   Word word = {token, rank, int32_t(::getpid()), ""};
   ::gethostname(word.host, sizeof(word.host) - 1);
   return word;
@@ -126,12 +126,13 @@ void Watch::join(const Invitation &invitation, int rank) {
     for (std::string host; std::getline(addresses, host);) {
       tcp::Place place = {host, uint16_t(invitation.port)};
       Patience patience(greeting);
-      toFirst = tcp::connectTo(place, patience, reason);
-      Word word = ownWord(rank);
+      toRankZero = tcp::connectTo(place, patience, reason);
+      Word word = describeSelf(rank);
       // Another machine of this address may answer, but does not know the
       // token.
-      if (toFirst && tcp::writeAll(toFirst, &word, sizeof(word), patience) &&
-          tcp::readAll(toFirst, &first, sizeof(first), patience) &&
+      if (toRankZero &&
+          tcp::writeAll(toRankZero, &word, sizeof(word), patience) &&
+          tcp::readAll(toRankZero, &first, sizeof(first), patience) &&
           first.token == token)
         return;
       why += " " + place.text();
@@ -139,7 +140,7 @@ void Watch::join(const Invitation &invitation, int rank) {
   } catch (const std::exception &error) {
     why += std::string(" ") + error.what();
   }
-  toFirst = File();
+  toRankZero = File();
   std::fprintf(
       stderr,
       "scalify: rank %d cannot reach rank 0 at%s; over MPI it learns of "
@@ -147,7 +148,7 @@ void Watch::join(const Invitation &invitation, int rank) {
       rank, why.c_str());
 }
 
-void Watch::setFallen(const Word &word) {
+void Watch::setDeadRank(const Word &word) {
   if (fallen >= 0)
     return;
   died = "process " + std::to_string(word.process) + " of " + word.host;
@@ -159,7 +160,7 @@ void Watch::setFallen(const Word &word) {
 void Watch::greet() {
   File connection = tcp::acceptAt(listener);
   Patience patience(greeting);
-  Word word = {}, answer = ownWord(0);
+  Word word = {}, answer = describeSelf(0);
   if (!connection || !tcp::readAll(connection, &word, sizeof(word), patience) ||
       word.token != token ||
       !tcp::writeAll(connection, &answer, sizeof(answer), patience))
@@ -177,7 +178,7 @@ bool Watch::hear(Client &client) {
     return true;
   if (count > 0)
     return false;
-  setFallen(client.word);
+  setDeadRank(client.word);
   for (Client &other : clients)
     if (&other != &client)
       (void)::send(other.connection.get(), &client.word, sizeof(client.word),
@@ -207,7 +208,7 @@ void Watch::serve() {
                  error.what());
   }
   // Without this word the end of a connection would mean that rank 0 has died.
-  Word leaves = ownWord(-1);
+  Word leaves = describeSelf(-1);
   for (Client &client : clients)
     (void)::send(client.connection.get(), &leaves, sizeof(leaves),
                  MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -216,20 +217,20 @@ void Watch::serve() {
 
 int32_t Watch::dead() {
   Word word = {};
-  if (!toFirst || fallen >= 0)
+  if (!toRankZero || fallen >= 0)
     return fallen;
   // A word arrives in one packet. It is peeked at before it is taken.
   ssize_t count =
-      ::recv(toFirst.get(), &word, sizeof(word), MSG_DONTWAIT | MSG_PEEK);
+      ::recv(toRankZero.get(), &word, sizeof(word), MSG_DONTWAIT | MSG_PEEK);
   if (count < 0 && (errno == EAGAIN || errno == EINTR))
     return -1;
   if (count <= 0) {
-    setFallen(first);
+    setDeadRank(first);
   } else if (size_t(count) == sizeof(word)) {
     if (word.rank >= 0)
-      setFallen(word);
+      setDeadRank(word);
     else
-      toFirst = File();
+      toRankZero = File();
   }
   return fallen;
 }
@@ -241,6 +242,6 @@ Watch::~Watch() {
       std::terminate(); // the counter is never full
     server.join();
   }
-  if (toFirst)
-    (void)::send(toFirst.get(), "C", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+  if (toRankZero)
+    (void)::send(toRankZero.get(), "C", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 }

@@ -50,19 +50,19 @@ private:
     Word word;
     File connection;
   };
-  Word ownWord(int32_t rank) const;
+  Word describeSelf(int32_t rank) const;
   void invite(Invitation &invitation);
   void join(const Invitation &invitation, int rank);
   void serve();
   void greet();
   bool hear(Client &client);
-  void setFallen(const Word &word);
+  void setDeadRank(const Word &word);
 
   uint64_t token = 0;
   File listener, stop;
   std::vector<Client> clients; // of rank 0, used by its thread alone
   std::thread server;
-  File toFirst;     // the connection of other ranks to rank 0
+  File toRankZero;  // the connection of other ranks to rank 0
   Word first = {};  // rank 0
   std::string died; // valid once `fallen` is set
   std::atomic<int32_t> fallen{-1};

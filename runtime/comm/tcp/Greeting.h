@@ -32,7 +32,7 @@ struct Entry {
   uint16_t port;
 };
 
-inline uint64_t hashOfJob(const std::string &job) {
+inline uint64_t hashJobName(const std::string &job) {
   uint64_t hash = 0xcbf29ce484222325;
   for (unsigned char c : job)
     hash = (hash ^ c) * 0x100000001b3;

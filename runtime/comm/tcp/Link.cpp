@@ -10,7 +10,7 @@ using namespace scalify::rt::tcp;
 namespace {
 constexpr uint64_t frameBytes = sizeof(Frame);
 constexpr uint64_t scratchBytes = uint64_t(64) << 10;
-constexpr uint64_t mostNote = 4096;
+constexpr uint64_t maxNoteBytes = 4096;
 } // namespace
 
 void Link::begin(const scalify_transport_message *out,
@@ -29,7 +29,7 @@ void Link::begin(const scalify_transport_message *out,
 void Link::add(const Frame &note, const std::string &text) {
   Bytes next;
   Frame frame = note;
-  frame.length = std::min<uint64_t>(text.size(), mostNote);
+  frame.length = std::min<uint64_t>(text.size(), maxNoteBytes);
   next.bytes.resize(frameBytes + frame.length);
   std::memcpy(next.bytes.data(), &frame, frameBytes);
   std::memcpy(next.bytes.data() + frameBytes, text.data(), frame.length);
@@ -151,10 +151,10 @@ bool Link::receiveData() {
 
 /// True if the frame can come from a rank: a known kind, an existing rank, and
 /// a bounded note. Data of a stranger are not.
-bool Link::isOfRank(const Frame &frame) const {
+bool Link::isValidFrame(const Frame &frame) const {
   bool isNote = frame.kind != Frame::Data;
   return frame.kind <= Frame::WaitsFor && frame.rank >= -1 &&
-         frame.rank < size && !(isNote && frame.length > mostNote);
+         frame.rank < size && !(isNote && frame.length > maxNoteBytes);
 }
 
 bool Link::receiveNote(const Note &onNote) {
@@ -182,7 +182,7 @@ bool Link::receive(const Note &onNote) {
       inDone += count;
       if (count == 0)
         return moved;
-      if (inDone == frameBytes && !isOfRank(inFrame))
+      if (inDone == frameBytes && !isValidFrame(inFrame))
         lost = "the received data are no message of a rank";
       continue;
     }

@@ -71,7 +71,7 @@ private:
   bool receiveData();
   bool receiveNote(const Note &onNote);
 
-  bool isOfRank(const Frame &frame) const;
+  bool isValidFrame(const Frame &frame) const;
 
   int32_t size; // of all ranks
   const scalify_transport_message *sending = nullptr, *receiving = nullptr;

@@ -25,7 +25,7 @@ const char wayOut[] =
 std::string rankText(int32_t rank) { return "rank " + std::to_string(rank); }
 
 /// Returns "rank 2, 3": the ranks after `rank` without a connection.
-std::string missingAfter(int32_t rank, const std::vector<Peer> &peers) {
+std::string listMissingAfter(int32_t rank, const std::vector<Peer> &peers) {
   std::string text;
   for (size_t next = size_t(rank) + 1; next < peers.size(); ++next)
     if (!peers[next].connection)
@@ -105,7 +105,7 @@ public:
     if (::gethostname(host, sizeof(host) - 1))
       failedCall("ask for this machine's name");
     std::string text = "scalify " + std::to_string(port) + " " + host + " " +
-                       std::to_string(hashOfJob(job)) + "\n";
+                       std::to_string(hashJobName(job)) + "\n";
     // Created by a link, so that it is complete at once and overwrites no file.
     std::string draft = path + "." + host + "." + std::to_string(::getpid());
     write(draft, text);
@@ -154,7 +154,7 @@ bool readNotice(const std::string &path, const std::string &job, int32_t rank,
     failed(rankText(rank) + " finds the file '" + path +
            "', which rank 0 did not write: name another one in "
            "SCALIFY_RENDEZVOUS");
-  if (hash != hashOfJob(job))
+  if (hash != hashJobName(job))
     failed(rankText(rank) + " finds the file '" + path +
            "' of another job than '" + job +
            "': remove it if an earlier launch has left it, or name another "
@@ -237,8 +237,8 @@ private:
 
   void takeOne() {
     if (patience.isOver())
-      failed(missingAfter(0, peers) + " has not joined job '" + options.job +
-             "' at " + meeting + patience.text());
+      failed(listMissingAfter(0, peers) + " has not joined job '" +
+             options.job + "' at " + meeting + patience.text());
     std::vector<pollfd> files = members();
     std::vector<Callers::Caller> heard =
         callers.look(listener, files, patience);
@@ -252,7 +252,7 @@ private:
 
   void take(const Hello &hello, File caller) {
     // A rank of another job is refused, and this job continues.
-    if (hello.job != hashOfJob(options.job))
+    if (hello.job != hashJobName(options.job))
       return refuse(caller,
                     "rank 0 at " + meeting + " is of another job ('" +
                         options.job + "')" + wayOut,
@@ -359,8 +359,8 @@ public:
   Guest(const scalify_transport_options &options, const std::string &meeting)
       : options(options), meeting(meeting), patience(options.wait),
         listener(listenAt(0, options.size)), peers(size_t(options.size)) {
-    own = {greetingMagic, hashOfJob(options.job), options.rank,
-           options.size,  int32_t(::getpid()),    portOf(listener)};
+    own = {greetingMagic, hashJobName(options.job), options.rank,
+           options.size,  int32_t(::getpid()),      portOf(listener)};
   }
 
   std::vector<Peer> join() {
@@ -378,15 +378,15 @@ public:
     }
     const Reply ready;
     if (!writeAll(peers[0].connection, &ready, sizeof(ready), patience))
-      rankZeroEnded();
+      throwRankZeroEnded();
     // Rank 0 times out first, by its own clock.
     readReply(peers[0].connection);
     return std::move(peers);
   }
 
 private:
-  [[noreturn]] void unreached(const std::string &what,
-                              const std::string &reason) const {
+  [[noreturn]] void throwUnreachable(const std::string &what,
+                                     const std::string &reason) const {
     failed(rankText(options.rank) + " cannot reach " + what + patience.text() +
            ": " + reason);
   }
@@ -404,9 +404,9 @@ private:
         reason.text = "the file does not exist";
       }
       if (patience.isOver())
-        unreached(path.empty() ? "rank 0 at " + place.text()
-                               : "rank 0 by the file '" + path + "'",
-                  reason.text + wayOut);
+        throwUnreachable(path.empty() ? "rank 0 at " + place.text()
+                                      : "rank 0 by the file '" + path + "'",
+                         reason.text + wayOut);
       patience.sleep();
     }
   }
@@ -416,10 +416,10 @@ private:
   std::vector<Entry> knock(const File &host) const {
     std::vector<Entry> table(static_cast<size_t>(options.size));
     if (!writeAll(host, &own, sizeof(own), patience))
-      rankZeroEnded();
+      throwRankZeroEnded();
     readReply(host);
     if (!readAll(host, table.data(), table.size() * sizeof(Entry), patience, 2))
-      rankZeroEnded();
+      throwRankZeroEnded();
     for (Entry &entry : table)
       entry.host[sizeof(entry.host) - 1] = 0;
     return table;
@@ -431,19 +431,19 @@ private:
     // Another service may send less than a whole reply and wait.
     constexpr size_t first = sizeof(reply.magic);
     if (!readAll(host, &reply, first, patience, 2))
-      rankZeroEnded();
+      throwRankZeroEnded();
     if (reply.magic != greetingMagic)
       failed("the peer of " + rankText(options.rank) + " of job '" +
              options.job + "' at " + meeting + " is not rank 0" + wayOut);
     if (!readAll(host, reinterpret_cast<char *>(&reply) + first,
                  sizeof(reply) - first, patience, 2))
-      rankZeroEnded();
+      throwRankZeroEnded();
     reply.text[sizeof(reply.text) - 1] = 0;
     if (reply.isRefusal)
       failed(reply.text);
   }
 
-  [[noreturn]] void rankZeroEnded() const {
+  [[noreturn]] void throwRankZeroEnded() const {
     failed("rank 0 ended while " + rankText(options.rank) + " of job '" +
            options.job + "' joined, or the peer at " + meeting +
            " is not rank 0" + wayOut);
@@ -460,7 +460,7 @@ private:
         reach(rank, entry.port);
     }
     // These ranks have connected already, or will.
-    while (!missingAfter(options.rank, peers).empty())
+    while (!listMissingAfter(options.rank, peers).empty())
       takeSome();
   }
 
@@ -471,14 +471,14 @@ private:
          !(peer.connection = connectTo(place, patience, reason));) {
       std::vector<pollfd> files = {{peers[0].connection.get(), POLLIN, 0}};
       if (::poll(files.data(), 1, 0) > 0)
-        stopByHost();
+        throwHostRefusal();
       // The rank has listened since before rank 0 heard of it.
       if (reason.code == ECONNREFUSED)
         failed(rankText(options.rank) + " cannot reach " + rankText(rank) +
                " at " + place.text() + ": " + reason.text +
                "; it has ended, or its machine does not let others connect");
       if (patience.isOver())
-        unreached(rankText(rank) + " at " + place.text(), reason.text);
+        throwUnreachable(rankText(rank) + " at " + place.text(), reason.text);
       patience.sleep();
     }
     if (!writeAll(peer.connection, &own, sizeof(own), patience))
@@ -487,20 +487,20 @@ private:
 
   /// Before all ranks have connected, rank 0 sends only a refusal, with its
   /// reason.
-  [[noreturn]] void stopByHost() const {
+  [[noreturn]] void throwHostRefusal() const {
     readReply(peers[0].connection);
-    rankZeroEnded();
+    throwRankZeroEnded();
   }
 
   void takeSome() {
     if (patience.isOver())
-      failed(missingAfter(options.rank, peers) + " of job '" + options.job +
+      failed(listMissingAfter(options.rank, peers) + " of job '" + options.job +
              "' has not connected to " + rankText(options.rank) +
              patience.text());
     std::vector<pollfd> host = {{peers[0].connection.get(), POLLIN, 0}};
     std::vector<Callers::Caller> heard = callers.look(listener, host, patience);
     if (host[0].revents)
-      stopByHost();
+      throwHostRefusal();
     for (Callers::Caller &caller : heard) {
       const Hello &hello = caller.hello;
       if (hello.job == own.job && hello.rank > options.rank &&

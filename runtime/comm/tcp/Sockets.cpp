@@ -134,7 +134,7 @@ uint16_t tcp::portOf(const File &listener) {
   return ntohs(reinterpret_cast<const sockaddr_in *>(&own)->sin_port);
 }
 
-bool tcp::refuseItself(File &connection) {
+bool tcp::closeSelfConnection(File &connection) {
   sockaddr_storage own = {}, other = {};
   socklen_t ownLength = sizeof(own), otherLength = sizeof(other);
   if (::getsockname(connection.get(), reinterpret_cast<sockaddr *>(&own),
@@ -162,7 +162,7 @@ File tcp::connectTo(const Place &place, const Patience &patience,
     int error = ::connect(file.get(), at->ai_addr, at->ai_addrlen) ? errno : 0;
     if (error == 0 || error == EINPROGRESS)
       error = waitConnected(file, patience);
-    if (error == 0 && !refuseItself(file))
+    if (error == 0 && !closeSelfConnection(file))
       return file;
     note(reason, error ? error : ECONNREFUSED);
   }

@@ -45,7 +45,7 @@ File connectTo(const Place &place, const Patience &patience, Reason &reason);
 /// Closes a connection whose two ends are one socket, and returns true if it
 /// was: a client of an ephemeral port at which nobody listens may be given that
 /// port as its own, and connect to itself.
-bool refuseItself(File &connection);
+bool closeSelfConnection(File &connection);
 
 /// Returns the peer's numeric address.
 std::string addressOf(const File &connection);

@@ -42,7 +42,7 @@ private:
   bool isDone() const;
   void sleep(int milliseconds);
   void tell(Frame::Kind kind, int32_t about, const std::string &text);
-  int32_t firstPending() const;
+  int32_t getPendingPeer() const;
   void checkSizes() const;
   void checkPeers() const;
   void checkStopped() const;
@@ -56,8 +56,8 @@ private:
   std::vector<pollfd> files;
   int32_t stopped = -1; // the rank that aborted first
   std::string reason;
-  bool hasSaid = false; // that it waits
-  bool isAsked = false; // other ranks have told that they wait for this one
+  bool hasToldWait = false; // that it waits
+  bool isWaitedFor = false; // other ranks have told that they wait for this one
   bool hasLeft = false;
 };
 
@@ -70,7 +70,7 @@ bool TcpTransport::progress() {
         links[peer].receive([&](const Frame &note, const std::string &text) {
           if (note.kind == Frame::WaitsFor) {
             waitsFor[peer] = note.rank;
-            isAsked |= note.rank == rank;
+            isWaitedFor |= note.rank == rank;
           } else if (note.kind == Frame::Stopped && stopped < 0) {
             stopped = note.rank;
             reason = text;
@@ -107,7 +107,7 @@ void TcpTransport::tell(Frame::Kind kind, int32_t about,
 }
 
 /// Returns a peer that has not sent; if all have, one that has not received.
-int32_t TcpTransport::firstPending() const {
+int32_t TcpTransport::getPendingPeer() const {
   int32_t found = rank;
   for (size_t peer = links.size(); peer-- > 0;)
     if (!links[peer].isDone() && (links[peer].isReceiving() || found == rank))
@@ -153,11 +153,12 @@ void TcpTransport::checkTime(Clock::duration idle,
   // A rank that others wait for announces at once which rank it waits for
   // itself, even after a short wait: then the chain is known before the first
   // rank times out.
-  if ((seconds > wait.seconds / 2 || isAsked) && !std::exchange(hasSaid, true))
-    tell(Frame::WaitsFor, firstPending(), "");
+  if ((seconds > wait.seconds / 2 || isWaitedFor) &&
+      !std::exchange(hasToldWait, true))
+    tell(Frame::WaitsFor, getPendingPeer(), "");
   if (seconds < wait.seconds)
     return;
-  int32_t last = endOfChain(firstPending(), size, [&](int32_t peer) {
+  int32_t last = findBlockingRank(getPendingPeer(), size, [&](int32_t peer) {
     return waitsFor[size_t(peer)];
   });
   throw lateFault(last, seconds);
@@ -183,8 +184,8 @@ void TcpTransport::exchangeAll(const scalify_transport_wait &wait) {
     checked = now;
     checkTime(now - since, wait);
   }
-  isAsked = false;
-  if (std::exchange(hasSaid, false))
+  isWaitedFor = false;
+  if (std::exchange(hasToldWait, false))
     tell(Frame::WaitsFor, -1, "");
 }
 
@@ -259,5 +260,5 @@ void TcpTransport::close() {
 
 scalify_transport tcp::open(const scalify_transport_options &options,
                             const std::string &meeting) {
-  return transportOf(new TcpTransport(options, meeting), options);
+  return makeTransport(new TcpTransport(options, meeting), options);
 }

@@ -12,7 +12,7 @@ namespace {
 constexpr int64_t vectorBytes = 16;
 /// A forward's heads may have 256 channels, a gradient's 128 in every version
 /// since 9.0; one bound serves both.
-constexpr int64_t mostChannels = 128;
+constexpr int64_t maxChannels = 128;
 
 std::string number(int64_t value) { return std::to_string(value); }
 } // namespace
@@ -27,9 +27,9 @@ const char *cuda::bufferName(const AttentionShape &shape, size_t buffer) {
 std::string cuda::attentionViolation(const AttentionShape &shape) {
   if (shape.type != DType::BF16 && shape.type != DType::F16)
     return std::string("matrices must be bf16 or f16, not ") + name(shape.type);
-  if (shape.channels % 8 || shape.channels > mostChannels)
+  if (shape.channels % 8 || shape.channels > maxChannels)
     return "a head must have a multiple of 8 channels, at most " +
-           number(mostChannels) + ", not " + number(shape.channels);
+           number(maxChannels) + ", not " + number(shape.channels);
   if (shape.heads % shape.keyHeads)
     return number(shape.heads) + " heads cannot share " +
            number(shape.keyHeads) + " key heads";
@@ -46,8 +46,8 @@ std::string cuda::attentionViolation(const AttentionShape &shape) {
   return "";
 }
 
-std::string cuda::attentionMisplaced(const AttentionShape &shape,
-                                     void *const *buffers) {
+std::string cuda::checkAttentionAddresses(const AttentionShape &shape,
+                                          void *const *buffers) {
   for (size_t i = 0; i < shape.buffers(); ++i)
     if (reinterpret_cast<uintptr_t>(buffers[i]) % uintptr_t(vectorBytes))
       return std::string("buffer ") + bufferName(shape, i) +

@@ -14,8 +14,8 @@ const char *bufferName(const AttentionShape &shape, size_t buffer);
 std::string attentionViolation(const AttentionShape &shape);
 
 /// Returns why cuDNN would refuse the buffers' addresses, or "".
-std::string attentionMisplaced(const AttentionShape &shape,
-                               void *const *buffers);
+std::string checkAttentionAddresses(const AttentionShape &shape,
+                                    void *const *buffers);
 
 /// "b=2 h=4 hk=2 q=256 k=256 d=128 bf16 scale=0.125 causal".
 std::string describe(const AttentionShape &shape);

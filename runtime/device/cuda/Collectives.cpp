@@ -129,12 +129,12 @@ std::vector<Collectives::Key> Collectives::agree(std::vector<Key> keys) const {
   auto count = size_t(ranks);
   const uint64_t length = own.size();
   std::vector<uint64_t> lengths(count);
-  host->run(gatherOfAll(ranks, "lengths of groups of GPUs", sizeof length),
+  host->run(makeGatherOfAll(ranks, "lengths of groups of GPUs", sizeof length),
             &length, lengths.data());
   const size_t most = *std::max_element(lengths.begin(), lengths.end());
   own.resize(most);
   std::vector<int32_t> all(count * most);
-  host->run(gatherOfAll(ranks, "groups of GPUs", most * sizeof(int32_t)),
+  host->run(makeGatherOfAll(ranks, "groups of GPUs", most * sizeof(int32_t)),
             own.data(), all.data());
   std::set<Key> found;
   for (size_t other = 0; other < count; ++other) {
@@ -180,7 +180,7 @@ void Collectives::makeCommunicators(NcclId id, const std::vector<Key> &keys) {
       color += rank / stageRanks * int(key.first.size());
     made.push_back(nullptr);
     status = nccl->ncclCommSplit(world, color, place, &made.back(), &config);
-    awaitSplit(status, made.back());
+    waitForSplit(status, made.back());
     settle(NcclInProgress, "ncclCommSplit", made.back());
   }
 }
@@ -194,7 +194,7 @@ NcclId Collectives::shareId() {
   if (!host)
     return own;
   std::vector<NcclId> all(static_cast<size_t>(ranks));
-  host->run(gatherOfAll(ranks, "communicators of GPUs", sizeof own), &own,
+  host->run(makeGatherOfAll(ranks, "communicators of GPUs", sizeof own), &own,
             all.data());
   return all[0];
 }
@@ -350,7 +350,7 @@ void Collectives::exchange(const Collective &what, NcclComm comm,
 void Collectives::finish(StreamHandle stream) {
   // A rank that does not get here reports why, or is found dead.
   if (host)
-    host->run(gatherOfAll(ranks, "step is issued", 0), nullptr, nullptr);
+    host->run(makeGatherOfAll(ranks, "step is issued", 0), nullptr, nullptr);
   await(stream);
 }
 
@@ -438,7 +438,7 @@ void Collectives::pauseSince(Clock::time_point start) const {
 
 /// NCCL writes the child when the split is done. Whether the parent counts as
 /// busy until then depends on the version (2.28 reports it ready at once).
-void Collectives::awaitSplit(NcclStatus status, NcclComm &child) const {
+void Collectives::waitForSplit(NcclStatus status, NcclComm &child) const {
   auto start = Clock::now();
   while (!__atomic_load_n(&child, __ATOMIC_ACQUIRE)) {
     settle(status, "ncclCommSplit", world);

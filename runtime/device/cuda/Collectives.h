@@ -62,7 +62,7 @@ private:
                     StreamHandle stream) const;
   void check(NcclStatus status, const char *call, NcclComm comm) const;
   void settle(NcclStatus status, const char *call, NcclComm comm) const;
-  void awaitSplit(NcclStatus status, NcclComm &child) const;
+  void waitForSplit(NcclStatus status, NcclComm &child) const;
   void pauseSince(Clock::time_point start) const;
   bool close(NcclComm comm) const;
   void checkAll();

@@ -141,7 +141,7 @@ CudaDevice::~CudaDevice() {
 
 void CudaDevice::load(Program &program, const Image &image) {
   session.makeCurrent();
-  arenaMemory = session.allocate(size_t(program.mostArenaBytes()), "arena");
+  arenaMemory = session.allocate(size_t(program.maxArenaBytes()), "arena");
   constantMemory = session.allocate(size_t(program.constants.size), "const");
   if (program.constants.size)
     copyIn(pointer(constantMemory.get()),

@@ -177,7 +177,7 @@ LtPlan cuda::planLt(const Command &command) {
 }
 
 LtContext::LtContext(const Session &session, StreamHandle stream)
-    : stream(stream), asked(candidatesAsked()),
+    : stream(stream), asked(getNumCandidates()),
       cache(asked > 1 ? std::make_unique<AlgorithmCache>() : nullptr),
       owner(&session),
       workspaceMemory(session.allocate(workspaceBytes, "workspace")),
@@ -223,8 +223,8 @@ void CudaGemm::setResult(const Command &command, const void *scale,
     set(DescAmaxDPointer, static_cast<const void *>(&amax), sizeof(void *));
 }
 
-const void *CudaGemm::placeLikeBias(const LtContext &context,
-                                    const Command &command) const {
+const void *CudaGemm::getBiasAlignedAddress(const LtContext &context,
+                                            const Command &command) const {
   auto steps =
       uint64_t(bufferAlignment) | uint64_t(command.gemmTypes.biasOffset);
   return static_cast<const char *>(context.workspace()) +
@@ -241,7 +241,7 @@ CudaGemm::CudaGemm(LtContext &context, const Command &command)
   if (isFP8(p.a.type) || isFP8(p.b.type))
     setScales(context.one(), context.one());
   if (command.gemmTypes.bias >= 0)
-    setBias(placeLikeBias(context, command));
+    setBias(getBiasAlignedAddress(context, command));
   if (command.gemmTypes.aux >= 0)
     setAux(static_cast<const char *>(context.workspace()) + bufferAlignment);
   setResult(command, context.one(), context.workspace());
@@ -447,7 +447,7 @@ MatmulAlgo CudaGemm::measure(const LtContext &context, const Command &command,
     if (candidate.state != BlasSuccess)
       continue;
     algo = candidate.algo;
-    double time = timeOf(*session, context.stream, [&] {
+    double time = measureTime(*session, context.stream, [&] {
       issue(context, command, at.data(), context.stream);
     });
     if (bestTime == 0 || time < bestTime) {

@@ -76,8 +76,8 @@ private:
                  const void *amax) const;
   /// Returns an address with the alignment of the bias in every step, by which
   /// the heuristic chooses algorithms.
-  const void *placeLikeBias(const LtContext &context,
-                            const Command &command) const;
+  const void *getBiasAlignedAddress(const LtContext &context,
+                                    const Command &command) const;
   void issueOne(const LtContext &context, const Command &command,
                 const std::array<char *, 3> &at, StreamHandle stream) const;
 

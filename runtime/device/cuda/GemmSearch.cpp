@@ -51,7 +51,7 @@ readCache(const std::string &path) {
 }
 } // namespace
 
-int cuda::candidatesAsked() {
+int cuda::getNumCandidates() {
   const char *text = std::getenv(variable);
   if (!text || !*text)
     return 1;
@@ -92,8 +92,8 @@ void AlgorithmCache::keep(const std::string &key, const MatmulAlgo &algo) {
     std::remove(draft.c_str());
 }
 
-double cuda::timeOf(const Session &session, StreamHandle stream,
-                    const std::function<void()> &issue) {
+double cuda::measureTime(const Session &session, StreamHandle stream,
+                         const std::function<void()> &issue) {
   const Driver &driver = *session.driver;
   Owned<EventHandle> before = session.makeEvent(), after = session.makeEvent();
   issue(); // loads the kernel

@@ -12,7 +12,7 @@
 namespace scalify::rt::cuda {
 
 /// Returns the number of candidates in SCALIFY_GEMM_SEARCH; 1 without it.
-int candidatesAsked();
+int getNumCandidates();
 
 /// Algorithms by product, in scalify/gemm.json of the user's cache. An
 /// unreadable or unwritable file counts as an empty one.
@@ -32,8 +32,8 @@ private:
 
 /// Returns the milliseconds of the fastest of a few runs of the work that
 /// `issue` puts on the stream.
-double timeOf(const Session &session, StreamHandle stream,
-              const std::function<void()> &issue);
+double measureTime(const Session &session, StreamHandle stream,
+                   const std::function<void()> &issue);
 
 } // namespace scalify::rt::cuda
 

@@ -41,7 +41,7 @@ void Graphs::finish(const Session &session, StreamHandle stream,
 Graphs::Entry &Graphs::entryFor(const Session &session, GraphHandle graph) {
   const Driver &driver = *session.driver;
   Entry taken;
-  if (entries.size() == mostGraphs) {
+  if (entries.size() == maxGraphs) {
     auto oldest = std::min_element(
         entries.begin(), entries.end(),
         [](const Entry &x, const Entry &y) { return x.lastUse < y.lastUse; });

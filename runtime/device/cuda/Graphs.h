@@ -36,7 +36,7 @@ private:
 
   // A loop that alternates two or three batches replays graphs. More sets of
   // addresses mean a caller that allocates anew each step.
-  static constexpr size_t mostGraphs = 4;
+  static constexpr size_t maxGraphs = 4;
 
   std::vector<Entry> entries;
   size_t current = 0;

@@ -282,8 +282,8 @@ std::string cuda::ltViolation(const LtProblem &p, BlasStatus &status) {
   return epilogueViolation(p);
 }
 
-std::string cuda::ltMisplaced(const LtProblem &p,
-                              std::array<const void *, 3> addresses) {
+std::string cuda::checkLtAddresses(const LtProblem &p,
+                                   std::array<const void *, 3> addresses) {
   const LtSide *sides[] = {&p.a, &p.b, &p.d};
   for (size_t i = 0; i < 3; ++i) {
     auto address = reinterpret_cast<uintptr_t>(addresses[i]);

@@ -76,8 +76,8 @@ std::string ltViolation(const LtProblem &problem, BlasStatus &status);
 
 /// Returns why cuBLASLt would refuse the addresses of operands, scales or bias,
 /// or "". FP8 operands and every bias need multiples of 16 bytes.
-std::string ltMisplaced(const LtProblem &problem,
-                        std::array<const void *, 3> addresses);
+std::string checkLtAddresses(const LtProblem &problem,
+                             std::array<const void *, 3> addresses);
 
 /// "TN m=64 n=32 k=128 a=f8E4M3FN ld=128 ...".
 std::string describe(const LtProblem &problem);

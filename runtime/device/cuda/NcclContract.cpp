@@ -71,8 +71,8 @@ bool cuda::isJoined(const Collective &collective) {
          collective.kind == Collective::Kind::ReduceScatter;
 }
 
-NcclJoin cuda::joinOf(const Collective &what, int version) {
-  requireJoin(what.join, what.type);
+NcclReduction cuda::joinOf(const Collective &what, int version) {
+  requireReduction(what.join, what.type);
   const bool isFP8 = what.type == DType::F8E4M3FN || what.type == DType::F8E5M2;
   if (isFP8 && (what.join == Join::Sum || what.join == Join::Product))
     refuse(what, "NCCL rounds to FP8 after every rank, which loses small "

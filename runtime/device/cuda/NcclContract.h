@@ -7,7 +7,7 @@
 
 namespace scalify::rt::cuda {
 
-struct NcclJoin {
+struct NcclReduction {
   NcclType type;
   NcclOp op;
 };
@@ -18,7 +18,7 @@ bool isJoined(const Collective &collective);
 /// Returns NCCL's type and op for the reduction. Throws an Error, with the
 /// reason and a way out, if this version lacks it or its result would be
 /// useless.
-NcclJoin joinOf(const Collective &collective, int version);
+NcclReduction joinOf(const Collective &collective, int version);
 
 } // namespace scalify::rt::cuda
 

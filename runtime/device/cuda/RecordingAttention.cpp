@@ -30,7 +30,7 @@ std::string RecordingDriver::Attention::issue(void *const *buffers,
                                               StreamHandle stream) {
   if (driver.fails("cudnnExecute") || !driver.get(stream, Kind::Stream))
     return "recorded failure";
-  std::string reason = attentionMisplaced(shape, buffers);
+  std::string reason = checkAttentionAddresses(shape, buffers);
   std::string places;
   for (size_t i = 0; i < shape.buffers(); ++i) {
     std::string place = driver.at(buffers[i]);

@@ -206,8 +206,8 @@ void RecordingDriver::bindHeuristic() {
       };
 }
 
-std::string RecordingDriver::behindViolation(const Object &desc,
-                                             const LtProblem &p) const {
+std::string RecordingDriver::checkEpilogueBuffers(const Object &desc,
+                                                  const LtProblem &p) const {
   for (const void *number : {p.dScale, p.amax})
     if (number && !covers(onDevice(number), sizeof(float)))
       return "a scale or amax of an FP8 result is not on the device";
@@ -241,7 +241,7 @@ void RecordingDriver::bindMatmul() {
     std::string reason = ltViolation(p, status);
     if (reason.empty()) {
       status = BlasInvalidValue;
-      reason = ltMisplaced(p, {a, b, d});
+      reason = checkLtAddresses(p, {a, b, d});
     }
     auto sizesOf = [this](MatrixLayout layout) {
       const LtSide &side = get(layout, Kind::Layout)->side;
@@ -269,7 +269,7 @@ void RecordingDriver::bindMatmul() {
       if (reason.empty() && scale && !covers(onDevice(scale), size))
         reason = "a scale is not on the device";
     if (reason.empty())
-      reason = behindViolation(*get(desc, Kind::Desc), p);
+      reason = checkEpilogueBuffers(*get(desc, Kind::Desc), p);
     if (!reason.empty())
       return refuse(call, status, reason);
     // The third candidate is the fastest.

@@ -156,7 +156,8 @@ private:
                       MatrixLayout c, MatrixLayout d) const;
 
   /// Returns why a buffer of the epilogue cannot be read or stored, or "".
-  std::string behindViolation(const Object &desc, const LtProblem &p) const;
+  std::string checkEpilogueBuffers(const Object &desc,
+                                   const LtProblem &p) const;
 
   std::string lines;
   std::string lastRefusal;

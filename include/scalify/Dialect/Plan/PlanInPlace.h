@@ -44,21 +44,21 @@ public:
 
 private:
   /// How the kernel reads a value's elements while it iterates over outputs.
-  enum class Met : uint8_t {
+  enum class ReadPattern : uint8_t {
     ByElement, // once each, where the same element of an output is written
     ByRow,     // once per row
     Elsewhere, // in another order, or several times
   };
   void walk(llvm::ArrayRef<mlir::Operation *> ops, mlir::ValueRange outputs);
-  void meet(mlir::Value value, Met how);
-  void meetOperands(mlir::Operation *op, Met how);
-  bool meetBroadcast(mlir::Operation *op, Met how);
+  void meet(mlir::Value value, ReadPattern how);
+  void recordOperands(mlir::Operation *op, ReadPattern how);
+  bool recordBroadcast(mlir::Operation *op, ReadPattern how);
   bool endsRows(mlir::ValueRange outputs) const;
 
   int64_t full = 0;    // elements of the largest output
   int64_t columns = 0; // row length, once a value is read by row
   bool hasRowSums = false;
-  llvm::DenseMap<mlir::Value, Met> met;
+  llvm::DenseMap<mlir::Value, ReadPattern> met;
 };
 
 /// Fails if a command touches bytes that it writes through another operand.

@@ -14,7 +14,7 @@ inline constexpr llvm::StringLiteral kStreamAttr = "plan.stream";
 int64_t streamOf(mlir::Operation *command);
 
 /// Maximum number of streams: a GPU runs few kernels concurrently.
-inline constexpr int64_t kMostStreams = 16;
+inline constexpr int64_t kMaxStreams = 16;
 
 /// Memory that a command touches, in an argument, result or temporary, or in
 /// the arena once temporaries have offsets.
@@ -48,7 +48,7 @@ public:
   bool isBefore(int64_t first, int64_t second) const;
   /// Returns the last position of an op that may run concurrently with one of
   /// these.
-  int64_t heldUntil(llvm::ArrayRef<int64_t> positions) const;
+  int64_t getLastConcurrent(llvm::ArrayRef<int64_t> positions) const;
 
 private:
   int64_t &seen(int64_t position, int64_t stream) {

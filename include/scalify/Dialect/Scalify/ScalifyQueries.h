@@ -47,7 +47,7 @@ void copyPhase(mlir::Operation *from, mlir::Operation *to);
 
 /// Gives the phase of `op` to all ops between `before`, or the start of the
 /// block, and `op`: to those built to replace it.
-void copyPhaseToBuilt(mlir::Operation *op, mlir::Operation *before);
+void copyPhaseToInserted(mlir::Operation *op, mlir::Operation *before);
 
 /// Returns log2 of a constant scale; none for a scale that the step measures.
 std::optional<int64_t> getScaleExponent(mlir::Value scale);

@@ -36,24 +36,24 @@ llvm::ArrayRef<int64_t> getSlices(const StackShapes &stacks,
                                   mlir::RankedTensorType type);
 
 /// Flattens each slice and pads it with zeros to `size` elements.
-mlir::Value fillSlices(mlir::OpBuilder &builder, mlir::Location loc,
-                       mlir::Value value, llvm::ArrayRef<int64_t> slices,
-                       int64_t size);
+mlir::Value padSlices(mlir::OpBuilder &builder, mlir::Location loc,
+                      mlir::Value value, llvm::ArrayRef<int64_t> slices,
+                      int64_t size);
 
 /// On a pad to equal shares of ranks: the padding is no part of the tensor, and
 /// does not affect its scale.
-inline constexpr llvm::StringLiteral kFillsSharesAttr = "scalify.fills_shares";
+inline constexpr llvm::StringLiteral kSharePaddingAttr = "scalify.fills_shares";
 
 /// Returns the number of elements that are summed per chunk, before the chunks'
 /// sums are. It depends only on the number of elements, so that sums do not
 /// depend on the number of ranks.
-int64_t getChunk(int64_t elements);
+int64_t getChunkSize(int64_t elements);
 
 /// On a sum over chunks' sums, which must stay as it is.
 inline constexpr llvm::StringLiteral kChunkSumsAttr = "scalify.chunk_sums";
 
 /// True if a reduction sums all elements of one tensor of floats.
-bool isSumOfAll(ReduceOp reduce);
+bool isFullSum(ReduceOp reduce);
 
 } // namespace scalify::stablehlo
 

@@ -12,7 +12,7 @@ namespace scalify {
 mlir::LogicalResult lowerKernels(mlir::ModuleOp module, llvm::StringRef chip);
 
 /// Moves the functions to a separate module.
-mlir::OwningOpRef<mlir::ModuleOp> takeKernels(mlir::ModuleOp module);
+mlir::OwningOpRef<mlir::ModuleOp> extractKernels(mlir::ModuleOp module);
 
 } // namespace scalify
 
