@@ -1,8 +1,8 @@
 //===- AnnotateRoles.cpp - Annotate arguments of main with roles ----------===//
 //
-// Names decide first: optax calls its moments `.mu`, `.nu`, `.trace` and its
-// counters `.count`, and JAX writes those paths in locations and result_info.
-// Otherwise donation, type and phase of use decide, in the order of `decide`.
+// Donation, type, phase of use and the flow of gradients decide, in the order
+// of `decide`. No name of an argument does.
+//
 //===----------------------------------------------------------------------===//
 
 #include "ArgumentInfo.h"
@@ -12,7 +12,7 @@
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 #include "scalify/Import/Passes.h"
 
-#include "llvm/ADT/StringSet.h"
+#include "llvm/ADT/DenseSet.h"
 
 namespace scalify {
 #define GEN_PASS_DEF_ANNOTATEROLESPASS
@@ -23,44 +23,6 @@ using namespace mlir;
 using namespace scalify;
 using namespace scalify::import;
 
-/// Splits a path: "opt_state[1][0].mu['w']" gives opt_state 1 0 mu w.
-static SmallVector<StringRef> splitPath(StringRef name) {
-  SmallVector<StringRef> parts;
-  while (!name.empty()) {
-    size_t end = name.find_first_of(".[]'\"");
-    if (end != 0)
-      parts.push_back(name.substr(0, end));
-    name = end == StringRef::npos ? StringRef() : name.substr(end + 1);
-  }
-  return parts;
-}
-
-/// Returns the role that the fields of a path imply, if any. This includes keys
-/// of the user's own dictionaries, so only unambiguous words count.
-static std::optional<Role> getRoleFromPath(StringRef name) {
-  static const llvm::StringSet<> moments = {
-      "mu",  "nu",  "trace",    "sum_of_squares", "v_row",   "v_col",
-      "e_g", "e_x", "momentum", "moments",        "exp_avg", "exp_avg_sq"};
-  SmallVector<StringRef> parts = splitPath(name);
-  for (StringRef part : llvm::reverse(parts)) {
-    if (moments.contains(part))
-      return Role::Moment;
-    if (part == "count" || part == "mini_step" || part == "gradient_step")
-      return Role::State;
-    if (part == "master" || part == "master_params")
-      return Role::Master;
-  }
-  return {};
-}
-
-/// True if the first word of a path denotes the model.
-static bool isModelPath(StringRef name) {
-  SmallVector<StringRef> parts = splitPath(name);
-  static const llvm::StringSet<> roots = {"params", "param", "weights", "model",
-                                          "variables"};
-  return !parts.empty() && roots.contains(parts.front());
-}
-
 namespace {
 
 class Roles {
@@ -70,6 +32,7 @@ public:
     for (unsigned index = 0; index < main.getNumArguments(); ++index)
       anyDonated |= getAliasedResult(main, index).has_value();
     findWeights();
+    findUpdates(main.getBody().front());
     if (!anyDonated)
       findBatchArguments();
   }
@@ -78,11 +41,13 @@ public:
 
 private:
   void findWeights();
+  void findUpdates(Block &block);
+  bool isUpdated(unsigned index);
   bool isReadByForward(unsigned index);
   bool isMaster(unsigned index);
   bool hasGradient(unsigned index);
   void findBatchArguments();
-  bool hasParamOfShape(unsigned index);
+  bool hasShapeOfParam(unsigned index);
   Role decideState(unsigned index);
   Role decideInput(unsigned index);
 
@@ -92,25 +57,40 @@ private:
   bool isFloat(unsigned index) {
     return isa<FloatType>(getType(index).getElementType());
   }
-  StringRef getName(unsigned index) {
-    auto name = main.getArgAttrOfType<StringAttr>(index, kNameAttr);
-    return name ? name.getValue() : StringRef();
-  }
-
   func::FuncOp main;
   SmallVector<bool> state;
   bool anyDonated = false;
-  // Used if nothing is donated.
-  llvm::DenseSet<Value> weights, data;
+  llvm::DenseSet<Value> weights, vectors;
+  /// Values that arithmetic computes of gradients. A choice by gradients, as of
+  /// a loss scale, is none.
+  llvm::DenseSet<Value> updates;
+  /// Used if nothing is donated.
+  llvm::DenseSet<Value> data;
 };
 
 } // namespace
 
-/// Finds right-hand sides of dots, gathered tables, and vectors that are
+/// Returns the value that is moved, sliced of a stack or updated by a loop.
+static Value getOrigin(Value value) {
+  while (true) {
+    value = lookThrough(value, Move::Layout | Move::Slice | Move::Invariant |
+                                   Move::Barrier | Move::Manual);
+    auto argument = dyn_cast<BlockArgument>(value);
+    auto loop =
+        argument
+            ? dyn_cast<stablehlo::WhileOp>(argument.getOwner()->getParentOp())
+            : nullptr;
+    if (!loop)
+      return value;
+    value = loop->getOperand(argument.getArgNumber());
+  }
+}
+
+/// Finds right-hand sides of products, gathered tables, and vectors that are
 /// broadcast over a batch. The backward, where a layer's input is a right-hand
 /// side too, is skipped. The forward may also have the input on the right: if
 /// no result can be its gradient but one can be that of the left-hand side, the
-/// left-hand side is the weight.
+/// left-hand side is the weight. So it is if the right-hand side is a vector.
 void Roles::findWeights() {
   auto isArgument = [&](Value value, bool isTrained) {
     auto argument = dyn_cast<BlockArgument>(value);
@@ -121,18 +101,64 @@ void Roles::findWeights() {
     if (isInPhase(op, Phase::Backward))
       return;
     if (auto dot = dyn_cast<stablehlo::DotGeneralOp>(op)) {
-      Value lhs = lookThrough(dot.getLhs(), Move::Layout),
-            rhs = lookThrough(dot.getRhs(), Move::Layout);
+      Value lhs = getOrigin(dot.getLhs()), rhs = getOrigin(dot.getRhs());
+      bool isVector =
+          cast<RankedTensorType>(dot.getRhs().getType()).getRank() == 1;
       if (dot.getDotDimensionNumbers().getRhsBatchingDimensions().empty())
-        weights.insert(isArgument(lhs, true) && isArgument(rhs, false) ? lhs
-                                                                       : rhs);
-    } else if (isa<stablehlo::BroadcastInDimOp, stablehlo::GatherOp>(op)) {
-      Value operand = lookThrough(op->getOperand(0), Move::Layout);
-      auto type = cast<RankedTensorType>(operand.getType());
-      if (isa<stablehlo::GatherOp>(op) || type.getRank() == 1)
-        weights.insert(operand);
+        weights.insert(isVector ||
+                               (isArgument(lhs, true) && isArgument(rhs, false))
+                           ? lhs
+                           : rhs);
+    } else if (auto convolution = dyn_cast<stablehlo::ConvolutionOp>(op)) {
+      weights.insert(getOrigin(convolution.getRhs()));
+    } else if (isa<stablehlo::GatherOp>(op)) {
+      weights.insert(getOrigin(op->getOperand(0)));
+    } else if (isa<stablehlo::BroadcastInDimOp>(op)) {
+      Value vector = lookThrough(op->getOperand(0), Move::Layout);
+      if (cast<RankedTensorType>(vector.getType()).getRank() == 1)
+        vectors.insert(getOrigin(vector));
     }
   });
+}
+
+/// Finds the values that the backward computes, and those that the optimizer
+/// computes of them.
+void Roles::findUpdates(Block &block) {
+  for (Operation &op : block) {
+    auto isFound = [&](Value value) { return updates.contains(value); };
+    if (isa<stablehlo::WhileOp, stablehlo::CaseOp, stablehlo::IfOp>(op)) {
+      auto loop = dyn_cast<stablehlo::WhileOp>(op);
+      if (loop)
+        for (auto [argument, operand] :
+             llvm::zip(loop.getBody().getArguments(), op.getOperands()))
+          if (isFound(operand))
+            updates.insert(argument);
+      for (Region &region : op.getRegions()) {
+        if (loop && &region == &loop.getCond())
+          continue;
+        findUpdates(region.front());
+        for (auto [result, value] :
+             llvm::zip(op.getResults(),
+                       region.front().getTerminator()->getOperands()))
+          if (isFound(value))
+            updates.insert(result);
+      }
+      continue;
+    }
+    // The choice of a select is a boolean, which no gradient is.
+    bool isUpdate = isInPhase(&op, Phase::Backward) ||
+                    (!isInPhase(&op, Phase::Forward) &&
+                     llvm::any_of(op.getOperands(), isFound));
+    for (Value result : op.getResults())
+      if (isUpdate && isa<FloatType>(getElementTypeOrSelf(result.getType())))
+        updates.insert(result);
+  }
+}
+
+/// True if the argument's new value is computed of gradients.
+bool Roles::isUpdated(unsigned index) {
+  std::optional<unsigned> result = getAliasedResult(main, index);
+  return result && updates.contains(getResults(main)[*result]);
 }
 
 /// Follows carries into loop bodies: a loop over micro-batches or steps
@@ -231,12 +257,25 @@ bool Roles::isMaster(unsigned index) {
   return false;
 }
 
-bool Roles::hasParamOfShape(unsigned index) {
-  for (unsigned other = 0; other < main.getNumArguments(); ++other)
-    if (other != index && state[other] && isFloat(other) &&
-        getType(other).getShape() == getType(index).getShape() &&
-        isReadByForward(other))
+/// True if `shape` is that of a parameter, or that without some dimensions: a
+/// moment of rows or columns.
+static bool isSubsequence(ArrayRef<int64_t> shape, ArrayRef<int64_t> of) {
+  for (int64_t size : of)
+    if (!shape.empty() && shape.front() == size)
+      shape = shape.drop_front();
+  return shape.empty();
+}
+
+bool Roles::hasShapeOfParam(unsigned index) {
+  for (unsigned other = 0; other < main.getNumArguments(); ++other) {
+    if (other == index || !state[other] || !isFloat(other) ||
+        !isReadByForward(other))
+      continue;
+    ArrayRef<int64_t> own = getType(index).getShape();
+    ArrayRef<int64_t> shape = getType(other).getShape();
+    if (own == shape || (isUpdated(index) && isSubsequence(own, shape)))
       return true;
+  }
   return false;
 }
 
@@ -245,11 +284,12 @@ Role Roles::decideState(unsigned index) {
     return Role::State;
   if (isMaster(index))
     return Role::Master;
+  bool isRead = isReadByForward(index);
   if (getType(index).getRank() == 0)
-    return isModelPath(getName(index)) ? Role::Param : Role::State;
-  if (isReadByForward(index))
+    return isRead && isUpdated(index) ? Role::Param : Role::State;
+  if (isRead)
     return Role::Param;
-  return hasParamOfShape(index) ? Role::Moment : Role::State;
+  return hasShapeOfParam(index) ? Role::Moment : Role::State;
 }
 
 Role Roles::decideInput(unsigned index) {
@@ -257,16 +297,17 @@ Role Roles::decideInput(unsigned index) {
   if (element.isUnsignedInteger())
     return Role::Input;
   if (getType(index).getRank() == 0)
-    return isModelPath(getName(index)) ? Role::Param : Role::Scalar;
+    return Role::Scalar;
   if (!isFloat(index))
     return Role::Batch;
-  bool isWeight = !anyDonated && weights.contains(main.getArgument(index));
-  return isModelPath(getName(index)) || isWeight ? Role::Param : Role::Batch;
+  // Beside donated state a vector that is broadcast may be one of examples.
+  Value argument = main.getArgument(index);
+  bool isWeight =
+      weights.contains(argument) || (!anyDonated && vectors.contains(argument));
+  return isWeight ? Role::Param : Role::Batch;
 }
 
 Role Roles::decide(unsigned index) {
-  if (std::optional<Role> role = getRoleFromPath(getName(index)))
-    return *role;
   if (isFloat(index) && isWrittenInSlices(main, index))
     return Role::State;
   if (data.contains(main.getArgument(index)))

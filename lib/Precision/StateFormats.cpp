@@ -56,8 +56,9 @@ static bool isRootOf(Operation *op, Value value) {
 }
 
 /// Returns the value, and the values among which selects and branches choose
-/// it, as in a step that keeps its state if gradients are not finite.
-static SmallVector<Value> findAlternatives(Value value) {
+/// it, as in a step that keeps its state if gradients are not finite. With
+/// `areWhole`, a select must choose all elements by one condition.
+static SmallVector<Value> findAlternatives(Value value, bool areWhole = false) {
   llvm::SetVector<Value> found;
   found.insert(value);
   for (size_t i = 0; i < found.size(); ++i) {
@@ -66,7 +67,8 @@ static SmallVector<Value> findAlternatives(Value value) {
     if (isa_and_present<stablehlo::ConvertOp, stablehlo::ReshapeOp,
                         stablehlo::OptimizationBarrierOp>(op))
       found.insert(op->getOperand(result.getResultNumber()));
-    else if (isa_and_present<stablehlo::SelectOp>(op))
+    else if (isa_and_present<stablehlo::SelectOp>(op) &&
+             (!areWhole || isScalar(op->getOperand(0))))
       found.insert(op->operand_begin() + 1, op->operand_end());
     else if (isa_and_present<stablehlo::CaseOp, stablehlo::IfOp>(op))
       for (Region &region : op->getRegions())
@@ -95,12 +97,46 @@ static bool reachesRoot(Value value, int depth = 8) {
          });
 }
 
-/// True for the names in optax and PyTorch of second moments of factored
-/// optimizers, which take the root of a quotient or a mean of these.
-static bool hasNameOfSecondMoment(StringRef name) {
-  return llvm::any_of(
-      ArrayRef<StringRef>{"v_row", "v_col", "exp_avg_sq", "sum_of_squares"},
-      [&](StringRef part) { return name.contains(part); });
+/// True if the optimizer computes the value linearly of a square, as factored
+/// second moments are of means of squares, whose root it takes of a quotient.
+static bool hasSquare(Value value, int depth = 12) {
+  Operation *op = value.getDefiningOp();
+  if (!op || depth == 0 || isInPhase(op, Phase::Backward))
+    return false;
+  auto reads = [&](Value operand) { return hasSquare(operand, depth - 1); };
+  if (isa<stablehlo::MulOp>(op) && op->getOperand(0) == op->getOperand(1))
+    return true;
+  if (isa<stablehlo::MulOp, stablehlo::DivOp>(op))
+    return (isScalar(op->getOperand(1)) && reads(op->getOperand(0))) ||
+           (isScalar(op->getOperand(0)) && reads(op->getOperand(1)));
+  if (isa<stablehlo::SelectOp>(op))
+    return llvm::any_of(op->getOperands().drop_front(), reads);
+  return isa<stablehlo::AddOp, stablehlo::MaxOp, stablehlo::ConvertOp,
+             stablehlo::ReshapeOp, stablehlo::BroadcastInDimOp,
+             stablehlo::ReduceOp>(op) &&
+         llvm::any_of(op->getOperands(), reads);
+}
+
+/// True if a scalar that counts or chooses scales the value.
+static bool isScaledByInteger(Value value) {
+  auto product = value.getDefiningOp<stablehlo::MulOp>();
+  return product && llvm::any_of(product->getOperands(), [](Value factor) {
+           auto convert = lookThrough(factor, Move::Broadcast | Move::Reshape)
+                              .getDefiningOp<stablehlo::ConvertOp>();
+           auto type = convert ? convert.getOperand().getType() : nullptr;
+           return type && type.getRank() == 0 &&
+                  isa<IntegerType>(type.getElementType());
+         });
+}
+
+/// True if the state is a sum of gradients between two updates, as of
+/// micro-batches: the step sets it to zero when it uses it.
+static bool isReset(Value written) {
+  return llvm::any_of(findAlternatives(written, /*areWhole=*/true),
+                      [](Value value) {
+                        return matchPattern(value, m_AnyZeroFloat()) ||
+                               isScaledByInteger(value);
+                      });
 }
 
 /// Returns the number of parts of a dimension, given (stride, size) pairs.
@@ -154,8 +190,8 @@ bool StateCaster::isSecondMoment(unsigned index, Value written) {
   bool isRooted = llvm::any_of(findAlternatives(written), [](Value value) {
     return !isa<BlockArgument>(value) && reachesRoot(value);
   });
-  return isRooted ||
-         hasNameOfSecondMoment(getArgumentName(func.getArgument(index)));
+  return isRooted || llvm::any_of(findAlternatives(written),
+                                  [](Value value) { return hasSquare(value); });
 }
 
 /// Returns the type of the whole value of which the argument is a part or a
@@ -216,11 +252,9 @@ Type StateCaster::getFormat(unsigned index, Value written) {
     return {};
   if (isOneOf(role, {Role::Param, Role::Master}))
     return recipe.getStorage().masters;
-  // Sums of gradients between two updates (optax.MultiSteps) are no averages:
-  // like sums over micro-batches they are rounded once, when they are used.
-  std::string name = getArgumentName(func.getArgument(index));
-  bool isSum = StringRef(name).contains("acc_grads");
-  if (role.getValue() != Role::Moment || isSum)
+  // A sum of gradients between two updates is no average: like sums over
+  // micro-batches it is rounded once, when it is used.
+  if (role.getValue() != Role::Moment || isReset(written))
     return {};
   return isSecondMoment(index, written) ? recipe.getStorage().secondMoments
                                         : recipe.getStorage().firstMoments;

@@ -1,20 +1,42 @@
 // RUN: scalify-opt %s --scalify-annotate-roles -split-input-file | FileCheck %s
 
-// By name, and a role that is given stays.
+// By the flow of gradients, whatever names say; a role that is given stays. A
+// scalar that the forward reads and gradients update is a parameter; one that a
+// choice by gradients updates, as a loss scale, is none. Means of rows have the
+// shape of a parameter without a dimension.
 // CHECK-LABEL: @main
-// CHECK-SAME: scalify.name = "opt_state[1][0].mu['w']", scalify.role = #scalify.role<moment>
-// CHECK-SAME: scalify.name = "opt_state[0].count", scalify.role = #scalify.role<state>
-// CHECK-SAME: scalify.name = "state.master['w']", scalify.role = #scalify.role<master>
-// CHECK-SAME: scalify.name = "params['scale']", scalify.role = #scalify.role<param>
+// CHECK-SAME: scalify.name = "nu", scalify.role = #scalify.role<param>
+// CHECK-SAME: scalify.name = "mu['w']", scalify.role = #scalify.role<param>
+// CHECK-SAME: scalify.name = "params['scale']", scalify.role = #scalify.role<state>
+// CHECK-SAME: scalify.name = "params['rows']", scalify.role = #scalify.role<moment>
+// CHECK-SAME: scalify.name = "params['blocks']", scalify.role = #scalify.role<state>
+// CHECK-SAME: scalify.name = "params['count']", scalify.role = #scalify.role<state>
 // CHECK-SAME: scalify.role = #scalify.role<input>
 func.func public @main(
-    %0: tensor<4xf32> {tf.aliasing_output = 0 : i32, scalify.name = "opt_state[1][0].mu['w']"},
-    %1: tensor<i32> {tf.aliasing_output = 1 : i32, scalify.name = "opt_state[0].count"},
-    %2: tensor<4xf32> {tf.aliasing_output = 2 : i32, scalify.name = "state.master['w']"},
-    %3: tensor<f32> {tf.aliasing_output = 3 : i32, scalify.name = "params['scale']"},
-    %4: tensor<4xf32> {scalify.role = #scalify.role<input>})
-    -> (tensor<4xf32>, tensor<i32>, tensor<4xf32>, tensor<f32>) {
-  return %0, %1, %2, %3 : tensor<4xf32>, tensor<i32>, tensor<4xf32>, tensor<f32>
+    %t: tensor<f32> {tf.aliasing_output = 0 : i32, scalify.name = "nu"},
+    %w: tensor<4x8xf32> {tf.aliasing_output = 1 : i32, scalify.name = "mu['w']"},
+    %scale: tensor<f32> {tf.aliasing_output = 2 : i32, scalify.name = "params['scale']"},
+    %rows: tensor<4xf32> {tf.aliasing_output = 3 : i32, scalify.name = "params['rows']"},
+    %blocks: tensor<2xf32> {tf.aliasing_output = 4 : i32, scalify.name = "params['blocks']"},
+    %count: tensor<i32> {tf.aliasing_output = 5 : i32, scalify.name = "params['count']"},
+    %x: tensor<4x8xf32> {scalify.role = #scalify.role<input>})
+    -> (tensor<f32>, tensor<4x8xf32>, tensor<f32>, tensor<4xf32>, tensor<2xf32>, tensor<i32>) {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %all = stablehlo.broadcast_in_dim %t, dims = [] {scalify.phase = #scalify.phase<forward>} : (tensor<f32>) -> tensor<4x8xf32>
+  %y = stablehlo.multiply %w, %all {scalify.phase = #scalify.phase<forward>} : tensor<4x8xf32>
+  %g = stablehlo.multiply %y, %x {scalify.phase = #scalify.phase<backward>} : tensor<4x8xf32>
+  %gt = stablehlo.reduce(%g init: %zero) applies stablehlo.add across dimensions = [0, 1] {scalify.phase = #scalify.phase<backward>} : (tensor<4x8xf32>, tensor<f32>) -> tensor<f32>
+  %t1 = stablehlo.subtract %t, %gt {scalify.phase = #scalify.phase<optimizer>} : tensor<f32>
+  %w1 = stablehlo.subtract %w, %g {scalify.phase = #scalify.phase<optimizer>} : tensor<4x8xf32>
+  %fine = stablehlo.compare LT, %gt, %scale {scalify.phase = #scalify.phase<optimizer>} : (tensor<f32>, tensor<f32>) -> tensor<i1>
+  %half = stablehlo.multiply %scale, %scale {scalify.phase = #scalify.phase<optimizer>} : tensor<f32>
+  %scale1 = stablehlo.select %fine, %half, %scale {scalify.phase = #scalify.phase<optimizer>} : tensor<i1>, tensor<f32>
+  %squares = stablehlo.multiply %g, %g {scalify.phase = #scalify.phase<optimizer>} : tensor<4x8xf32>
+  %means = stablehlo.reduce(%squares init: %zero) applies stablehlo.add across dimensions = [1] {scalify.phase = #scalify.phase<optimizer>} : (tensor<4x8xf32>, tensor<f32>) -> tensor<4xf32>
+  %rows1 = stablehlo.add %rows, %means {scalify.phase = #scalify.phase<optimizer>} : tensor<4xf32>
+  %pairs = stablehlo.reshape %means {scalify.phase = #scalify.phase<optimizer>} : (tensor<4xf32>) -> tensor<2x2xf32>
+  %blocks1 = stablehlo.reduce(%pairs init: %zero) applies stablehlo.add across dimensions = [1] {scalify.phase = #scalify.phase<optimizer>} : (tensor<2x2xf32>, tensor<f32>) -> tensor<2xf32>
+  return %t1, %w1, %scale1, %rows1, %blocks1, %count : tensor<f32>, tensor<4x8xf32>, tensor<f32>, tensor<4xf32>, tensor<2xf32>, tensor<i32>
 }
 
 // -----
