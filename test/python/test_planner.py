@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from scalify.plan import (
+from scalify_plan import (
     DEVICES,
     MODELS,
     Layout,
@@ -19,8 +19,8 @@ from scalify.plan import (
     replicas,
     text,
 )
-from scalify.plan.memory import held, rank_parameters
-from scalify.plan.search import search, tune
+from scalify_plan.memory import held, rank_parameters
+from scalify_plan.search import search, tune
 
 H100 = DEVICES["h100"]
 

@@ -17,9 +17,9 @@ from scalify import _compiler
 from scalify._dtypes import to_numpy
 from scalify._manifest import manifest_of
 from scalify.partition import data_parallel, failed, mesh_of, partition
-from scalify.plan import costs
-from scalify.plan.devices import Device
-from scalify.plan.wire import Wire, read_wire
+from scalify_plan import costs
+from scalify_plan.devices import Device
+from scalify_plan.wire import Wire, read_wire
 
 __all__ = ["Command", "Graph", "compile_step", "manifest_of", "read"]
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from scalify._dtypes import to_numpy
-from scalify.plan import costs
-from scalify.plan.devices import Device
+from scalify_plan import costs
+from scalify_plan.devices import Device
 
 __all__ = ["SUMS", "Wire", "read_wire"]
 

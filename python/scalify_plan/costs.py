@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import math
 
-from scalify.plan.devices import Device
+from scalify_plan.devices import Device
 
 __all__ = [
     "BYTES",
