@@ -26,7 +26,7 @@ _LOOKS_ONCE_ADAPTED = 5
 def policy_of(
     health: Health, adaptive_scales: bool | None, is_static: bool = False
 ) -> HealthPolicy | None:
-    """Returns the policy that `scalify.jit(..., health=)` means; None reads no counter.
+    """Returns the policy that `scalify.Numerics(health=)` means; None reads no counter.
 
     Scales that are static by choice are looked at in the very step in which a cast is unhealthy.
 

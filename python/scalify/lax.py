@@ -111,7 +111,7 @@ def get_data_scale(x: Any) -> tuple[Any, Any]:
 
 
 def stage_border(x: Any, wire: Literal["given", "fp8"] = "given") -> Any:
-    """Returns `x`; a pipeline may be cut here (`scalify.jit(..., pipeline=)`).
+    """Returns `x`; a pipeline may be cut here (`scalify.Distribution(pipeline=)`).
 
     What is computed of `x` belongs to the next chunk of the model, and its cotangent goes back the
     same way. One process computes the same with borders as ranks do that are stages.
