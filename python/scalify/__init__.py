@@ -20,7 +20,7 @@ _build_folder = pathlib.Path(os.environ.get("SCALIFY_BUILD") or _checkout / "bui
 if (_extensions := _build_folder / "python" / "scalify").is_dir():
     __path__.append(str(_extensions))
 
-from scalify import checkpoint, lax, nn  # noqa: E402
+from scalify import artefact, checkpoint, lax, nn  # noqa: E402
 from scalify._calibrate import calibrate  # noqa: E402
 from scalify._collect import collect  # noqa: E402
 from scalify._decorate import jit  # noqa: E402
@@ -67,6 +67,7 @@ __all__ = [
     "Transformed",
     "Tuned",
     "WideCast",
+    "artefact",
     "calibrate",
     "check_assumptions",
     "checkpoint",
