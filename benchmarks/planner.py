@@ -16,9 +16,9 @@ sys.path.insert(0, str(ROOT / "benchmarks" / "numerics"))
 
 import gradients
 
-from scalify.plan import DEVICES, MODELS, Layout, disturb, published, text
-from scalify.plan.layout import Level
-from scalify.plan.search import Found, search
+from scalify_plan import DEVICES, MODELS, Layout, disturb, published, text
+from scalify_plan.layout import Level
+from scalify_plan.search import Found, search
 
 __all__ = ["layouts", "main", "misbehaving"]
 

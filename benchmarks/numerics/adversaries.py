@@ -74,11 +74,15 @@ def against_plain(loss: Program, args: tuple[Any, Any], recipes: tuple[str, ...]
     reference = compiled(grads, *args)(*args)
     rows = []
     for recipe in recipes:
-        step = scalify.transform(grads, recipe=recipe, scales=scales, strict=True)
+        step = scalify.transform(
+            grads, recipe=recipe, numerics=scalify.Numerics(scales=scales), strict=True
+        )
         rows.append(judged(f"`{recipe}`", compiled(step, *args)(*args), reference))
         print(f"  {rows[-1]}", flush=True)
     one = jnp.float32(1)
-    plain = scalify.transform(scaled, recipe="fp8-plain", scales=scalify.measure((*args, one)))
+    plain = scalify.transform(
+        scaled, recipe="fp8-plain", numerics=scalify.Numerics(scales=scalify.measure((*args, one)))
+    )
     run = compiled(plain, *args, one)
     sweep = [
         judged(f"`fp8-plain`, loss scale 2^{k}", run(*args, jnp.float32(2.0**k)), reference)
@@ -161,7 +165,11 @@ def fp16_state(cfg: ModelConfig, plan: TrainConfig, steps: int) -> list[Row]:
     reference = update(after, moments)
     # Donation marks the state; the caller's jit keeps the arrays alive.
     step = scalify.transform(
-        train, recipe=STATE_ONLY, scales=scales, strict=True, donate_argnums=(0, 1)
+        train,
+        recipe=STATE_ONLY,
+        numerics=scalify.Numerics(scales=scales),
+        strict=True,
+        donate_argnums=(0, 1),
     )
     stored, narrow, _ = compiled(step, params, state, batches[steps])(params, state, batches[steps])
     rows = [judged("FP16 state, propagated scales", update(stored, narrow), reference)]

@@ -138,9 +138,9 @@ class Path:
 class Artefact(Path):
     """The step exported as StableHLO and compiled once, with the scales of its first arguments."""
 
-    def __init__(self, example: tuple[Any, ...], recipe: str, **options: Any) -> None:
-        given = scalify.measure(example)
-        self._run = scalify.compile(exported(example), recipe, scales=given, **options)
+    def __init__(self, example: tuple[Any, ...], recipe: str, **numerics: Any) -> None:
+        given = scalify.Numerics(scales=scalify.measure(example), **numerics)
+        self._run = scalify.compile(exported(example), recipe, numerics=given)
         self._tree = jax.tree.structure(jax.eval_shape(step, *example))
 
     def __call__(self, *args: Any) -> Any:
@@ -198,8 +198,9 @@ class Standalone(Artefact):
 class Jitted(Path):
     """`scalify.jit`."""
 
-    def __init__(self, example: tuple[Any, ...], recipe: str, **options: Any) -> None:
-        self._run = scalify.jit(step, recipe, donate_argnums=(0, 1), **options)
+    def __init__(self, example: tuple[Any, ...], recipe: str, **numerics: Any) -> None:
+        given = scalify.Numerics(**numerics)
+        self._run = scalify.jit(step, recipe, donate_argnums=(0, 1), numerics=given)
         self._run.executable(*example)
 
     def __call__(self, *args: Any) -> Any:
@@ -218,8 +219,8 @@ class Jitted(Path):
 class Traced(Path):
     """`jax.jit(scalify.transform(step))`, without state between steps."""
 
-    def __init__(self, example: tuple[Any, ...], recipe: str, **options: Any) -> None:
-        self._run = jax.jit(scalify.transform(step, recipe, **options))
+    def __init__(self, example: tuple[Any, ...], recipe: str, **numerics: Any) -> None:
+        self._run = jax.jit(scalify.transform(step, recipe, numerics=scalify.Numerics(**numerics)))
 
     def __call__(self, *args: Any) -> Any:
         return self._run(*jax.tree.map(np.asarray, args))
@@ -279,15 +280,17 @@ EXACT = jax.jit(jax.value_and_grad(loss))
 
 
 def train(
-    make: Callable[..., Path], recipe: str, text: Text, layers: int, at: list[int], **options: Any
+    make: Callable[..., Path], recipe: str, text: Text, layers: int, at: list[int], **numerics: Any
 ) -> list[Look]:
     """Trains by one path; returns the looks at these steps."""
     params = init(layers, seed=0)
     state = (params, OPTIMIZER.init(params))
     batches = train_batches(text, max(at) + 1, ROWS, LENGTH, seed=0)
     held = validation_batches(text, ROWS, LENGTH)[:16]
-    run = make((*state, batches[0]), recipe, **options)
-    current = scalify.jit(jax.value_and_grad(loss), "fp8-current", health="off")
+    run = make((*state, batches[0]), recipe, **numerics)
+    current = scalify.jit(
+        jax.value_and_grad(loss), "fp8-current", numerics=scalify.Numerics(health="off")
+    )
     looks, done = [], 0
     for i in sorted(at):
         if i > done:

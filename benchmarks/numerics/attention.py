@@ -198,7 +198,9 @@ class Bench:
         """Returns the gradient function under a recipe."""
         if recipe == "none":
             return self.grads
-        return scalify.transform(self.grads, recipe=recipe, scales=self.scales, strict=True)
+        return scalify.transform(
+            self.grads, recipe=recipe, numerics=scalify.Numerics(scales=self.scales), strict=True
+        )
 
     def train(self, recipe: str) -> Any:
         """Returns the weights after training."""

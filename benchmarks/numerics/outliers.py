@@ -228,7 +228,7 @@ def compiled(recipe: str, policy: scalify.HealthPolicy) -> Any:
         text = f'#scalify.recipe<"{recipe}", head = true, sensitive = true'
         if recipe.startswith("fp8"):
             text += f", stored_gradient = f8E4M3FN, simulated_ranks = {RANKS}"
-        run = scalify.jit(step, recipe=text + ">", health=policy)
+        run = scalify.jit(step, recipe=text + ">", numerics=scalify.Numerics(health=policy))
     params = init(0)
     given = given_at(0, params)
     executable = run.executable(*arguments(given, ADAM.init(params)))

@@ -77,8 +77,10 @@ def measured(case: str, scaling: str, ranks: int, steps: int, seeds: int = 1) ->
     recipe = recipe.replace(gradient_scaling=scaling, simulated_ranks=ranks)
     w = np.random.default_rng(7).normal(0, WIDTH**-0.5, (WIDTH, OUT)).astype(np.float32)
     scales = scalify.measure((w, *inputs(case, ranks, 0)))
-    run = scalify.jit(mean_gradient, recipe, scales=scales, health="off")  # counted here
-    wide = scalify.jit(mean_gradient, recipe.replace(stored_gradient="given"), scales=scales)
+    counted_here = scalify.Numerics(scales=scales, health="off")
+    run = scalify.jit(mean_gradient, recipe, numerics=counted_here)
+    plain = scalify.Numerics(scales=scales)
+    wide = scalify.jit(mean_gradient, recipe.replace(stored_gradient="given"), numerics=plain)
     executable = run.executable(w, *inputs(case, ranks, 0))
     kept = executable.kept
     found = []

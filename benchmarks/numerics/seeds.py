@@ -131,7 +131,9 @@ def run(recipe: str, cfg: ModelConfig, plan: TrainConfig) -> dict[str, Any]:
         def kept(fn: Any, backend: str, recipe: str, donate: tuple[int, ...] = ()) -> Any:
             if not donate:  # the loss alone, with scales measured from its weights
                 return usual(fn, backend, recipe)
-            return scalify.jit(fn, recipe=recipe, donate_argnums=donate, health=health)
+            return scalify.jit(
+                fn, recipe=recipe, donate_argnums=donate, numerics=scalify.Numerics(health=health)
+            )
 
         train.compiled = kept
     text = data.load()

@@ -120,8 +120,10 @@ def judge(where: str, grads: Grads, args: tuple[Any, Any], scales: Any, verbose:
     print(f"\nGradients {where}, cosine to F32")
     names = [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(args[0])]
     gradients: dict[str, list[np.ndarray]] = {}
+    numerics = scalify.Numerics(scales=scales)
     for recipe in ("none", *RECIPES):
-        step = grads if recipe == "none" else scalify.transform(grads, recipe=recipe, scales=scales)
+        by_recipe = scalify.transform(grads, recipe=recipe, numerics=numerics)
+        step = grads if recipe == "none" else by_recipe
         leaves = jax.tree.leaves(jax.jit(step)(*args)[1])
         gradients[recipe] = [np.asarray(leaf) for leaf in leaves]
     return gradient_bar(gradients, names) and good

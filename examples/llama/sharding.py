@@ -83,17 +83,18 @@ class Ranks:
         return scalify.jit(
             fn,
             recipe,
-            mesh=self.mesh,
+            distribution=scalify.Distribution(mesh=self.mesh, zero=self.zero),
             in_shardings=(*placed, self.batch),
             out_shardings=(*placed, P()),
-            zero=self.zero,
             donate_argnums=(0, 1),
         )
 
     def loss(self, fn: Callable[..., Any], recipe: str, params: Any) -> Any:
         """Returns `fn(params, batch) -> loss` compiled for the ranks; it takes whole arrays."""
         specs = (self.specs(params), self.batch)
-        return scalify.jit(fn, recipe, mesh=self.mesh, in_shardings=specs, out_shardings=P())
+        return scalify.jit(
+            fn, recipe, distribution=self.mesh, in_shardings=specs, out_shardings=P()
+        )
 
 
 def gathered(tree: Any) -> Any:

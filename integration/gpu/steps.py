@@ -119,7 +119,7 @@ def add_example(folder: Folder, small: bool) -> None:
     few = [recipe for recipe in RECIPES if recipe != "bf16"]
     for recipe in few if small else RECIPES:
         artefact = folder.artefact(f"example-{recipe}", text, recipe=recipe, **given)
-        exe = scalify.compile(text, recipe, scales=scales)
+        exe = scalify.compile(text, recipe, numerics=scalify.Numerics(scales=scales))
         wanted = _wanted(exe, state, batches)
         folder.add(
             f"20 steps of the example by {recipe}",
@@ -152,7 +152,7 @@ def _train_cpu(
 ) -> float:
     """Returns the validation loss of a whole training on this CPU."""
     scales = scalify.measure([*state, arrays["batches"][0].astype(np.int32)])
-    exe = scalify.compile(text, recipe, scales=scales)
+    exe = scalify.compile(text, recipe, numerics=scalify.Numerics(scales=scales))
     evaluate = scalify.compile(loss, recipe)
     for batch in arrays["batches"]:
         *state, _ = exe(*state, batch.astype(np.int32))

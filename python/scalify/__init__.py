@@ -20,11 +20,11 @@ _build_folder = pathlib.Path(os.environ.get("SCALIFY_BUILD") or _checkout / "bui
 if (_extensions := _build_folder / "python" / "scalify").is_dir():
     __path__.append(str(_extensions))
 
-from scalify import checkpoint, lax, nn  # noqa: E402
+from scalify import artefact, checkpoint, lax, nn  # noqa: E402
 from scalify._calibrate import calibrate  # noqa: E402
 from scalify._collect import collect  # noqa: E402
 from scalify._decorate import jit  # noqa: E402
-from scalify._executable import Executable, compile, load  # noqa: E402
+from scalify._executable import Executable, load  # noqa: E402
 from scalify._filter import FilterJit, filter_jit, filter_transform  # noqa: E402
 from scalify._jit import Jit  # noqa: E402
 from scalify._probe import probe  # noqa: E402
@@ -32,26 +32,31 @@ from scalify._runtime import Array  # noqa: E402
 from scalify._scaled_array import ScaledArray  # noqa: E402
 from scalify._stages import Pipeline  # noqa: E402
 from scalify._statistics import Statistics  # noqa: E402
+from scalify._text import compile  # noqa: E402
 from scalify._transform import Transformed, opt, transform  # noqa: E402
 from scalify._tune import Tuned, tune  # noqa: E402
 from scalify.calibration import Calibration, HealthPolicy, WideCast  # noqa: E402
 from scalify.errors import CompileError  # noqa: E402
 from scalify.memory import largest_batch  # noqa: E402
 from scalify.mesh import Mesh, Shard, make_mesh  # noqa: E402
+from scalify.options import GPU, Distribution, Numerics  # noqa: E402
 from scalify.ranges import check_assumptions, measure_ranges  # noqa: E402
 from scalify.recipe import Recipe, recipes  # noqa: E402
 from scalify.report import Report  # noqa: E402
 from scalify.scales import Scales, measure  # noqa: E402
 
 __all__ = [
+    "GPU",
     "Array",
     "Calibration",
     "CompileError",
+    "Distribution",
     "Executable",
     "FilterJit",
     "HealthPolicy",
     "Jit",
     "Mesh",
+    "Numerics",
     "Pipeline",
     "Recipe",
     "Report",
@@ -62,6 +67,7 @@ __all__ = [
     "Transformed",
     "Tuned",
     "WideCast",
+    "artefact",
     "calibrate",
     "check_assumptions",
     "checkpoint",

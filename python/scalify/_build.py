@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from scalify import _compiler, _ptxas
@@ -11,7 +11,7 @@ from scalify._diagnostics import warn_of
 from scalify.ranges import RangesLike
 from scalify.scales import argument_options, measure, range_option
 
-__all__ = ["Explain", "Remake", "build", "by_values", "explain", "shared_options"]
+__all__ = ["Explain", "Remake", "build", "by_values", "explain"]
 
 # Makes an artefact, what the compiler had to say, and what explains it, from main's arguments.
 Explain = Callable[[], dict[str, Any]]
@@ -57,39 +57,3 @@ def _to_json(options: dict[str, Any]) -> str:
     if is_gpu and (ptxas := _ptxas.find()):
         given.setdefault("ptxas", ptxas)
     return json.dumps(given)
-
-
-# Options of the compiler that `jit` and `compile` take as arguments of these names.
-_SHARED = {
-    "target": "target",
-    "strict": "strict",
-    "mcpu": "mcpu",
-    "report": "report",
-    "streams": "streams",
-    "epilogues": "epilogues",
-    "overlap": "overlap",
-    "bucketBytes": "bucket_bytes",
-    "memoryLimit": "memory_limit",
-    "sums": "sums",
-}
-
-
-def shared_options(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the compiler's options for the arguments that `jit` and `compile` have in common.
-
-    Raises:
-        ValueError: `library_attention` is none of its three words.
-    """
-    options = {option: given[name] for option, name in _SHARED.items()}
-    return options | {"libraryAttention": _attention_option(given["library_attention"])}
-
-
-def _attention_option(value: str) -> str:
-    """Returns the option as it is.
-
-    Raises:
-        ValueError: it is none of the three.
-    """
-    if value not in ("recipe", "exact", "none"):
-        raise ValueError(f"library_attention={value!r}: expected 'recipe', 'exact' or 'none'")
-    return value

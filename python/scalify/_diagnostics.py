@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 import sys
 import warnings
@@ -12,15 +13,15 @@ import jax
 
 __all__ = ["warn", "warn_of"]
 
-_INNER = tuple(str(pathlib.Path(file).parent) for file in (__file__, jax.__file__))
+_INNER = tuple(str(pathlib.Path(file).parent) + os.sep for file in (__file__, jax.__file__))
 
 
-def warn(text: str) -> None:
+def warn(text: str, category: type[Warning] = UserWarning) -> None:
     """Warns at the innermost line that is neither this package's nor JAX's."""
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_INNER):
         frame, level = frame.f_back, level + 1
-    warnings.warn(text, stacklevel=level)
+    warnings.warn(text, category, stacklevel=level)
 
 
 def warn_of(diagnostics: Iterable[dict[str, Any]]) -> None:

@@ -1,4 +1,4 @@
-"""Compiled steps: StableHLO text to an artefact, and the artefact on numpy arrays."""
+"""Compiled steps: an artefact on numpy arrays."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import json
 import os
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scalify import _runtime
-from scalify._build import Remake, build, by_values, explain, shared_options
+from scalify._build import Remake, build, explain
 from scalify._callbacks import HostCalls, commands_of
 from scalify._counters import StepCounters, placed
 from scalify._kept import AMAX_HISTORY, CAST_SCALES, KeptState
@@ -22,13 +22,11 @@ from scalify._scaled_array import Storage
 from scalify._stored_state import StoredState
 from scalify._wire import collectives
 from scalify._xla_call import StepInXla
-from scalify.calibration import carried_option
-from scalify.ranges import RangesLike, broken_assumptions
-from scalify.recipe import RecipeLike
+from scalify.ranges import broken_assumptions
 from scalify.report import Report
-from scalify.scales import Scales, ScalesLike, argument_options, range_option, roles_option
+from scalify.scales import Scales
 
-__all__ = ["Executable", "build", "compile", "compile_text", "explain", "load"]
+__all__ = ["Executable", "build", "compile_text", "explain", "load"]
 
 
 class Executable:
@@ -256,7 +254,9 @@ class Executable:
         """
         before = self.cast_scales
         if before is None:
-            raise ValueError("the scales of casts are constants: compile with adaptive_scales=True")
+            raise ValueError(
+                "the scales of casts are constants: compile with Numerics(adaptive_scales=True)"
+            )
         if not len(before):
             return 0
         counters, _ = self._counted.of_all()
@@ -487,91 +487,3 @@ def compile_text(
     """
     artefact, diagnostics = build(text, options)
     return Executable(artefact, threads, diagnostics, explain(text, options), device)
-
-
-def compile(
-    program: str | bytes,
-    recipe: RecipeLike | None = "none",
-    target: str = "cpu",
-    strict: bool = False,
-    *,
-    scales: ScalesLike | Literal["static"] = None,
-    cast_scales: Literal["carried", "static"] = "carried",
-    roles: Mapping[str, str] | None = None,
-    ranges: RangesLike = None,
-    mcpu: str | None = None,
-    snapshots: str | os.PathLike[str] | None = None,
-    threads: int = 0,
-    report: str = "brief",
-    device: str | None = None,
-    streams: int = 1,
-    library_attention: Literal["recipe", "exact", "none"] = "recipe",
-    epilogues: Literal["exact", "all", "none"] = "exact",
-    overlap: bool = True,
-    bucket_bytes: int | None = None,
-    memory_limit: int | None = None,
-    sums: Literal["ordered", "nccl"] = "ordered",
-    simulate_ranks: bool | int = False,
-) -> Executable:
-    """Compiles a StableHLO program with a public @main of static shapes.
-
-    Args:
-        program: text, or bytes of a jax.export artefact.
-        recipe: a preset's name (see `scalify.recipes()`), a `#scalify.recipe<...>`, or a
-            `scalify.Recipe`; None for the one that the program carries as its attribute.
-        target: "cpu", or "sm_90a" ("cuda", "h100", "h200") for H100 and H200, which needs no GPU
-            to compile.
-        strict: make an op without a rule, or a dot that misses its format, an error.
-        scales: log2 of the scales of arguments: by name, as a list in main's order, or from
-            `scalify.measure`. Without, arguments are measured at the first call, which compiles
-            once more; until then, and where it is saved before, each step measures those that no
-            scale is declared of. "declared": these count as 2^0, and are an error under `strict`;
-            donated state counts as what is written. "static" is `cast_scales="static"`.
-        cast_scales: as for `scalify.jit`.
-        roles: of arguments, as for `scalify.jit`.
-        ranges: what proofs may assume of arguments (`scalify.measure_ranges`), by name or as a
-            list in main's order; it counts before what `scales` holds.
-        mcpu: the CPU whose instructions kernels may use; "x86-64-v3" if not given.
-        snapshots: a folder for the IR after each stage.
-        threads: as for `Executable`.
-        report: "full" keeps every value, its facts and where they came from in the artefact.
-        device: as for `Executable`.
-        streams: as for `scalify.jit`.
-        library_attention: as for `scalify.jit`.
-        epilogues: as for `scalify.jit`.
-        overlap: as for `scalify.jit`.
-        bucket_bytes: as for `scalify.jit`.
-        memory_limit: as for `scalify.jit`; when gradients are summed, `partition` was told.
-        sums: as for `scalify.jit`.
-        simulate_ranks: `program` is what one device of a mesh runs (`scalify.partition`), and the
-            executable computes what all of them do, of whole arrays and with sums in the order of
-            ranks. A number is how many devices the mesh must have.
-
-    Raises:
-        scalify.CompileError: the program or the options cannot be.
-        ValueError: bytes that are no program, or scales of the wrong shape.
-    """
-    given = dict(locals())
-    if not isinstance(program, (str, bytes, bytearray)):
-        raise TypeError(f"expected StableHLO text or bytes, not {type(program).__name__}")
-    options: dict[str, Any] = {
-        **shared_options(given),
-        "recipe": None if recipe is None else str(recipe),
-        "snapshots": None if snapshots is None else os.fspath(snapshots),
-    }
-    carried, scales = carried_option(cast_scales, scales)
-    options |= roles_option(roles) | carried
-    if simulate_ranks is not False:
-        options["simulateRanks"] = 0 if simulate_ranks is True else simulate_ranks
-    if (assumed := range_option(scales, ranges)) is not None:
-        options["ranges"] = assumed
-    options |= argument_options(scales)
-    from scalify import portable  # late: as a command it is a module of its own
-
-    text = portable.to_text(program)
-    if scales is not None:
-        return compile_text(text, options, threads, device)
-    made = compile_text(text, options, threads, device)
-    if made.report().measured_arguments():
-        made._remake = by_values(text, options, ranges)
-    return made

@@ -1,4 +1,4 @@
-"""Calibration by the first batch: casts that stand on priors start from what they see."""
+"""Calibration on the first batch: replaces scales that priors decided by what casts see."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ def calibrate_on(entry: Entry, leaves: Sequence[Any]) -> int:
     inputs = entry.copies(leaves)
     if inputs is None:
         return 0
-    for step in range(_MAX_STEPS):
+    for step in range(1, _MAX_STEPS + 1):
         before = executable.kept[CARRIED_SCALES]
         executable.run(inputs)
         after = executable.kept[CARRIED_SCALES]
         executable.kept = start | {CARRIED_SCALES: after}
         if np.array_equal(before, after):
-            break
-    return step + 1
+            return step
+    return _MAX_STEPS

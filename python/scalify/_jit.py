@@ -7,7 +7,7 @@ import functools
 import pickle
 import types
 from collections.abc import Hashable, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import jax
 import numpy as np
@@ -23,18 +23,13 @@ from scalify._lowering import Arguments, Lowered, Signature, changed_types, type
 from scalify._nested import is_traced
 from scalify._ranks import compile_on
 from scalify._saved import Saved
-from scalify._stages import Pipeline
+from scalify._settings import Settings
 from scalify._views import host_view
 from scalify._watch import Watch, advice_for, carries, may_adapt
 from scalify._wrapper import found_by_name
-from scalify.calibration import (
-    HealthPolicy,
-    WideCast,
-    WidenTracker,
-    wide_option,
-)
+from scalify.calibration import WideCast, WidenTracker, wide_option
 from scalify.mesh import Mesh, Shard
-from scalify.ranges import RangesLike, broken_assumptions
+from scalify.ranges import broken_assumptions
 from scalify.recipe import Recipe
 from scalify.report import Report
 from scalify.scales import Scales, ScalesLike, argument_options, measure, range_option
@@ -76,30 +71,14 @@ class Jit:
         made_by: the function and its arguments that make another one, for `pickle`.
     """
 
-    def __init__(
-        self,
-        signature: Signature,
-        options: dict[str, Any],
-        scales: ScalesLike,
-        threads: int,
-        policy: HealthPolicy | None = None,
-        ranges: RangesLike = None,
-        device: str | None = None,
-        mesh: Mesh | None = None,
-        zero: int = 0,
-        pipeline: Pipeline | None = None,
-        reduce: Literal["last", "each"] | None = None,
-    ) -> None:
+    def __init__(self, signature: Signature, settings: Settings) -> None:
         self._signature = signature
-        self._given = scales
-        self._ranges = ranges
+        self._settings = settings
+        self._given = settings.scales
+        self._options = settings.options
+        self._mesh = settings.distribution.mesh
+        self._pipeline = settings.distribution.pipeline
         self._measured: dict[Hashable, Scales] = {}
-        self._threads = threads
-        self._device = device
-        self._mesh = mesh
-        self._zero = zero
-        self._pipeline = pipeline
-        self._reduce: Literal["last", "each"] | None = reduce
         self._entries: dict[Hashable, Entry] = {}
         self._last: Entry | None = None
         self._call: _Call | None = None
@@ -110,8 +89,6 @@ class Jit:
         self._last_key: Any = None
         self._last_arguments: list[Any] = []
         self._restored: JitState | None = None
-        self._options = options
-        self._policy = policy
         self._watch = self._watched()
         self._has_adapted = False
         self._left: JitState | None = None
@@ -123,7 +100,7 @@ class Jit:
         def advice() -> str:
             return advice_for(self._options, self._pipeline is not None)
 
-        return Watch(self._policy, self._signature.name, advice, carries(self._options))
+        return Watch(self._settings.policy, self._signature.name, advice, carries(self._options))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Runs one step: pytrees in, pytrees out.
@@ -195,7 +172,7 @@ class Jit:
         """Returns the casts that the policy "widen" found, for the arguments of the last call.
 
         The next compilation leaves them wide: that after `recompile`, or one in another process
-        that gets them as `scalify.jit(..., wide=)`.
+        that gets them as `scalify.Numerics(wide=)`.
         """
         tracker = self._trackers.get(self._last_key)
         return () if tracker is None else tuple(tracker.widened)
@@ -243,7 +220,7 @@ class Jit:
     def restore(self, state: JitState | None) -> None:
         """Lets the next call with the arguments of a state go on where that was taken.
 
-        It compiles as then: with the scales that were measured, unless `scales=` says others, and
+        It compiles as then: with the scales that were measured, unless `Numerics` says others, and
         with the same casts left wide. What it kept is forgotten; with None it starts anew.
         """
         self._restored, self._last, self._left, self._call = state, None, None, None
@@ -372,7 +349,7 @@ class Jit:
     def scales(self, *args: Any, **kwargs: Any) -> Scales:
         """Returns the scales of the arguments, to keep with a checkpoint; as for `executable`.
 
-        Give them to `scalify.jit(..., scales=)` when training resumes: the step is then
+        Give them to `scalify.jit` as `Numerics(scales=)` when training resumes: the step is then
         compiled as it was.
         """
         executable = self.executable(*args, **kwargs)
@@ -463,15 +440,12 @@ class Jit:
             options |= {"adaptScales": True, "packState": False}
         if widened:
             options["wide"] = [*options.get("wide", []), *wide_option(widened)]
-        if (ranges := range_option(scales, self._ranges, count)) is not None:
+        if (ranges := range_option(scales, self._settings.ranges, count)) is not None:
             options["ranges"] = ranges
-        if self._mesh is not None:
-            parts = (self._zero, self._pipeline, self._reduce)
-            executable = compile_on(
-                self._mesh, lowered.text, options, self._threads, self._device, *parts
-            )
-            executable.bind_callbacks(lowered.callbacks)
-            return executable
-        executable = compile_text(lowered.text, options, self._threads, self._device)
+        run = (options, self._settings.threads, self._settings.device)
+        if self._mesh is None:
+            executable = compile_text(lowered.text, *run)
+        else:
+            executable = compile_on(self._settings.distribution, lowered.text, *run)
         executable.bind_callbacks(lowered.callbacks)
         return executable

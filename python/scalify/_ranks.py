@@ -12,6 +12,7 @@ from scalify._executable import Executable, build, explain
 from scalify._saved import Saved
 from scalify._within import Reduce, choose_reduce
 from scalify.mesh import Mesh, Parts, Shard, Shares, layout_of
+from scalify.options import Distribution
 
 __all__ = ["abstract_mesh", "compile_on", "cut", "wrap"]
 
@@ -25,14 +26,11 @@ def abstract_mesh(
 
 
 def compile_on(
-    mesh: Mesh,
+    distribution: Distribution,
     text: str,
     options: dict[str, Any],
     threads: int,
     device: str | None,
-    zero: int,
-    pipeline: _stages.Pipeline | None = None,
-    reduce: Reduce | None = "last",
 ) -> Executable:
     """Compiles a step with shardings for the ranks of a mesh; the first rank does it for all.
 
@@ -41,6 +39,8 @@ def compile_on(
     Raises:
         CompileError: on every rank, if it was raised on the first.
     """
+    mesh, zero, pipeline = distribution.mesh, distribution.zero, distribution.pipeline
+    assert mesh is not None, "a step without a mesh has no ranks"
     comm = mesh.comm  # raises if another number of ranks was launched
     inner = mesh if pipeline is None else pipeline.inner(mesh)
     of_rank = options
@@ -65,8 +65,8 @@ def compile_on(
     def local() -> str:
         if inner.size == 1:
             return text
-        is_free = reduce is None and zero > 0 and pipeline is None
-        chosen = choose_reduce(program, of_rank) if is_free else reduce
+        is_free = distribution.reduce is None and zero > 0 and pipeline is None
+        chosen = choose_reduce(program, of_rank) if is_free else distribution.reduce
         return program(chosen or "last")
 
     def full() -> dict[str, Any]:

@@ -187,7 +187,7 @@ class StepState:
         self._has_warned = True
         warn(
             f"'{self._name}' is traced without values: each step measures {arguments} of its "
-            "arguments; scalify.transform(..., scales=scalify.measure(args)) makes their scales "
+            "arguments; numerics=scalify.Numerics(scales=scalify.measure(args)) makes their scales "
             f"constants. It also measures what {count} casts read; their scales are carried from "
             f"step to step instead if you start from state = {self._name}.init_state(*args) and "
             f"call results, state = {self._name}(*args, state=state)"

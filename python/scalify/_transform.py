@@ -8,7 +8,7 @@ import json
 import pickle
 import types
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import jax
 import numpy as np
@@ -16,6 +16,7 @@ import numpy as np
 from scalify import _compiler, _runtime
 from scalify._call import Module, added_arguments, call, out_avals
 from scalify._diagnostics import warn, warn_of
+from scalify._groups import regroup
 from scalify._lowering import (
     Arguments,
     Batch,
@@ -26,25 +27,21 @@ from scalify._lowering import (
     type_of,
 )
 from scalify._scaled_array import ScaledArray
+from scalify._settings import numerics_options
 from scalify._statistics import Statistics
 from scalify._step_state import StepState, kind_of
 from scalify._watch import carries
 from scalify._wrapper import again, found_by_name, with_options
-from scalify.calibration import Calibration, WideCast, scale_options
-from scalify.ranges import RangesLike
+from scalify.options import Numerics
 from scalify.recipe import Recipe, RecipeLike
 from scalify.report import Report
-from scalify.scales import (
-    Scales,
-    ScalesLike,
-    argument_options,
-    measure,
-    range_option,
-    roles_option,
-)
+from scalify.scales import Scales, ScalesLike, argument_options, measure, range_option
 
 __all__ = ["Transformed", "opt", "transform"]
 
+
+# All but what needs an executable that counts, or a state of ours.
+_HEEDS = frozenset(one.name for one in dataclasses.fields(Numerics)) - {"health", "pack_state"}
 
 # Array types of this package, which JAX does not know.
 _OWN = (_runtime.Array, ScaledArray)
@@ -425,7 +422,7 @@ class Transformed:
         what = f"each step measures {count} of its arguments" if count else "they count as 2^0"
         warn(
             f"'{self._signature.name}' is traced without values of its arguments: {what}; "
-            "scalify.transform(..., scales=scalify.measure(args)) makes their scales constants"
+            "numerics=scalify.Numerics(scales=scalify.measure(args)) makes their scales constants"
         )
 
     def _compile(self, arguments: Arguments, rounds: bool, kind: str) -> _Entry:
@@ -483,16 +480,8 @@ def transform(
     fn: Callable[..., Any] | None = None,
     recipe: RecipeLike = "fp8",
     *,
-    scales: ScalesLike | Literal["static"] = None,
-    cast_scales: Literal["carried", "static"] = "carried",
-    roles: Mapping[str, str] | None = None,
-    ranges: RangesLike = None,
-    range_use: Literal["report", "choose"] = "report",
+    numerics: Numerics | None = None,
     strict: bool = False,
-    calibration: Calibration | None = None,
-    rescale: Sequence[str] = (),
-    wide: Sequence[WideCast] = (),
-    adaptive_scales: bool = False,
     static_argnums: int | Sequence[int] | None = None,
     static_argnames: str | Iterable[str] | None = None,
     donate_argnums: int | Sequence[int] | None = None,
@@ -500,6 +489,7 @@ def transform(
     keep_unused: bool = False,
     inline: bool = False,
     statistics: bool = False,
+    **deprecated: Any,
 ) -> Transformed:
     """Returns `fn` rewritten by a recipe: StableHLO to StableHLO, run by JAX.
 
@@ -510,37 +500,31 @@ def transform(
         fn: a function of pytrees of arrays. Without it the result is a decorator.
         recipe: a preset's name (see `scalify.recipes()`), a `#scalify.recipe<...>`, or a
             `scalify.Recipe`.
-        scales: of the arguments, from `scalify.measure`. By default they are measured at the first
-            call if it has values; under `jax.jit` it has none, and each step measures them.
-            "declared": undeclared scales count as 2^0, and are an error under `strict`.
-            "static" means `cast_scales="static"`.
-        cast_scales: under recipes with propagated scales, for casts whose values may grow:
-            "carried" from call to call (see `Transformed`), or "static", constants of the first
-            call.
-        roles: of arguments, as for `scalify.jit`.
-        ranges: of arguments, which proofs may assume, as for `scalify.jit`.
-        range_use: "report" or "choose", as for `scalify.jit`.
-        strict: make an op without a rule, or a dot that cannot have its recipe's format, an error.
-        calibration: measured scales of casts, as for `scalify.jit`.
-        rescale: where the step measures scales, as for `scalify.jit`.
-        wide: casts to leave wide, with the dots that read them, from `Jit.widened`.
-        adaptive_scales: must be False, since no executable keeps the scales.
-        static_argnums: positions of arguments that are not arrays, as for `jax.jit`.
+        numerics: where scales come from; all but `health` and `pack_state`. Arguments without
+            scales are measured at the first call if it has values; under `jax.jit` it has none,
+            and each step measures them. Carried scales of casts go from call to call, as
+            `Transformed` has it.
+        strict: make an op without a rule, or a dot that misses its format, an error.
+        static_argnums: positions of arguments that are no arrays, as `jax.jit` has them.
         static_argnames: their names.
         donate_argnums: positions of arguments whose memory results may take. They are also treated
             as state: without a given scale, state takes the scale of its new value.
         donate_argnames: their names.
-        keep_unused: as for `jax.jit`.
-        inline: as for `jax.jit`.
-        statistics: also measure every cast in every call (see `Transformed.statistics`). Without
-            it the program is unchanged, to the byte. Not under `jax.vmap`.
+        keep_unused: as `jax.jit` has it.
+        inline: as `jax.jit` has it.
+        statistics: also measure every cast in every call (see `Transformed.statistics`); without,
+            the program is the same to the byte as if there were none. Not under `jax.vmap`.
+        **deprecated: fields of `numerics` by their names alone, as they were arguments before, for
+            one more release.
 
     Raises:
         scalify.CompileError: at a call, if the program cannot be compiled by the recipe, or the
             calibration is of another program.
-        ValueError: the calibration is of another recipe.
+        TypeError: an argument is unknown or given twice, or `numerics` says what is not heeded
+            here.
+        ValueError: the calibration is by another recipe.
     """
-    given = dict(locals())
+    groups, given = regroup("transform", locals(), _HEEDS)
     if fn is None:
         return cast(Transformed, with_options(transform, given))
     signature = Signature(
@@ -551,15 +535,14 @@ def transform(
         donate_argnames,
         recipe=str(recipe),
     )
-    if adaptive_scales:
+    if groups.numerics.adaptive_scales:
         raise ValueError(
             "adaptive scales are state that an executable of scalify.jit keeps: here let the step "
             "measure scales (rescale=) or give those of another step (calibration=)"
         )
-    extra, scales = scale_options(recipe, scales, calibration, rescale, wide, cast_scales)
-    extra |= {"rangeUse": range_use, **roles_option(roles)}
-    if ranges is not None:
-        extra["ranges"] = ranges
+    extra, scales = numerics_options(recipe, groups.numerics)
+    if groups.numerics.ranges is not None:
+        extra["ranges"] = groups.numerics.ranges
     wrapped = Transformed(
         signature, recipe, strict, scales, statistics, extra, inline=inline, keep_unused=keep_unused
     )

@@ -26,7 +26,7 @@ _LOOKS_ONCE_ADAPTED = 5
 def policy_of(
     health: Health, adaptive_scales: bool | None, is_static: bool = False
 ) -> HealthPolicy | None:
-    """Returns the policy for `scalify.jit(..., health=)`; None reads no counters.
+    """Returns the policy that `scalify.Numerics(health=)` means; None reads no counter.
 
     Scales that the user chose to be static are checked in the step in which a cast is unhealthy.
 

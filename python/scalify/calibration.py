@@ -27,7 +27,6 @@ __all__ = [
     "WidenTracker",
     "carried_option",
     "names_of",
-    "scale_options",
     "wide_option",
 ]
 
@@ -152,7 +151,7 @@ def _measured_exponent(row: Mapping[str, Any], figures: np.ndarray) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class WideCast:
-    """A cast that clipped, for `scalify.jit(..., wide=)`, which leaves it and its dots wide.
+    """A cast that clipped, for `scalify.Numerics(wide=)`: it and its dots are not made narrow.
 
     Attributes:
         cast: its name in the report.
@@ -180,7 +179,7 @@ class WideCast:
 
 @dataclasses.dataclass(frozen=True)
 class HealthPolicy:
-    """Reaction of `scalify.jit(..., health=)` to casts that clip, between two steps.
+    """What is done between two steps about casts that clip, for `scalify.Numerics(health=)`.
 
     Attributes:
         action: "report" warns. "rescale" moves the scales by `@rescale`. "adapt" warns of the first
@@ -268,42 +267,6 @@ class WidenTracker:
         ]
         self.widened += found
         return found
-
-
-def scale_options(
-    recipe: RecipeLike,
-    scales: ScalesLike | Literal["static"],
-    calibration: Calibration | None,
-    rescale: Sequence[str],
-    wide: Sequence[WideCast] = (),
-    cast_scales: str = "carried",
-) -> tuple[dict[str, Any], ScalesLike]:
-    """Returns the compiler's options for scales of casts, and the scales of arguments.
-
-    Raises:
-        TypeError: `calibration` or an entry of `wide` has the wrong type.
-        ValueError: the recipe takes no calibration, or a word is unknown.
-    """
-    own, scales = carried_option(cast_scales, scales)
-    if calibration is not None and not isinstance(calibration, Calibration):
-        raise TypeError(
-            f"calibration={calibration!r}: expected a Calibration, as scalify.calibrate or "
-            "Calibration.load makes one"
-        )
-    if isinstance(rescale, str):
-        rescale = (rescale,)
-    extra = own | ({"rescaleAt": list(rescale)} if rescale else {})
-    if calibration is not None and Recipe.of(recipe).is_delayed:
-        raise ValueError(
-            f"recipe '{recipe}' takes scales from the amaxes of earlier steps, and a calibration "
-            "has constants: leave it out, or take another recipe"
-        )
-    if calibration is not None:
-        extra["castScales"] = calibration.options(recipe)
-        scales = calibration.scales if scales is None else scales
-    if wide:
-        extra["wide"] = wide_option(wide)
-    return extra, scales
 
 
 def carried_option(

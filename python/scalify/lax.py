@@ -111,7 +111,7 @@ def get_data_scale(x: Any) -> tuple[Any, Any]:
 
 
 def stage_border(x: Any, wire: Literal["given", "fp8"] = "given") -> Any:
-    """Returns `x`; a pipeline may be cut here (`scalify.jit(..., pipeline=)`).
+    """Returns `x`; a pipeline may be cut here (`scalify.Distribution(pipeline=)`).
 
     Ops that use `x` belong to the next chunk of the model; its cotangent crosses the border in
     reverse. One process computes the same results as ranks that run the stages.

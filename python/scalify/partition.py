@@ -24,7 +24,7 @@ from scalify import _compiler
 from scalify.errors import CompileError
 from scalify.scales import roles_option
 
-__all__ = ["Partitioned", "data_parallel", "main", "partition"]
+__all__ = ["Partitioned", "data_parallel", "main", "mesh_of", "partition"]
 
 SHARDY = pathlib.Path(__file__).with_name("_shardy.py")
 MESH = re.compile(r'sdy\.mesh @[^\n=]+ = <\[((?:"[^"]+"=\d+(?:, )?)+)\]')

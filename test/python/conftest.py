@@ -12,5 +12,8 @@ import xla_flags
 
 xla_flags.add(xla_flags.FAST)
 
+# Scripts of tests write no old names of options either.
+os.environ.setdefault("PYTHONWARNINGS", "error:scalify.:DeprecationWarning")
+
 # Steps show memory that they have not written, in child processes too; empty, it is off.
 os.environ.setdefault("SCALIFY_FILL", "nan")

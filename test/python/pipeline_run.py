@@ -21,11 +21,13 @@ def main(mode: str) -> None:
     mesh = scalify.make_mesh(pipe=2, data=2) if has_ranks else scalify.make_mesh(pipe=2)
     step = scalify.jit(
         pipeline_programs.mlp_step(4),
-        mesh=mesh,
-        pipeline=scalify.Pipeline("pipe", "interleaved", 2),
+        distribution=scalify.Distribution(
+            mesh=mesh,
+            pipeline=scalify.Pipeline("pipe", "interleaved", 2),
+            zero=1 if has_ranks else 0,
+        ),
         donate_argnums=0,
         in_shardings=(None, P(None, "data")) if has_ranks else None,
-        zero=1 if has_ranks else 0,
         threads=1,
     )
     state = pipeline_programs.mlp_state(4)

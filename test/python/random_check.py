@@ -198,7 +198,7 @@ def check_recipe(program: Program, recipe: str) -> None:
     inputs = program.inputs()
     want, magnitude = _wanted(program, inputs, jit=True)
     noisy = _noisy(program, inputs, recipe)
-    got = scalify.jit(fn, recipe=recipe, health="off")(*inputs)
+    got = scalify.jit(fn, recipe=recipe, numerics=scalify.Numerics(health="off"))(*inputs)
     eps = float(jnp.finfo(jnp.float32).eps)
     for place, g, w, n in zip(program.results, got, want, noisy, strict=True):
         if program.values[place].is_float and w.size:

@@ -47,9 +47,9 @@ def main() -> None:
         other = jax.sharding.AbstractMesh((2,), ("data",))
         text = jax.jit(lambda x: x + 1, in_shardings=jax.sharding.NamedSharding(other, P("data")))
         lowered = text.trace(x[0]).lower(lowering_platforms=("cpu",))
-        _ranks.compile_on(mesh, lowered.as_text(), {}, 1, None, 0)
+        _ranks.compile_on(scalify.Distribution(mesh=mesh), lowered.as_text(), {}, 1, None)
     shardings = {"in_shardings": (specs, P("data"), P("data")), "out_shardings": (specs, P())}
-    train = scalify.jit(step, "none", donate_argnums=0, mesh=mesh, threads=1, **shardings)
+    train = scalify.jit(step, "none", donate_argnums=0, distribution=mesh, threads=1, **shardings)
     plain, state, start = jax.jit(step), params, 0
     folder = sys.argv[2] if len(sys.argv) > 2 else None
     if folder and checkpoint.latest(folder):

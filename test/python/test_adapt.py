@@ -21,10 +21,10 @@ def matmul(x: Any, w: Any, flag: bool = False) -> Any:
     return (x @ w) * (2.0 if flag else 1.0)
 
 
-def made(**options: Any) -> scalify.Jit:
+def made(recipe: str = RECIPE, **numerics: Any) -> scalify.Jit:
     # Else the steps themselves move scales, and nothing is left to adapt.
-    fixed = {"recipe": RECIPE, "scales": [0, 0], "cast_scales": "static", "static_argnums": 2}
-    return scalify.jit(matmul, **(fixed | options))
+    numerics = {"scales": [0, 0], "cast_scales": "static"} | numerics
+    return scalify.jit(matmul, recipe, static_argnums=2, numerics=scalify.Numerics(**numerics))
 
 
 def clipping(rows: int = 32) -> Any:
@@ -74,8 +74,9 @@ def test_a_cast_whose_scale_cannot_move_is_named(action: Any) -> None:
     def total(xs: Any, w: Any) -> Any:
         return jax.lax.scan(lambda sums, x: (sums + x @ w, None), jnp.zeros_like(w), xs)[0]
 
-    fixed: dict[str, Any] = {"scales": [0, 0], "cast_scales": "static"}
-    fn = scalify.jit(total, RECIPE, health=scalify.HealthPolicy(action), **fixed)
+    policy = scalify.HealthPolicy(action)
+    numerics = scalify.Numerics(scales=[0, 0], cast_scales="static", health=policy)
+    fn = scalify.jit(total, RECIPE, numerics=numerics)
     with pytest.warns(UserWarning, match="its scale does not move: casts in loops") as found:
         for _ in range(4):
             fn(np.stack([clipping(), clipping()]), W)

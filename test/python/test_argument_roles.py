@@ -29,9 +29,10 @@ def arguments() -> tuple[Any, ...]:
 RECIPE = scalify.Recipe.preset("fp8-lm-o2")
 
 
-def stored(**options: Any) -> dict[str, str]:
+def stored(roles: dict[str, str] | None = None) -> dict[str, str]:
     """Returns the types that arguments have between steps, by name."""
-    run = scalify.jit(step, RECIPE, donate_argnums=(0, 1), **options)
+    numerics = scalify.Numerics(roles=roles)
+    run = scalify.jit(step, RECIPE, donate_argnums=(0, 1), numerics=numerics)
     run(*arguments())
     rows = run.executable().manifest["args"]
     return {row["name"]: row["dtype"] for row in rows if not row["name"].startswith("scalify.")}
@@ -40,14 +41,14 @@ def stored(**options: Any) -> dict[str, str]:
 def test_state_that_is_not_recognised_takes_the_role_it_is_given() -> None:
     unsaid = stored()
     assert unsaid["slots[1]"] == "f32"
-    given = stored(roles={r"^slots\[1\]$": "moment"})
+    given = stored({r"^slots\[1\]$": "moment"})
     # A second moment: the step takes its root.
     assert given["slots[1]"] == "f16"
     assert {name: given[name] for name in unsaid if name != "slots[1]"} == {
         name: kind for name, kind in unsaid.items() if name != "slots[1]"
     }
     # The first pattern counts; what was recognised is left alone so.
-    kept = stored(roles={r"slots\[0\]": "state", "slots": "moment"})
+    kept = stored({r"slots\[0\]": "state", "slots": "moment"})
     assert (kept["slots[0]"], kept["slots[1]"]) == ("f32", "f16")
 
 
@@ -57,18 +58,16 @@ def test_recipes_go_by_the_role_in_every_entry() -> None:
     roles = {"^w$": "batch"}
     text = jax.jit(step).lower(w, slots, x).as_text(debug_info=True)
 
-    def block_of_w(**options: Any) -> str:
-        report = scalify.transform(step, recipe, **options).report(w, slots, x)
+    def block_of_w(roles: dict[str, str] | None = None) -> str:
+        numerics = scalify.Numerics(roles=roles)
+        report = scalify.transform(step, recipe, numerics=numerics).report(w, slots, x)
         return next(str(row["reason"]) for row in report.casts() if row["cast"].endswith(": w"))
 
     # A weight's blocks are square.
     assert block_of_w().endswith("blocks of 128x128")
-    assert not block_of_w(roles=roles).endswith("blocks of 128x128")
-    scales = [-2, -1, -2, -2]
-    hashes = {
-        scalify.compile(text, recipe, scales=scales, roles=chosen).manifest["hash"]
-        for chosen in (None, roles)
-    }
+    assert not block_of_w(roles).endswith("blocks of 128x128")
+    both = [scalify.Numerics(scales=[-2, -1, -2, -2], roles=one) for one in (None, roles)]
+    hashes = {scalify.compile(text, recipe, numerics=one).manifest["hash"] for one in both}
     assert len(hashes) == 2
 
 
@@ -84,4 +83,4 @@ def test_what_is_no_role_or_argument_is_named_with_what_is(
     roles: dict[str, str], message: str
 ) -> None:
     with pytest.raises(scalify.CompileError, match=message):
-        scalify.jit(step, RECIPE, donate_argnums=(0, 1), roles=roles)(*arguments())
+        stored(roles)

@@ -265,7 +265,9 @@ def gradients(recipe: str, cfg: ModelConfig) -> list[np.ndarray]:
     args = params, batch
     if recipe == "none":
         return [np.asarray(leaf) for leaf in jax.tree.leaves(jax.jit(grads)(*args))]
-    run = scalify.transform(grads, recipe, scales=scalify.measure(args), strict=True)
+    run = scalify.transform(
+        grads, recipe, numerics=scalify.Numerics(scales=scalify.measure(args)), strict=True
+    )
     return [np.asarray(leaf) for leaf in jax.tree.leaves(jax.jit(run)(*args))]
 
 
@@ -287,7 +289,9 @@ def test_a_step_of_the_example_runs_on_the_cpu_target() -> None:
     (batch,) = data.train_batches(data.load(), 1, 2, cfg.seq, seed=0)
     scales = scalify.measure((params, batch))
     ours = scalify.jit(grads, recipe="fp8-block", strict=True)(params, batch)
-    theirs = scalify.transform(grads, "fp8-block", scales=scales)(params, batch)
+    theirs = scalify.transform(grads, "fp8-block", numerics=scalify.Numerics(scales=scales))(
+        params, batch
+    )
     assert abs(float(ours[0]) - float(theirs[0])) <= 1e-4 * float(theirs[0])
     assert cosine(ours[1], theirs[1]) >= 0.999
 

@@ -67,7 +67,8 @@ def test_a_step_takes_its_calibration(make: Any) -> None:
     want = {k: np.asarray(v, np.float64) for k, v in step(*args)[0].items()}
     errors = {}
     for name, given in (("off", None), ("calibrated", calibration)):
-        fn = make(step, recipe=HEAD, scales=off, calibration=given)
+        numerics = scalify.Numerics(scales=off, calibration=given)
+        fn = make(step, recipe=HEAD, numerics=numerics)
         grads = {k: np.asarray(v, np.float64) for k, v in fn(*args)[0].items()}
         errors[name] = max(
             np.linalg.norm(grads[k] - want[k]) / np.linalg.norm(want[k]) for k in "ab"
@@ -88,7 +89,9 @@ def test_a_calibration_is_kept_in_a_file(tmp_path: Any) -> None:
     loaded = scalify.Calibration.load(tmp_path / "calibration.json")
     assert loaded == calibration
     texts = {
-        scalify.transform(step, recipe=HEAD, calibration=given).text(*args)
+        scalify.transform(step, recipe=HEAD, numerics=scalify.Numerics(calibration=given)).text(
+            *args
+        )
         for given in (calibration, loaded)
     }
     assert len(texts) == 1
@@ -105,11 +108,15 @@ def test_another_program_is_refused() -> None:
         return step(params, jnp.tanh(x))
 
     with pytest.raises(scalify.CompileError, match="calibrate this program, by this recipe"):
-        scalify.transform(other, recipe=HEAD, calibration=calibration)(params, x)
+        scalify.transform(other, recipe=HEAD, numerics=scalify.Numerics(calibration=calibration))(
+            params, x
+        )
     with pytest.raises(scalify.CompileError, match="calibrate this program, by this recipe"):
-        scalify.transform(step, recipe=HEAD, calibration=calibration)(params, x[:32])
+        scalify.transform(step, recipe=HEAD, numerics=scalify.Numerics(calibration=calibration))(
+            params, x[:32]
+        )
     with pytest.raises(ValueError, match="calibration by recipe"):
-        scalify.transform(step, recipe="fp8", calibration=calibration)
+        scalify.transform(step, recipe="fp8", numerics=scalify.Numerics(calibration=calibration))
 
 
 def test_values_that_say_nothing_keep_the_propagated_scale() -> None:
@@ -148,7 +155,7 @@ def test_a_program_takes_its_calibration_back(fn: Any) -> None:
     x, w = (rng.normal(0, 0.5, (8, 8)).astype(np.float32) for _ in range(2))
     x[0] = 0
     calibration = scalify.calibrate(fn, x, w, recipe=HEAD)
-    step = scalify.transform(fn, recipe=HEAD, calibration=calibration)
+    step = scalify.transform(fn, recipe=HEAD, numerics=scalify.Numerics(calibration=calibration))
     step(x, w)
     rows = step.report().casts()
     assert rows and all(row["rule"] == "calibrated: measured" for row in rows)
@@ -210,11 +217,13 @@ def test_a_calibration_survives_the_transformations_of_jax(form: str) -> None:
     w = (rng.normal(size=(32, 32)) / 64).astype(np.float32)
     fn, scales = FORMS[form], [-8, 5]  # off by far, so that measured ones differ
     calibration = scalify.calibrate(fn, x, w, recipe=HEAD, scales=scales)
-    made = scalify.transform(fn, recipe=HEAD, scales=scales, calibration=calibration)
+    made = scalify.transform(
+        fn, recipe=HEAD, numerics=scalify.Numerics(scales=scales, calibration=calibration)
+    )
     made(x, w)
     rows = made.report().casts()
     assert rows and [row["scale"] for row in rows] == [c.exponent for c in calibration.casts]
-    plain = scalify.transform(fn, recipe=HEAD, scales=scales)
+    plain = scalify.transform(fn, recipe=HEAD, numerics=scalify.Numerics(scales=scales))
     plain(x, w)
     assert [row["scale"] for row in plain.report().casts()] != [row["scale"] for row in rows]
     for row, probed in zip(rows, scalify.probe(fn, HEAD, scales=scales)(x, w), strict=True):

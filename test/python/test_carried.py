@@ -63,8 +63,7 @@ def test_an_amax_stays_within_its_window(recipe: str) -> None:
     fn = scalify.jit(
         linear if recipe == "fp16" else jax.grad(lambda x, w, g: jnp.sum(jnp.sin(x @ w) * g)),
         f'#scalify.recipe<"{recipe}", head = true, gradient_exponent = 0>',
-        scales=[0, 0] if recipe == "fp16" else [0, 0, 0],
-        health="off",
+        numerics=scalify.Numerics(scales=[0, 0] if recipe == "fp16" else [0, 0, 0], health="off"),
     )
     state = 0.0
     for amax in (low * 1.01, high * 0.99, high * 1.01, high * 1.01, low * 0.99, low / 1024):
@@ -86,7 +85,7 @@ def carried(fn: scalify.Jit) -> np.ndarray:
 def test_the_scales_are_the_rule_s_in_numpy() -> None:
     rng = np.random.default_rng(0)
     w = rng.normal(size=(8, 8)).astype(np.float32)
-    fn = scalify.jit(linear, HEAD, scales=[0, 0], health="off")
+    fn = scalify.jit(linear, HEAD, numerics=scalify.Numerics(scales=[0, 0], health="off"))
     # Of two factors: rows of x are as far apart as a cast with one scale can hold, or further.
     sizes = [0, 3, 9, 9, 12, -3, -12, -12, 0, 0, 5, 5, 14, 14]
     spread = [0, 0, 0, 5, 5, 0, 0, 9, 9, 14, 14, 14, 0, 0]
@@ -180,9 +179,12 @@ def train(run: Callable[..., Any], w: Any, steps: int = STEPS, first: int = 0) -
     return w, losses, cosines
 
 
-def by_jit(unroll: bool = True, **options: Any) -> Callable[..., Any]:
+def by_jit(unroll: bool = True, **numerics: Any) -> Callable[..., Any]:
     return scalify.jit(
-        lambda w, x: growing(w, x, unroll), HEAD, donate_argnums=0, health="off", **options
+        lambda w, x: growing(w, x, unroll),
+        HEAD,
+        donate_argnums=0,
+        numerics=scalify.Numerics(health="off", **numerics),
     )
 
 
@@ -195,23 +197,25 @@ def exported() -> str:
     return jax.jit(growing, donate_argnums=0).lower(weights(), batch(0)).as_text(debug_info=True)
 
 
-def by_artefact(**options: Any) -> Callable[..., Any]:
-    given = scalify.measure((weights(), batch(0)))
-    run = scalify.compile(exported(), HEAD, scales=given, **options)
+def measured(**numerics: Any) -> scalify.Numerics:
+    return scalify.Numerics(scales=scalify.measure((weights(), batch(0))), **numerics)
+
+
+def by_artefact(**numerics: Any) -> Callable[..., Any]:
+    run = scalify.compile(exported(), HEAD, numerics=measured(**numerics))
     return lambda w, x: flat(run(*jax.tree.leaves(w), x))
 
 
-def by_transform(**options: Any) -> Callable[..., Any]:
-    return scalify.transform(growing, HEAD, **options)
+def by_transform(**numerics: Any) -> Callable[..., Any]:
+    return scalify.transform(growing, HEAD, numerics=scalify.Numerics(**numerics))
 
 
-def by_jitted_transform(**options: Any) -> Callable[..., Any]:
-    given = scalify.measure((weights(), batch(0)))
-    return jax.jit(scalify.transform(growing, HEAD, scales=given, **options))
+def by_jitted_transform(**numerics: Any) -> Callable[..., Any]:
+    return jax.jit(scalify.transform(growing, HEAD, numerics=measured(**numerics)))
 
 
-def by_state(**options: Any) -> Callable[..., Any]:
-    fn = scalify.transform(growing, HEAD, scales=scalify.measure((weights(), batch(0))), **options)
+def by_state(**numerics: Any) -> Callable[..., Any]:
+    fn = scalify.transform(growing, HEAD, numerics=measured(**numerics))
     step = jax.jit(lambda w, x, state: fn(w, x, state=state))
     state = [fn.init_state(weights(), batch(0))]
 
@@ -224,7 +228,7 @@ def by_state(**options: Any) -> Callable[..., Any]:
 
 PATHS = {
     "jit": by_jit,
-    "scan": lambda **options: by_jit(False, **options),
+    "scan": lambda **numerics: by_jit(False, **numerics),
     "compile": by_artefact,
     "transform": by_transform,
     "state": by_state,
@@ -322,7 +326,9 @@ def test_a_look_at_the_function_leaves_its_state() -> None:
 
 
 def test_an_argument_named_state_is_the_function_s_own() -> None:
-    fn = scalify.transform(lambda x, state: (x @ state, state), HEAD, scales=[0, 0])
+    fn = scalify.transform(
+        lambda x, state: (x @ state, state), HEAD, numerics=scalify.Numerics(scales=[0, 0])
+    )
     x = batch(0)
     scales = fn.init_state(x, state=x.T)
     (_, own), moved_scales = fn(x, state=x.T, scale_state=scales)
@@ -349,7 +355,9 @@ def test_a_first_batch_that_is_larger_is_forgotten(factor: float, one: bool) -> 
     x = x.astype(np.float32)
     found = {}
     for word in ("carried", "static"):
-        fn = scalify.jit(plain, HEAD, donate_argnums=0, health="off", cast_scales=word)
+        fn = scalify.jit(
+            plain, HEAD, donate_argnums=0, numerics=scalify.Numerics(health="off", cast_scales=word)
+        )
         w, _, _ = fn(weights(), x)
         for i in range(1, 5):
             before = jax.tree.map(np.array, w)
@@ -361,7 +369,11 @@ def test_a_first_batch_that_is_larger_is_forgotten(factor: float, one: bool) -> 
 
 
 def test_static_scales_are_said_and_looked_at_at_once() -> None:
-    fn = scalify.jit(linear, HEAD, scales=[0, 0], cast_scales="static", adaptive_scales=False)
+    fn = scalify.jit(
+        linear,
+        HEAD,
+        numerics=scalify.Numerics(scales=[0, 0], cast_scales="static", adaptive_scales=False),
+    )
     x = np.ones((64, 64), np.float32)
     fn(x, x)
     messages = [remark["message"] for remark in fn.executable().diagnostics]
@@ -372,18 +384,22 @@ def test_static_scales_are_said_and_looked_at_at_once() -> None:
 
 
 def test_what_a_first_batch_flushes_is_said_at_once() -> None:
-    fn = scalify.jit(linear, HEAD, scales=[8, 0], cast_scales="static", adaptive_scales=False)
+    fn = scalify.jit(
+        linear,
+        HEAD,
+        numerics=scalify.Numerics(scales=[8, 0], cast_scales="static", adaptive_scales=False),
+    )
     with pytest.warns(UserWarning, match=r"cast 'c\d: x'.* became zero"):
         fn(batch(0) * np.float32(0.1), weights()["up"][0])
 
 
 def test_the_report_says_which_scales_are_proved_static_and_carried() -> None:
-    def count(**options: Any) -> dict[str, int]:
-        fn = scalify.jit(growing, HEAD, donate_argnums=0, **options)
+    def count(scales: Any = None) -> dict[str, int]:
+        fn = scalify.jit(growing, HEAD, donate_argnums=0, numerics=scalify.Numerics(scales=scales))
         rows = fn.report(weights(), batch(0)).casts()
         return {word: sum(row["scaling"] == word for row in rows) for word in ("carried", "static")}
 
-    own, constant = count(), count(scales="static")
+    own, constant = count(), count("static")
     assert own["carried"] > 0 and own["static"] == 0
     assert constant["carried"] == 0 and constant["static"] == own["carried"]
 
@@ -391,4 +407,4 @@ def test_the_report_says_which_scales_are_proved_static_and_carried() -> None:
 @pytest.mark.parametrize("word", [{"cast_scales": "moved"}, {"scales": "dynamic"}])
 def test_an_unknown_word_is_an_error(word: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"expected '(carried|static)'"):
-        scalify.jit(linear, HEAD, **word)
+        scalify.jit(linear, HEAD, numerics=scalify.Numerics(**word))

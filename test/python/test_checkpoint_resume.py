@@ -49,11 +49,12 @@ def train_step(params: Any, state: Any, x: jax.Array, y: jax.Array) -> Any:
     return optax.apply_updates(params, updates), state, value
 
 
-def make(name: str, **options: Any) -> Any:
+def make(name: str, numerics: scalify.Numerics | None = None, **options: Any) -> Any:
     # Every dot narrow: the model has no other layers than its first ones and its last one.
     recipe = scalify.Recipe.preset(name).replace(head=True, sensitive=False)
+    by: Any = name if name == "none" else recipe
     return scalify.jit(
-        train_step, name if name == "none" else recipe, donate_argnums=(0, 1), threads=1, **options
+        train_step, by, donate_argnums=(0, 1), threads=1, numerics=numerics, **options
     )
 
 
@@ -80,36 +81,38 @@ def counts(executable: Any, *others: str) -> list[dict[str, Any]]:
     return [{key: row[key] for key in row.keys() - left_out} for row in executable.health()]
 
 
-OPTIONS: dict[str, Any] = {
-    "none": {},
-    "fp8": {"health": "report"},
-    "fp8-current": {},
-    "fp8-delayed": {},
-    "fp8-lm-o2": {},
-    "fp8-lm-o3": {},
-    "fp8 with scales that move": {"health": scalify.HealthPolicy("rescale", every=2)},
-    "fp8 that has left its constants, whose scales move": {
-        "cast_scales": "static",
-        "health": scalify.HealthPolicy("adapt", every=2, flushed=1e-3, saturated=1e-3),
-    },
-    "fp8 that leaves its constants at the next step": {
-        "cast_scales": "static",
-        "health": scalify.HealthPolicy("adapt", every=3, flushed=1e-3, saturated=1e-3),
-    },
-    "fp8 with casts that widen": {
-        "health": scalify.HealthPolicy("widen", patience=2, flushed=1e-3, saturated=1e-3)
-    },
+NUMERICS = {
+    "none": scalify.Numerics(),
+    "fp8": scalify.Numerics(health="report"),
+    "fp8-current": scalify.Numerics(),
+    "fp8-delayed": scalify.Numerics(),
+    "fp8-lm-o2": scalify.Numerics(),
+    "fp8-lm-o3": scalify.Numerics(),
+    "fp8 with scales that move": scalify.Numerics(
+        health=scalify.HealthPolicy("rescale", every=2),
+    ),
+    "fp8 that has left its constants, whose scales move": scalify.Numerics(
+        cast_scales="static",
+        health=scalify.HealthPolicy("adapt", every=2, flushed=1e-3, saturated=1e-3),
+    ),
+    "fp8 that leaves its constants at the next step": scalify.Numerics(
+        cast_scales="static",
+        health=scalify.HealthPolicy("adapt", every=3, flushed=1e-3, saturated=1e-3),
+    ),
+    "fp8 with casts that widen": scalify.Numerics(
+        health=scalify.HealthPolicy("widen", patience=2, flushed=1e-3, saturated=1e-3),
+    ),
 }
 
 
 @pytest.mark.filterwarnings("ignore:(of )?cast")
-@pytest.mark.parametrize("name", OPTIONS)
+@pytest.mark.parametrize("name", NUMERICS)
 def test_six_steps_are_three_and_three(name: str, tmp_path: pathlib.Path) -> None:
-    recipe, options = name.split()[0], OPTIONS[name]
-    straight = make(recipe, **options)
+    recipe, numerics = name.split()[0], NUMERICS[name]
+    straight = make(recipe, numerics)
     wanted, losses = run(straight, initial(), range(6))
 
-    first = make(recipe, **options)
+    first = make(recipe, numerics)
     old, before = run(first, initial(), range(2))
     tree, last = run(first, old, range(2, 3))
     before += last
@@ -121,7 +124,7 @@ def test_six_steps_are_three_and_three(name: str, tmp_path: pathlib.Path) -> Non
             checkpoint.save(tmp_path, old, 2)
     # How far scales moved into that step is not in a checkpoint.
     health = counts(first.executable(), "moved")
-    second = make(recipe, **options)
+    second = make(recipe, numerics)
     start, tree = checkpoint.load(tmp_path, initial(), jit=second)
     assert start == 3
     # What the last step counted is there before the next one.
@@ -136,7 +139,7 @@ def test_six_steps_are_three_and_three(name: str, tmp_path: pathlib.Path) -> Non
     if recipe in ("fp8-delayed", "fp8-lm-o2", "fp8-lm-o3") or "move" in name:
         # It matters: what is kept has moved, and without it the bits are others.
         assert second.executable().kept
-        third = make(recipe, **options)
+        third = make(recipe, numerics)
         _, tree = checkpoint.load(tmp_path, initial())
         without, _ = run(third, tree, range(3, 6))
         assert bits(without, third) != bits(wanted, straight)
@@ -194,7 +197,7 @@ def test_a_step_without_saved_state_starts_anew(tmp_path: pathlib.Path) -> None:
     """In a process that goes back it would else keep what later steps have left."""
     for name in ("fp8-delayed", "fp8 with casts that widen"):
         recipe, folder = name.split()[0], tmp_path / name
-        step = make(recipe, **OPTIONS[name])
+        step = make(recipe, NUMERICS[name])
         tree, _ = run(step, initial(), range(1))
         checkpoint.save(folder, tree, 1)
         tree, _ = run(step, tree, range(1, 4))
@@ -202,7 +205,7 @@ def test_a_step_without_saved_state_starts_anew(tmp_path: pathlib.Path) -> None:
         with pytest.warns(UserWarning, match="has no state of a step, so 'train_step' starts anew"):
             _, tree = checkpoint.load(folder, initial(), jit=step)
         assert step.state() is None
-        fresh = make(recipe, **OPTIONS[name])
+        fresh = make(recipe, NUMERICS[name])
         _, same = checkpoint.load(folder, initial())
         found, losses = run(step, tree, range(1, 4))
         wanted, after = run(fresh, same, range(1, 4))
@@ -259,12 +262,12 @@ SPECS = (
 )
 
 
-def ranked(mesh: Mesh, recipe: str, zero: int) -> Any:
+def ranked(mesh: Mesh, recipe: str, zero: Any) -> Any:
     shardings: dict[str, Any] = {"in_shardings": (P(), P(), P("data"), P("data"))}
     if "tensor" in mesh.axes:
         shardings["in_shardings"] = SPECS
         shardings["out_shardings"] = (SPECS[0], None, P())
-    return make(recipe, mesh=mesh, zero=zero, **shardings)
+    return make(recipe, distribution=scalify.Distribution(mesh=mesh, zero=zero), **shardings)
 
 
 def whole(tree: Any) -> Iterator[np.ndarray]:

@@ -65,7 +65,9 @@ def test_arguments_that_do_not_fit_are_named() -> None:
 
 
 def test_saved_artefacts_are_loaded_and_damaged_ones_refused(tmp_path: pathlib.Path) -> None:
-    executable = scalify.compile(lowered(), recipe="fp8", scales={"w": -3})
+    executable = scalify.compile(
+        lowered(), recipe="fp8", numerics=scalify.Numerics(scales={"w": -3})
+    )
     path = tmp_path / "step.scalify"
     executable.save(path)
     again = scalify.load(path)
@@ -96,7 +98,9 @@ def test_the_tool_makes_the_same_artefact(tmp_path: pathlib.Path) -> None:
         cwd=tmp_path,
         check=True,
     )
-    executable = scalify.compile(lowered(), recipe="fp8", scales={"w": -3, "x": 0})
+    executable = scalify.compile(
+        lowered(), recipe="fp8", numerics=scalify.Numerics(scales={"w": -3, "x": 0})
+    )
     assert (tmp_path / "step.scalify").read_bytes() == executable._artefact
 
 
@@ -147,10 +151,16 @@ def gated(layers: int) -> tuple[list[Any], Any, str]:
 def test_text_without_scales_loads(recipe: str) -> None:
     """An alpha of infinity was written, which no artefact can hold."""
     arguments, want, text = gated(3)
-    scalify.compile(text, recipe=recipe, target="sm_90a", scales="declared")
+    scalify.compile(
+        text, recipe=recipe, target="sm_90a", numerics=scalify.Numerics(scales="declared")
+    )
     with pytest.raises(scalify.CompileError, match=r"has no declared scale: it counts as 2\^0"):
-        scalify.compile(text, recipe=recipe, strict=True, scales="declared")
-    got = scalify.compile(text, recipe=recipe, scales="declared")(*arguments)
+        scalify.compile(
+            text, recipe=recipe, strict=True, numerics=scalify.Numerics(scales="declared")
+        )
+    got = scalify.compile(text, recipe=recipe, numerics=scalify.Numerics(scales="declared"))(
+        *arguments
+    )
     for a, b in zip(want, got, strict=True):
         assert np.isfinite(np.asarray(b)).all()
         # Dots that are wide for their scale are as exact as F32; BF16 rounds by 2^-9 the others.

@@ -179,8 +179,8 @@ def test_stacks_are_narrow(name: str) -> None:
     """Weights are cast once, on their stacks; the backward slices narrow activations."""
     args = (parameters(), tokens())
     # Scales that are known before the loop: those that a step measures come with each slice.
-    known = {"scales": scalify.measure(args), "cast_scales": "static"}
-    text = jax.jit(scalify.transform(STEPS[name], strict=True, **known))
+    known = scalify.Numerics(scales=scalify.measure(args), cast_scales="static")
+    text = jax.jit(scalify.transform(STEPS[name], strict=True, numerics=known))
     lines = text.lower(*args).as_text().splitlines()
     stack = f"tensor<{CONFIG.layers}x"
     casts = [line for line in lines if "stablehlo.convert" in line and "-> " + stack in line]
@@ -204,7 +204,9 @@ def test_a_weight_of_an_open_loop_is_cast_before_it() -> None:
         return jax.lax.while_loop(goes_on, body, (x, 0))[0]
 
     args = (normal((16, 16), 0.3), normal((4, 16)), np.float32(2.0))
-    transformed = scalify.transform(decode, strict=True, scales=scalify.measure(args))
+    transformed = scalify.transform(
+        decode, strict=True, numerics=scalify.Numerics(scales=scalify.measure(args))
+    )
     lines = jax.jit(transformed).lower(*args).as_text().splitlines()
     loop = next(i for i, line in enumerate(lines) if "stablehlo.while" in line)
     weight = [i for i, line in enumerate(lines) if "-> tensor<16x16xf8E4M3FN>" in line]
@@ -444,7 +446,10 @@ def test_what_the_backward_keeps_of_a_loop_is_narrow(recipe: str, element: str, 
     """All stacks but those of statistics: a number per row, or less."""
     args = (parameters(), tokens())
     transformed = scalify.transform(
-        scan_step, recipe=recipe, strict=True, scales=scalify.measure(args)
+        scan_step,
+        recipe=recipe,
+        strict=True,
+        numerics=scalify.Numerics(scales=scalify.measure(args)),
     )
     loss, grads = transformed(*args)
     want_loss, want = jax.jit(scan_step)(*args)

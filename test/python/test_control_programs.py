@@ -26,7 +26,9 @@ def test_a_step_is_the_step_of_f32(name: str) -> None:
     step, args = PROGRAMS[name]
     scales = scalify.measure(args)
     recipes = {
-        recipe: scalify.transform(step, recipe=recipe, strict=True, scales=scales)
+        recipe: scalify.transform(
+            step, recipe=recipe, strict=True, numerics=scalify.Numerics(scales=scales)
+        )
         for recipe in ("fp8", "fp16")
     }
 

@@ -244,7 +244,7 @@ def test_f32_products_are_tf32_where_the_program_says_so(
     args = [np.ones(shape, np.float32) for shape in ((64, 32), (16, 64))]
     with jax.default_matmul_precision(precision):
         text = jax.jit(jax.grad(loss)).lower(*args).as_text()
-    step = scalify.compile(text, "none", target="sm_90a", device="null")
+    step = scalify.compile(text, "none", target="sm_90a", gpu=scalify.GPU(device="null"))
     step(*args)
     found = re.findall(r"cublasLtMatmul .*compute=(\S+)", step.trace)
     assert found == [compute] * 2

@@ -61,7 +61,7 @@ def micro_batches(unroll: bool) -> Callable[..., Any]:
 def compiled(step: Callable[..., Any], recipe: str = "fp8-delayed") -> scalify.Jit:
     w, x = arguments()
     scales = scalify.measure((w, x))
-    return scalify.jit(step, recipe, donate_argnums=0, scales=scales)
+    return scalify.jit(step, recipe, donate_argnums=0, numerics=scalify.Numerics(scales=scales))
 
 
 class WithHistory:
@@ -69,7 +69,9 @@ class WithHistory:
 
     def __init__(self, step: Callable[..., Any]) -> None:
         w, x = arguments()
-        self.fn = scalify.transform(step, "fp8-delayed", scales=scalify.measure((w, x)))
+        self.fn = scalify.transform(
+            step, "fp8-delayed", numerics=scalify.Numerics(scales=scalify.measure((w, x)))
+        )
         self.history: Any = None
 
         def run(w: Any, x: Any, history: Any) -> Any:
@@ -129,7 +131,9 @@ def reference_scale(row: list[float], predicted: float, use: str, margin: int) -
 def test_the_history_is_the_rule_s_in_numpy(parts: str, window: int, use: str, margin: int) -> None:
     rng = np.random.default_rng(0)
     w = rng.normal(size=(8, 8)).astype(np.float32)
-    fn = scalify.jit(linear, f'#scalify.recipe<"fp8-delayed"{parts}>', scales=[0, 0])
+    fn = scalify.jit(
+        linear, f'#scalify.recipe<"fp8-delayed"{parts}>', numerics=scalify.Numerics(scales=[0, 0])
+    )
     rows: list[list[float]] = [[], []]
     special = {4: 0.0, 6: np.inf, 7: np.nan}
     for i in range(12):
@@ -265,7 +269,11 @@ def branches(w: Any, x: Any, is_first: Any) -> Any:
 def test_a_branch_that_did_not_run_has_no_amax() -> None:
     """In numpy: the casts of a branch see the steps in which it ran, slices of w all of them."""
     w = arguments()[0]
-    fn = scalify.jit(branches, "fp8-delayed", scales=scalify.measure((w, arguments()[1][0], True)))
+    fn = scalify.jit(
+        branches,
+        "fp8-delayed",
+        numerics=scalify.Numerics(scales=scalify.measure((w, arguments()[1][0], True))),
+    )
     rows: dict[str, list[float]] = {"first": [], "second": [], "w": []}
     for i, is_first in enumerate([True, False, False, True, True, False, True]):
         x = arguments(i)[1][0] * np.float32(2.0**i)
@@ -346,12 +354,14 @@ def test_a_history_of_another_step_is_an_error() -> None:
     with pytest.raises(ValueError, match="not delayed"):
         plain.amax_history = np.zeros((1, 16))
     with pytest.raises(ValueError, match="moves scales by the amaxes"):
-        scalify.jit(linear, "fp8-delayed", health="rescale")
+        scalify.jit(linear, "fp8-delayed", numerics=scalify.Numerics(health="rescale"))
 
 
 def test_transform_takes_and_returns_the_history() -> None:
     w, x = arguments()
-    fn = scalify.transform(make_step(), "fp8-delayed", scales=scalify.measure((w, x)))
+    fn = scalify.transform(
+        make_step(), "fp8-delayed", numerics=scalify.Numerics(scales=scalify.measure((w, x)))
+    )
     with pytest.raises(TypeError, match="needs the amaxes of earlier steps"):
         fn(w, x)
     state = fn.init_state(w, x)
@@ -365,7 +375,9 @@ def test_transform_takes_and_returns_the_history() -> None:
     np.testing.assert_allclose(state, own.executable().amax_history, rtol=1e-3)
     with pytest.raises(ValueError, match="of another program or another recipe"):
         fn(w, x, amax_history=np.zeros((1, 16), np.float32))
-    plain = scalify.transform(make_step(), "fp8-current", scales=scalify.measure((w, x)))
+    plain = scalify.transform(
+        make_step(), "fp8-current", numerics=scalify.Numerics(scales=scalify.measure((w, x)))
+    )
     with pytest.raises(TypeError, match="keeps no state"):
         plain(w, x, amax_history=state)
     with pytest.raises(ValueError, match="keeps no state"):

@@ -317,7 +317,7 @@ def test_jit_keeps_state_on_the_gpu() -> None:
     def update(state: Any, x: Any) -> Any:
         return jax.tree.map(lambda w: w - 0.5 * x, state), jnp.sum(x)
 
-    step = scalify.jit(update, "none", "sm_90a", device="null", donate_argnums=0)
+    step = scalify.jit(update, "none", "sm_90a", gpu=scalify.GPU(device="null"), donate_argnums=0)
     rng = np.random.default_rng(1)
     x = rng.normal(size=(4, N)).astype("f4")
     first = {"w": rng.normal(size=(4, N)).astype("f4")}

@@ -185,7 +185,7 @@ def test_saturation_counts_and_nan_stays() -> None:
     w = np.eye(4, dtype=np.float32)
     x = np.array([[1e9, -1e9, np.nan, 1.0]] * 2, np.float32)
     recipe = '#scalify.recipe<"fp16", state = given>'
-    exe = scalify.jit(f, recipe=recipe, scales=[0, 0])
+    exe = scalify.jit(f, recipe=recipe, numerics=scalify.Numerics(scales=[0, 0]))
     out = np.asarray(exe(w, x))
     assert np.isnan(out).all()  # NaN reaches every sum of its row
     out = np.asarray(exe(w, np.where(np.isnan(x), 0, x)))

@@ -52,7 +52,12 @@ def compiled(recipe: str, optimizer: optax.GradientTransformation) -> tuple[scal
     params = init()
     opt = jax.tree.map(np.asarray, optimizer.init(params))
     scales = scalify.measure((params, opt, batch(0)))
-    fn = scalify.jit(make_step(optimizer), recipe, donate_argnums=(0, 1), scales=scales)
+    fn = scalify.jit(
+        make_step(optimizer),
+        recipe,
+        donate_argnums=(0, 1),
+        numerics=scalify.Numerics(scales=scales),
+    )
     return fn, [params, opt]
 
 
@@ -129,7 +134,7 @@ def test_a_scale_of_state_is_the_rule_s_in_numpy() -> None:
         return {"mu": 0.5 * state["mu"] + g}
 
     recipe = scalify.Recipe.preset("fp8-lm-o2").replace(state_rounding="nearest")
-    fn = scalify.jit(step, recipe, donate_argnums=0, scales=[-127, 0])
+    fn = scalify.jit(step, recipe, donate_argnums=0, numerics=scalify.Numerics(scales=[-127, 0]))
     rng = np.random.default_rng(0)
     state: Any = {"mu": np.zeros((8, 16), np.float32)}
     value = state["mu"]
@@ -271,7 +276,9 @@ def test_the_example_trains_with_narrow_state(
 
     def run(recipe: str) -> tuple[Any, Any, list[float]]:
         scales = scalify.measure((params, opt, tokens[0]))
-        fn = scalify.jit(step, recipe, donate_argnums=(0, 1), scales=scales)
+        fn = scalify.jit(
+            step, recipe, donate_argnums=(0, 1), numerics=scalify.Numerics(scales=scales)
+        )
         state, losses, moments = (params, opt), [], None
         for batch in tokens:
             *state, value = fn(*state, batch)

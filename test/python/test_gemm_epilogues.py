@@ -424,6 +424,8 @@ def test_steps_without_biases_stay_what_they_are(recipe: str) -> None:
 def test_options_are_checked() -> None:
     text = lowered(lambda x: x + 1, normal(4))
     with pytest.raises(scalify.CompileError, match="unknown epilogues 'some': expected one of"):
-        scalify.compile(text, target="sm_90a", epilogues="some")  # type: ignore[arg-type]
-    exe = scalify.compile(step_text(), target="sm_90a", device="null", epilogues="none")
+        scalify.compile(text, target="sm_90a", gpu=scalify.GPU(epilogues="some"))  # type: ignore[arg-type]
+    exe = scalify.compile(
+        step_text(), target="sm_90a", gpu=scalify.GPU(device="null", epilogues="none")
+    )
     assert not any("epilogue" in command for command in exe.manifest["functions"]["step"])

@@ -51,12 +51,14 @@ def each_rank(params: Any, shards: Any) -> Any:
 
 
 def compiled(fn: Callable[..., Any], recipe: scalify.Recipe, x: np.ndarray) -> scalify.Jit:
-    return scalify.jit(fn, recipe, scales=scalify.measure((init(), x)))
+    return scalify.jit(fn, recipe, numerics=scalify.Numerics(scales=scalify.measure((init(), x))))
 
 
 def on_xla(fn: Callable[..., Any], recipe: scalify.Recipe, x: np.ndarray) -> Callable[..., Any]:
     """By XLA, which runs loops where our executable writes them out; mu stays 1."""
-    return scalify.transform(fn, recipe, scales=scalify.measure((init(), x)))
+    return scalify.transform(
+        fn, recipe, numerics=scalify.Numerics(scales=scalify.measure((init(), x)))
+    )
 
 
 # ---------------------------------------------------------------------------
@@ -266,9 +268,13 @@ def test_more_than_16_micro_batches_in_fp8_are_refused_under_strict() -> None:
     recipe = BASE.replace(gradient_sum="f8E4M3FN")
     scales = scalify.measure((init(), shards))
     with pytest.raises(scalify.CompileError, match="adds up 17 gradients in FP8, which holds 16"):
-        scalify.transform(summed, recipe, scales=scales, strict=True)(init(), shards)
+        scalify.transform(summed, recipe, numerics=scalify.Numerics(scales=scales), strict=True)(
+            init(), shards
+        )
     # 16 are what it holds.
-    found = scalify.transform(summed, recipe, scales=scales, strict=True)(init(), shards[:16])
+    found = scalify.transform(
+        summed, recipe, numerics=scalify.Numerics(scales=scales), strict=True
+    )(init(), shards[:16])
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(found))
 
 
@@ -283,21 +289,32 @@ def test_micro_batches_of_a_python_loop_are_refused_under_strict() -> None:
     shards = batch(0, 3)
     scales = scalify.measure((init(), shards))
     with pytest.raises(scalify.CompileError, match="micro-batches outside of a loop"):
-        scalify.transform(unrolled, BASE.replace(gradient_sum="bf16"), scales=scales, strict=True)(
-            init(), shards
-        )
+        scalify.transform(
+            unrolled,
+            BASE.replace(gradient_sum="bf16"),
+            numerics=scalify.Numerics(scales=scales),
+            strict=True,
+        )(init(), shards)
     # Nothing is asked of their sum, or they are one.
-    scalify.transform(unrolled, BASE, scales=scales, strict=True)(init(), shards)
+    scalify.transform(unrolled, BASE, numerics=scalify.Numerics(scales=scales), strict=True)(
+        init(), shards
+    )
     one = BASE.replace(gradient_sum="bf16")
-    scalify.transform(unrolled, one, scales=scales, strict=True)(init(), shards[:1])
+    scalify.transform(unrolled, one, numerics=scalify.Numerics(scales=scales), strict=True)(
+        init(), shards[:1]
+    )
 
 
 def test_transform_keeps_mu_at_1_and_says_so() -> None:
     x = batch(0)
-    fn = scalify.transform(grads, BASE, scales=scalify.measure((init(), x)))
+    fn = scalify.transform(
+        grads, BASE, numerics=scalify.Numerics(scales=scalify.measure((init(), x)))
+    )
     found = fn(init(), x)
     reference = scalify.transform(
-        grads, BASE.replace(stored_gradient="given"), scales=scalify.measure((init(), x))
+        grads,
+        BASE.replace(stored_gradient="given"),
+        numerics=scalify.Numerics(scales=scalify.measure((init(), x))),
     )(init(), x)
     value, _ = reduced(np.asarray(reference["up"])[None], F32(1))
     np.testing.assert_array_equal(found["up"], value)

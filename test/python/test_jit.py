@@ -65,8 +65,8 @@ def test_recipe_none_follows_jax_over_20_steps() -> None:
 def test_fp8_follows_the_same_rewrite_run_by_xla() -> None:
     params, moments = state()
     x, y = batches(1)[0]
-    scales = scalify.measure((params, moments, x, y))
-    options: dict[str, Any] = {"recipe": "fp8", "scales": scales, "donate_argnums": (0, 1)}
+    numerics = scalify.Numerics(scales=scalify.measure((params, moments, x, y)))
+    options: dict[str, Any] = {"recipe": "fp8", "numerics": numerics, "donate_argnums": (0, 1)}
     ours = losses(scalify.jit(step, strict=True, **options), 10)
     np.testing.assert_allclose(ours, losses(scalify.transform(step, **options), 10), rtol=1e-3)
     assert ours != losses(jax.jit(step), 10)
@@ -172,7 +172,9 @@ def test_scales_are_measured_once_and_kept(monkeypatch: pytest.MonkeyPatch) -> N
     assert kept.names[0] == "params['a']"
 
     # Resuming with them gives the same bytes, whatever the values are by then.
-    again = scalify.jit(step, recipe="fp8", scales=kept, donate_argnums=(0, 1))
+    again = scalify.jit(
+        step, recipe="fp8", numerics=scalify.Numerics(scales=kept), donate_argnums=(0, 1)
+    )
     params = jax.tree.map(lambda p: p * 16, state()[0])
     first = run.lower(*state(), x, y).compile()
     assert again.lower(params, state()[1], x, y).compile()._artefact == first._artefact
@@ -184,7 +186,7 @@ def test_health_counts_what_saturates_and_what_is_flushed() -> None:
     x = np.ones((8, 16), np.float32)
     x[0, :3] = [1e5, -np.inf, 500]
     x[1, :2] = [1e-9, -1e-8]
-    run = scalify.jit(lambda x, w: x @ w, recipe=recipe, scales=[0, 0])
+    run = scalify.jit(lambda x, w: x @ w, recipe=recipe, numerics=scalify.Numerics(scales=[0, 0]))
     run(x, np.ones((16, 4), np.float32))
     found = {row["cast"].split(": ")[1]: row for row in run.health()}
     assert (found["x"]["saturated"], found["x"]["flushed"]) == (3, 2)
@@ -203,7 +205,9 @@ def test_health_counts_zeros_and_nans(recipe: str) -> None:
     x[4, 36] = -np.nan
     w = np.zeros((37, 4), np.float32)
     text = f'#scalify.recipe<"{recipe}", head = true>'
-    run = scalify.jit(lambda x, w: x @ w, recipe=text, scales=[0, 0], health="report")
+    run = scalify.jit(
+        lambda x, w: x @ w, recipe=text, numerics=scalify.Numerics(scales=[0, 0], health="report")
+    )
     with pytest.warns(UserWarning, match=r"1 casts read NaN, first cast 'c0: x' .*: 2 of 185"):
         run(x, w)
     with warnings.catch_warnings():
@@ -280,18 +284,18 @@ def test_random_keys_go_in_and_come_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "error", "text"),
+    ("numerics", "text"),
     [
-        ({"wide": ["c0"]}, TypeError, r"'c0' in wide= is not a WideCast"),
-        (
-            {"calibration": 3},
-            TypeError,
-            r"calibration=3: expected a Calibration",
-        ),
-        ({"roles": 3}, TypeError, r"roles=3: expected a mapping"),
-        ({"mcpu": "fast"}, scalify.CompileError, r"unknown CPU 'fast'.*x86-64-v3"),
+        ({"wide": ["c0"]}, r"'c0' in wide= is not a WideCast"),
+        ({"calibration": 3}, r"calibration=3: expected a Calibration"),
+        ({"roles": 3}, r"roles=3: expected a mapping"),
     ],
 )
-def test_options_of_the_wrong_kind(options: Any, error: type[Exception], text: str) -> None:
-    with pytest.raises(error, match=text):
-        scalify.jit(lambda x: x @ x, **options)(np.ones((8, 8), np.float32))
+def test_numerics_of_the_wrong_kind(numerics: Any, text: str) -> None:
+    with pytest.raises(TypeError, match=text):
+        scalify.Numerics(**numerics)
+
+
+def test_an_unknown_cpu_is_an_error() -> None:
+    with pytest.raises(scalify.CompileError, match=r"unknown CPU 'fast'.*x86-64-v3"):
+        scalify.jit(lambda x: x @ x, mcpu="fast")(np.ones((8, 8), np.float32))

@@ -61,7 +61,12 @@ def make_step(dtype: Any = jnp.float32) -> Callable[..., Any]:
 
 
 def compiled(step: Callable[..., Any], **options: Any) -> scalify.Jit:
-    return scalify.jit(step, RECIPE, scales=scalify.measure((init(), batch(0))), **options)
+    return scalify.jit(
+        step,
+        RECIPE,
+        numerics=scalify.Numerics(scales=scalify.measure((init(), batch(0)))),
+        **options,
+    )
 
 
 def pair(dtype: Any = jnp.float32) -> tuple[scalify.Jit, scalify.Jit]:
@@ -221,9 +226,8 @@ def test_ranks_that_are_given_other_arrays(zero: Any) -> None:
     def train(mesh: scalify.Mesh) -> Any:
         step = compiled(
             make_step(),
-            mesh=mesh,
+            distribution=scalify.Distribution(mesh=mesh, zero=zero),
             in_shardings=(None, spec),
-            zero=zero,
             donate_argnums=0,
         )
         params = warmed(step, init())

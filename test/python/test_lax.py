@@ -235,9 +235,9 @@ def test_set_scaling_pins_the_scale_downstream() -> None:
         x[0, 0] = 100.0
         rows = casts(mark=pinned, x=x)
         assert rows["x"]["scale"] == 64.0
-    report = scalify.transform(lambda x, w: lax.set_scaling(x, 8.0) * 2 @ w, scales=[0, 0]).report(
-        np.ones((4, 8), np.float32), np.ones((8, 4), np.float32)
-    )
+    report = scalify.transform(
+        lambda x, w: lax.set_scaling(x, 8.0) * 2 @ w, numerics=scalify.Numerics(scales=[0, 0])
+    ).report(np.ones((4, 8), np.float32), np.ones((8, 4), np.float32))
     assert [row["scale"] for row in report if row["op"] == "multiply"] == [4]
 
 
@@ -247,7 +247,9 @@ def test_get_data_scale_gives_the_propagated_scale() -> None:
         return (*lax.get_data_scale(y), *lax.get_data_scale(lax.rescale(x, "max")), y @ w)
 
     x, w = (np.full(shape, 9, np.float32) for shape in ((4, 8), (8, 4)))
-    data, scale, measured, unit, _ = scalify.transform(fn, scales=[0, 0])(x, w)
+    data, scale, measured, unit, _ = scalify.transform(
+        fn, numerics=scalify.Numerics(scales=[0, 0])
+    )(x, w)
     assert float(scale) == 32.0 and np.array_equal(np.asarray(data), x / 32)
     assert float(unit) == 8.0 and np.array_equal(np.asarray(measured), x / 8)
 
@@ -281,8 +283,14 @@ def test_own_runtime_measures_the_same_scales() -> None:
         return lax.rescale(2.0**9 * x) @ w
 
     recipe = '#scalify.recipe<"fp8", head = true>'
-    got = np.asarray(scalify.jit(fn, recipe=recipe, scales=[0, 0])(2.0**8 * x, w))
-    want = np.asarray(scalify.transform(fn, recipe=recipe, scales=[0, 0])(2.0**8 * x, w))
+    got = np.asarray(
+        scalify.jit(fn, recipe=recipe, numerics=scalify.Numerics(scales=[0, 0]))(2.0**8 * x, w)
+    )
+    want = np.asarray(
+        scalify.transform(fn, recipe=recipe, numerics=scalify.Numerics(scales=[0, 0]))(
+            2.0**8 * x, w
+        )
+    )
     # Sums of products of FP8 data, in another order.
     np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5 * np.abs(want).max())
 
@@ -311,7 +319,8 @@ def test_rows_have_scales_of_their_own(statistic: Any, make: Any) -> None:
     want = x.astype(np.float64) @ w
 
     def product(axis: Any) -> Any:
-        return make(lambda x, w: lax.rescale(x, statistic, axis=axis) @ w, ROWS, scales=[0, 0])
+        scaled = scalify.Numerics(scales=[0, 0])
+        return make(lambda x, w: lax.rescale(x, statistic, axis=axis) @ w, ROWS, numerics=scaled)
 
     assert row_errors(product(-1)(x, w), want).max() < 0.1
     # One scale for all of them flushes the small rows to zero: the test can fail.
@@ -329,7 +338,7 @@ def test_scales_of_rows_pass_moves_and_products() -> None:
         moved = jnp.transpose(y)  # the rows are columns now
         return jnp.einsum("abk,kn->abn", heads, w), jnp.einsum("kn,km->mn", w, moved)
 
-    first, second = scalify.transform(fn, ROWS, scales=[0, 0])(x, w)
+    first, second = scalify.transform(fn, ROWS, numerics=scalify.Numerics(scales=[0, 0]))(x, w)
     want = -3 * x.astype(np.float64) @ w
     assert row_errors(np.reshape(first, (24, 8)), want).max() < 0.1
     assert row_errors(second, want).max() < 0.1
@@ -343,15 +352,21 @@ def test_both_operands_of_a_batched_dot_may_have_rows() -> None:
         return jnp.einsum("bik,bjk->bij", lax.rescale(x, axis=2), lax.rescale(y, axis=2))
 
     recipe = '#scalify.recipe<"fp8", head = true, attention = true>'
-    got = scalify.jit(fn, recipe, scales=[0, 0])(x, y)
+    got = scalify.jit(fn, recipe, numerics=scalify.Numerics(scales=[0, 0]))(x, y)
     want = np.einsum("bik,bjk->bij", x.astype(np.float64), y)
     norms = np.linalg.norm(x, axis=2)[:, :, None] * np.linalg.norm(y, axis=2)[:, None, :]
     assert np.all(np.abs(np.asarray(got) - want) < 0.05 * norms)
     # Under one scale for each of the two what the small rows give is lost.
-    plain = scalify.jit(lambda x, y: jnp.einsum("bik,bjk->bij", x, y), recipe, scales=[5, 5])
+    plain = scalify.jit(
+        lambda x, y: jnp.einsum("bik,bjk->bij", x, y),
+        recipe,
+        numerics=scalify.Numerics(scales=[5, 5]),
+    )
     assert np.any(np.abs(np.asarray(plain(x, y)) - want) > 0.5 * norms)
     np.testing.assert_allclose(
-        np.asarray(scalify.transform(fn, recipe, scales=[0, 0])(x, y)), np.asarray(got), rtol=1e-4
+        np.asarray(scalify.transform(fn, recipe, numerics=scalify.Numerics(scales=[0, 0]))(x, y)),
+        np.asarray(got),
+        rtol=1e-4,
     )
 
 
@@ -366,7 +381,7 @@ def test_gradients_of_rows_and_the_dot_that_contracts_them() -> None:
         return lambda x, w, g: jax.vjp(lambda x, w: mark(x @ w), x, w)[1](g)
 
     mark = functools.partial(lax.rescale_grad, axis=-1)
-    fn = scalify.jit(gradients(mark), ROWS, scales=[0, 0, 0])
+    fn = scalify.jit(gradients(mark), ROWS, numerics=scalify.Numerics(scales=[0, 0, 0]))
     of_x, of_w = (np.asarray(a, np.float64) for a in fn(x, w, g))
     want_x, want_w = (np.asarray(a, np.float64) for a in gradients(lambda y: y)(x, w, g))
     assert row_errors(of_x, want_x).max() < 0.2
@@ -374,7 +389,9 @@ def test_gradients_of_rows_and_the_dot_that_contracts_them() -> None:
     remarks = [entry["message"] for entry in fn.executable().diagnostics]
     (remark,) = (text for text in remarks if "the largest scale of all rows is taken" in text)
     assert "along which scales differ, is contracted" in remark
-    strict = scalify.jit(gradients(mark), ROWS, scales=[0, 0, 0], strict=True)
+    strict = scalify.jit(
+        gradients(mark), ROWS, numerics=scalify.Numerics(scales=[0, 0, 0]), strict=True
+    )
     with pytest.raises(scalify.CompileError, match="cannot take the scales of rows: dimension 0"):
         strict(x, w, g)
 
@@ -392,7 +409,7 @@ def test_rows_under_vmap_scan_and_remat() -> None:
         "remat": lambda x, w: jax.checkpoint(lambda x: mark(x) @ w)(x),
     }
     for name, fn in forms.items():
-        got = scalify.transform(fn, ROWS, scales=[0, 0])(x, w)
+        got = scalify.transform(fn, ROWS, numerics=scalify.Numerics(scales=[0, 0]))(x, w)
         assert row_errors(got, want).max() < 0.1, name
 
 
@@ -402,7 +419,9 @@ def test_rows_of_zeros_and_of_what_is_not_finite() -> None:
     x[5, 2] = np.inf
     w = np.abs(np.random.default_rng(9).normal(size=(32, 8))).astype(np.float32)
     got = np.asarray(
-        scalify.jit(lambda x, w: lax.rescale(x, axis=1) @ w, ROWS, scales=[0, 0])(x, w)
+        scalify.jit(
+            lambda x, w: lax.rescale(x, axis=1) @ w, ROWS, numerics=scalify.Numerics(scales=[0, 0])
+        )(x, w)
     )
     good = [i for i in range(24) if i not in (3, 5)]
     want = x[good].astype(np.float64) @ w

@@ -124,8 +124,12 @@ def test_fp8_casts_what_the_recipe_wants_and_each_value_once(sizes: str) -> None
 def test_fp8_of_our_runtime_is_fp8_of_xla() -> None:
     step, state, batches = setting("f32")
     scales = scalify.measure((*state, batches[0]))
-    compiled = scalify.jit(step, recipe="fp8", scales=scales, donate_argnums=(0, 1))
-    rewritten = scalify.transform(step, recipe="fp8", scales=scales, donate_argnums=(0, 1))
+    compiled = scalify.jit(
+        step, recipe="fp8", numerics=scalify.Numerics(scales=scales), donate_argnums=(0, 1)
+    )
+    rewritten = scalify.transform(
+        step, recipe="fp8", numerics=scalify.Numerics(scales=scales), donate_argnums=(0, 1)
+    )
     theirs = ours = jax.tree.map(np.asarray, state)
     for batch in batches[:5]:
         *theirs, want = rewritten(*theirs, batch)
@@ -139,8 +143,18 @@ def test_the_step_keeps_its_bits_beside_the_function_that_rescales(recipe: str) 
     step, state, batches = setting("odd")
     scales = scalify.measure((*state, batches[0]))
     # Scales that move keep state wide; packed state rounds what comes into the first step.
-    static = scalify.jit(step, recipe, donate_argnums=(0, 1), scales=scales, pack_state=False)
-    moving = scalify.jit(step, recipe, donate_argnums=(0, 1), scales=scales, adaptive_scales=True)
+    static = scalify.jit(
+        step,
+        recipe,
+        donate_argnums=(0, 1),
+        numerics=scalify.Numerics(scales=scales, pack_state=False),
+    )
+    moving = scalify.jit(
+        step,
+        recipe,
+        donate_argnums=(0, 1),
+        numerics=scalify.Numerics(scales=scales, adaptive_scales=True),
+    )
     ours, theirs = (jax.tree.map(np.array, state) for _ in range(2))
     for batch in batches[:4]:
         *theirs, want = static(*theirs, batch)

@@ -183,7 +183,9 @@ def llama_arguments() -> list[np.ndarray]:
 
 def llama_step(mode: str, recipe: str) -> tuple[list[np.ndarray], list[Any]]:
     lowered = roundtrip_programs._llama_step(mode, jnp.float32)
-    executable = scalify.compile(lowered.as_text(debug_info=True), recipe, scales="declared")
+    executable = scalify.compile(
+        lowered.as_text(debug_info=True), recipe, numerics=scalify.Numerics(scales="declared")
+    )
     results = [np.asarray(result) for result in executable(*llama_arguments())]
     return results, executable.health()
 

@@ -53,7 +53,10 @@ def test_a_history_of_amaxes_goes_along_by_name() -> None:
 
 
 def test_scales_that_move_go_along_by_name() -> None:
-    run, params = scalify.jit(step, "fp8", adaptive_scales=True, donate_argnums=0), init()
+    run, params = (
+        scalify.jit(step, "fp8", numerics=scalify.Numerics(adaptive_scales=True), donate_argnums=0),
+        init(),
+    )
     params, _ = run(params, batch(32))
     moved = 4 * run.executable().cast_scales
     run.executable().cast_scales = moved
@@ -65,7 +68,9 @@ def test_scales_that_move_go_along_by_name() -> None:
 def test_scales_that_transform_keeps_go_along() -> None:
     params = init()
     recipe = scalify.Recipe.preset("fp8").replace(head=True, sensitive=True)
-    run = scalify.transform(step, recipe, scales=scalify.measure((params, batch(32))))
+    run = scalify.transform(
+        step, recipe, numerics=scalify.Numerics(scales=scalify.measure((params, batch(32))))
+    )
     for _ in range(60):  # 8 binades
         params, _ = run(params, batch(32))
     before = run.state

@@ -224,7 +224,7 @@ def test_f32_stays_kernels_with_a_remark(recipe: str) -> None:
 def test_the_library_is_chosen_by_name() -> None:
     for choice in (False, True, None, "all"):
         with pytest.raises(ValueError, match=f"library_attention={choice!r}: expected 'recipe'"):
-            scalify.jit(jnp.sin, library_attention=choice)
+            scalify.jit(jnp.sin, gpu=scalify.GPU(library_attention=choice))
 
 
 def test_f32_under_a_recipe_that_multiplies_it_in_bf16() -> None:
@@ -259,8 +259,10 @@ def test_without_the_library() -> None:
     step = jax.jit(lambda q: nn.attention(q, q, q, causal=True))
     text = step.lower(jax.ShapeDtypeStruct((2, 32, 4, 32), jnp.bfloat16)).as_text()
     for library in ("recipe", "exact", "none"):
-        exe = scalify.compile(text, "none", "sm_90a", device="null", library_attention=library)
+        exe = scalify.compile(
+            text, "none", "sm_90a", gpu=scalify.GPU(device="null", library_attention=library)
+        )
         ops = {command["op"] for command in exe.manifest["functions"]["step"]}
         assert ("attention" in ops) == (library != "none")
     with pytest.raises(ValueError, match="library_attention='some': expected 'recipe'"):
-        scalify.compile(text, "none", "sm_90a", library_attention="some")  # type: ignore[arg-type]
+        scalify.compile(text, "none", "sm_90a", gpu=scalify.GPU(library_attention="some"))  # type: ignore[arg-type]

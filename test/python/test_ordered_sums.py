@@ -186,7 +186,7 @@ def test_sums_by_nccl_can_be_chosen() -> None:
     with pytest.raises(scalify.CompileError, match="unknown sums 'ring': expected one of ordered"):
         compile_text(text, options | {"sums": "ring"})
     with pytest.raises(scalify.CompileError, match="target 'cpu' has no NCCL: its ranks sum in"):
-        scalify.compile(text, sums="nccl")
+        scalify.compile(text, distribution=scalify.Distribution(sums="nccl"))
 
 
 def test_parts_are_summed_as_soon_as_they_are_there() -> None:

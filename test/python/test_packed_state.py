@@ -46,9 +46,9 @@ def step(params: Any, opt: Any, x: Any) -> Any:
     return optax.apply_updates(params, updates), opt, value
 
 
-def compiled(recipe: str, **options: Any) -> scalify.Jit:
-    scales = scalify.measure((*init(), batch(0)))
-    return scalify.jit(step, recipe, donate_argnums=(0, 1), scales=scales, **options)
+def compiled(recipe: str, pack_state: bool = True) -> scalify.Jit:
+    numerics = scalify.Numerics(scales=scalify.measure((*init(), batch(0))), pack_state=pack_state)
+    return scalify.jit(step, recipe, donate_argnums=(0, 1), numerics=numerics)
 
 
 def train(
@@ -180,7 +180,9 @@ def test_a_checkpoint_of_true_values_resumes_to_the_bit(tmp_path: pathlib.Path) 
     with np.load(tmp_path / "state.npz") as saved:
         assert saved["arr_0"].dtype == np.float32
         loaded = jax.tree.unflatten(tree, [saved[f"arr_{i}"] for i in range(len(flat))])
-    resumed = scalify.jit(step, FP8_MOMENTS, donate_argnums=(0, 1), scales=scales)
+    resumed = scalify.jit(
+        step, FP8_MOMENTS, donate_argnums=(0, 1), numerics=scalify.Numerics(scales=scales)
+    )
     resumed.executable(*loaded, batch(3)).kept = kept
     assert train(resumed, loaded, 4, first=3)[1] == straight
 
@@ -286,7 +288,9 @@ def test_a_step_that_may_be_left_out_stores_its_state_as_any_other() -> None:
     recipe = "fp8-lm-o2"
     scales = scalify.measure((*init(), batch(0)))
     plain, losses = train(compiled(recipe), init(), 4)
-    fn = scalify.jit(guarded, recipe, donate_argnums=(0, 1), scales=scales)
+    fn = scalify.jit(
+        guarded, recipe, donate_argnums=(0, 1), numerics=scalify.Numerics(scales=scales)
+    )
     found, others = train(fn, init(), 4)
     assert others == losses
     for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(plain), strict=True):

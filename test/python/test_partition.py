@@ -155,11 +155,16 @@ def test_the_package_has_the_module() -> None:
     subprocess.run([sys.executable, "-c", code], env=dict(os.environ), check=True)
 
 
-def on_two_ranks(step: Any, zero: int, **options: Any) -> scalify.Jit:
+def on_two_ranks(step: Any, zero: Any, numerics: scalify.Numerics | None = None) -> scalify.Jit:
     """Returns a step of state and a batch, whose rows two ranks share, by a level of ZeRO."""
     mesh, specs = scalify.make_mesh(data=2), (None, P("data"))
     return scalify.jit(
-        step, "none", mesh=mesh, in_shardings=specs, zero=zero, donate_argnums=0, **options
+        step,
+        "none",
+        distribution=scalify.Distribution(mesh=mesh, zero=zero),
+        in_shardings=specs,
+        donate_argnums=0,
+        numerics=numerics,
     )
 
 
@@ -184,7 +189,7 @@ def test_roles_that_are_given_decide_what_is_shared() -> None:
         return (w, 0.9 * average + 0.1 * w), jnp.float32(0)
 
     def shared(roles: dict[str, str] | None) -> list[bool]:
-        made = on_two_ranks(step, 1, roles=roles)
+        made = on_two_ranks(step, 1, scalify.Numerics(roles=roles))
         w = np.ones((8, 8), np.float32)
         args = made.executable((w, w), np.ones((4, 8), np.float32)).manifest["args"]
         return ["flat" in arg for arg in args]

@@ -309,9 +309,13 @@ def test_pipelines_that_cannot_be() -> None:
     with pytest.raises(ValueError, match="unknown schedule"):
         scalify.Pipeline(schedule="gpipe")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="needs a mesh with its axis"):
-        scalify.jit(lambda x: x, pipeline=scalify.Pipeline())
+        scalify.jit(lambda x: x, distribution=scalify.Distribution(pipeline=scalify.Pipeline()))
     with pytest.raises(ValueError, match="a stage counts its own casts"):
-        scalify.jit(lambda x: x, mesh=mesh, adaptive_scales=True, pipeline=scalify.Pipeline())
+        scalify.jit(
+            lambda x: x,
+            distribution=scalify.Distribution(mesh=mesh, pipeline=scalify.Pipeline()),
+            numerics=scalify.Numerics(adaptive_scales=True),
+        )
     with pytest.raises(CompileError, match="'stablehlo' has no pipelines"):
         _compiler.compile("module {}", '{"target": "stablehlo", "pipelineStages": 2}')
     with pytest.raises(ValueError, match="unknown wire"):
@@ -355,10 +359,9 @@ def test_a_checkpoint_of_stages_goes_on_alone(tmp_path: pathlib.Path) -> None:
         return scalify.jit(
             pipeline_programs.mlp_step(2),
             recipe,
-            mesh=mesh,
-            pipeline=pipeline,
+            distribution=scalify.Distribution(mesh=mesh, pipeline=pipeline),
             donate_argnums=0,
-            scales=scales,
+            numerics=scalify.Numerics(scales=scales),
             threads=1,
         )
 

@@ -41,13 +41,12 @@ def llama(
         return scalify.jit(
             step,
             recipe,
-            mesh=mesh,
-            pipeline=pipeline,
+            distribution=scalify.Distribution(
+                mesh=mesh, pipeline=pipeline, zero=zero, bucket_bytes=bucket
+            ),
             donate_argnums=0,
             in_shardings=(specs, batch),
             out_shardings=(None if zero else specs, P()),
-            zero=zero,
-            bucket_bytes=bucket,
             threads=1,
         )
 
@@ -67,11 +66,9 @@ def mlp(
         return scalify.jit(
             fn,
             recipe,
-            mesh=mesh,
-            pipeline=pipeline,
+            distribution=scalify.Distribution(mesh=mesh, pipeline=pipeline, zero=zero),
             donate_argnums=0,
             in_shardings=(None, P(None, "data")),
-            zero=zero,
             threads=1,
         )
 
@@ -197,7 +194,12 @@ def test_state_that_a_step_leaves_as_it_is() -> None:
 
     def run(mesh: Mesh | None) -> Any:
         pipeline = None if mesh is None else scalify.Pipeline("pipe")
-        made = scalify.jit(step, "none", mesh=mesh, pipeline=pipeline, donate_argnums=0)
+        made = scalify.jit(
+            step,
+            "none",
+            distribution=scalify.Distribution(mesh=mesh, pipeline=pipeline),
+            donate_argnums=0,
+        )
         state, losses = start, []
         for batch in batches:
             state, loss = made(state, batch)
@@ -230,7 +232,12 @@ def test_a_weight_of_one_element_is_a_stages() -> None:
 
     def run(mesh: Mesh | None) -> Any:
         pipeline = None if mesh is None else scalify.Pipeline("pipe")
-        made = scalify.jit(step, "none", mesh=mesh, pipeline=pipeline, donate_argnums=0)
+        made = scalify.jit(
+            step,
+            "none",
+            distribution=scalify.Distribution(mesh=mesh, pipeline=pipeline),
+            donate_argnums=0,
+        )
         new, loss = made(params, xs)
         if mesh is not None:
             # By another recipe, or beside other collectives, it is the other stage's, and goes
@@ -388,16 +395,17 @@ def test_a_script_on_stages_of_ranks() -> None:
 def test_meshes_that_cannot_be() -> None:
     pipeline = scalify.Pipeline("pipe")
 
-    def jit(axes: dict[str, int], **options: Any) -> scalify.Jit:
+    def made(axes: dict[str, int], zero: Any = 0, **options: Any) -> scalify.Jit:
         mesh = scalify.make_mesh(**axes)
-        return scalify.jit(lambda x: x, mesh=mesh, pipeline=pipeline, **options)
+        ranks = scalify.Distribution(mesh=mesh, pipeline=pipeline, zero=zero)
+        return scalify.jit(lambda x: x, distribution=ranks, **options)
 
     with pytest.raises(ValueError, match="'pipe' of the stages is behind 'data'"):
-        jit({"data": 2, "pipe": 2})
+        made({"data": 2, "pipe": 2})
     with pytest.raises(ValueError, match=r"in \{'pipe': 2\} a stage is one"):
-        jit({"pipe": 2}, zero=1)
+        made({"pipe": 2}, zero=1)
     with pytest.raises(ValueError, match="names the axis 'pipe' of the stages"):
-        jit({"pipe": 2, "data": 2}, in_shardings=P(("data", "pipe")))
+        made({"pipe": 2, "data": 2}, in_shardings=P(("data", "pipe")))
     with pytest.raises(CompileError, match="simulates ranks has no stages"):
         build("module {}", {"pipelineStages": 2, "simulateRanks": 2})
     make, state, batches = mlp({"pipe": 2, "data": 2}, "none", 1, 0)

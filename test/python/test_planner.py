@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
+import pathlib
 
 import numpy as np
 import pytest
 
-from scalify.plan import (
+from scalify import _dtypes
+from scalify_plan import (
     DEVICES,
     MODELS,
     Layout,
@@ -19,8 +22,8 @@ from scalify.plan import (
     replicas,
     text,
 )
-from scalify.plan.memory import held, rank_parameters
-from scalify.plan.search import search, tune
+from scalify_plan.memory import held, rank_parameters
+from scalify_plan.search import search, tune
 
 H100 = DEVICES["h100"]
 
@@ -301,3 +304,29 @@ def test_a_search_under_fp8_lm_finds_room_for_70b_on_8_gpus():
 def test_faults_are_named():
     with pytest.raises(ValueError, match="96 layers are no multiple of 7 pieces"):
         predict(H100, MODELS["gpt-175b"], Layout(pipeline=7, batch=7))
+
+
+def imported(folder: pathlib.Path) -> set[str]:
+    """Returns the modules that a folder's Python files import, by full names."""
+    found: set[str] = set()
+    for path in folder.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                found |= {one.name for one in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                found |= {f"{node.module}.{one.name}" for one in node.names}
+    return found
+
+
+def test_the_planner_stands_on_what_scalify_shows_everyone():
+    python = pathlib.Path(__file__).resolve().parents[2] / "python"
+    assert not [name for name in imported(python / "scalify") if name.startswith("scalify_plan")]
+    own = [name for name in imported(python / "scalify_plan") if name.startswith("scalify.")]
+    assert own and not [name for name in own if "._" in name]
+
+
+def test_bytes_of_elements_are_those_of_numpy():
+    for element, known in _dtypes._TYPES.items():
+        assert costs.itemsize(element) == np.dtype(known).itemsize, element
+    with pytest.raises(ValueError, match="'index' says no number of bits"):
+        costs.itemsize("index")

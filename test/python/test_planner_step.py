@@ -18,8 +18,8 @@ from jax.sharding import AbstractMesh, NamedSharding
 from partition_programs import P
 
 from scalify import _wire
-from scalify.plan import DEVICES, chakra, choose, disturb, events, graph
-from scalify.plan.__main__ import main
+from scalify_plan import DEVICES, chakra, choose, disturb, events, graph
+from scalify_plan.__main__ import main
 
 H100 = DEVICES["h100"]
 DATA, TENSOR = 64, 8

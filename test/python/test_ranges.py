@@ -338,7 +338,11 @@ def test_the_report_has_proofs_and_the_artefact_their_assumptions(tmp_path: Any)
     # What a checkpoint keeps gives the same proofs.
     executable.scales.save(tmp_path / "scales.json")
     scales = scalify.Scales.load(tmp_path / "scales.json")
-    again = scalify.jit(two_layers, recipe='#scalify.recipe<"fp8", head = true>', scales=scales)
+    again = scalify.jit(
+        two_layers,
+        recipe='#scalify.recipe<"fp8", head = true>',
+        numerics=scalify.Numerics(scales=scales),
+    )
     assert again.executable(*arguments).assumptions == executable.assumptions
 
 
@@ -353,22 +357,24 @@ def test_declared_ranges_are_a_keyword(make: Any, form: str) -> None:
 
     x, w = np.ones((4, 8), np.float32), np.ones((8, 4), np.float32)
     declared: Any = {"x": {"max": 3.0}} if form == "names" else [{"max": 3.0}, None]
-    fn = make(product, PROVED, ranges=declared, scales=[0, 0])
+    fn = make(product, PROVED, numerics=scalify.Numerics(ranges=declared, scales=[0, 0]))
     fn(x, w)
     ranges = {row["cast"].split(": ")[1]: row["range"] for row in fn.report().casts()}
     assert ranges["x"].startswith("proved: |x| <= 3")
     assert ranges["w"].startswith("unproved")
     # Beside what is measured with the scales, and before it.
-    fn = make(product, PROVED, ranges=declared)
+    fn = make(product, PROVED, numerics=scalify.Numerics(ranges=declared))
     fn(x, w)
     ranges = {row["cast"].split(": ")[1]: row["range"] for row in fn.report().casts()}
     assert ranges["x"].startswith("proved: |x| <= 3") and ranges["w"].startswith("proved: |x| <= 4")
     if form == "list":
         with pytest.raises(ValueError, match="ranges of 1 arrays for a function of 2"):
-            make(product, PROVED, ranges=[None], scales=[0, 0])(x, w)
+            numerics = scalify.Numerics(ranges=[None], scales=[0, 0])
+            make(product, PROVED, numerics=numerics)(x, w)
     else:
         with pytest.raises(scalify.CompileError, match="has no argument 'z' to give a range"):
-            make(product, PROVED, ranges={"z": {"max": 1.0}}, scales=[0, 0])(x, w)
+            numerics = scalify.Numerics(ranges={"z": {"max": 1.0}}, scales=[0, 0])
+            make(product, PROVED, numerics=numerics)(x, w)
 
 
 def test_health_flags_a_broken_assumption_by_name_with_bound_and_value() -> None:
@@ -380,7 +386,10 @@ def test_health_flags_a_broken_assumption_by_name_with_bound_and_value() -> None
     params = {"g": np.ones(8, np.float32), "w": rng.normal(size=(8, 4)).astype(np.float32)}
     policy = scalify.HealthPolicy(assumptions=True)
     fn = scalify.jit(
-        step, PROVED, donate_argnums=0, health=policy, ranges={"params['g']": {"max": 4.0}}
+        step,
+        PROVED,
+        donate_argnums=0,
+        numerics=scalify.Numerics(health=policy, ranges={"params['g']": {"max": 4.0}}),
     )
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -103,7 +103,7 @@ def test_scales_of_rows_and_blocks_are_those_of_one_process(blocks: str) -> None
     def train(mesh: Mesh) -> list[float]:
         own = {"in_shardings": (specs, P("data")), "out_shardings": (specs, P())}
         recipe = f'#scalify.recipe<"fp8-block", head = true, sensitive = true, {blocks}>'
-        fn = scalify.jit(step, recipe, mesh=mesh, donate_argnums=0, **own)
+        fn = scalify.jit(step, recipe, distribution=mesh, donate_argnums=0, **own)
         state, losses = params, []
         for _ in range(4):
             state, loss = fn(state, x)
@@ -339,7 +339,7 @@ def test_a_broadcast_is_what_the_first_of_a_group_has() -> None:
 
 def test_what_a_mesh_refuses() -> None:
     with pytest.raises(ValueError, match="zero= needs a mesh"):
-        scalify.jit(lambda x: x, zero=1)
+        scalify.jit(lambda x: x, distribution=scalify.Distribution(zero=1))
 
 
 def test_what_fails_on_the_first_rank_fails_on_all() -> None:

@@ -38,17 +38,16 @@ def arguments() -> tuple[Any, Any, Any]:
     return params, x, rng.normal(size=(32, 16)).astype(np.float32)
 
 
-def jitted(mesh: Mesh, **options: Any) -> scalify.Jit:
+def jitted(mesh: Mesh, **numerics: Any) -> scalify.Jit:
     specs = {"in": P(None, "tensor"), "out": P("tensor", None)}
     return scalify.jit(
         train_step,
         RECIPE,
-        mesh=mesh,
+        distribution=mesh,
         in_shardings=(specs, P("data"), P("data")),
         out_shardings=(specs, P()),
         donate_argnums=0,
-        scales=[0, 0, 0, 0],
-        **options,
+        numerics=scalify.Numerics(scales=[0, 0, 0, 0], **numerics),
     )
 
 
@@ -76,7 +75,7 @@ def trained(step: scalify.Jit) -> list[float]:
 
 @pytest.mark.filterwarnings("ignore:cast")
 @pytest.mark.parametrize("zero", [0, 3])
-def test_what_ranks_have_alike_counts_as_in_one_process(zero: int) -> None:
+def test_what_ranks_have_alike_counts_as_in_one_process(zero: Any) -> None:
     """A fifth of the weights saturates: between the limit of 10 % and that of 4 times as many."""
 
     def step(w: Any, x: Any) -> tuple[Any, Any]:
@@ -89,8 +88,14 @@ def test_what_ranks_have_alike_counts_as_in_one_process(zero: int) -> None:
     x = rng.normal(size=(32, 32)).astype(np.float32)
 
     def run(mesh: Mesh) -> Any:
-        own = {"in_shardings": (None, P("data")), "zero": zero, "donate_argnums": 0}
-        fn = scalify.jit(step, RECIPE, mesh=mesh, scales=[0, 0], health="rescale", **own)
+        fn = scalify.jit(
+            step,
+            RECIPE,
+            distribution=scalify.Distribution(mesh=mesh, zero=zero),
+            in_shardings=(None, P("data")),
+            donate_argnums=0,
+            numerics=scalify.Numerics(scales=[0, 0], health="rescale"),
+        )
         state, losses = w, []
         for _ in range(3):
             state, loss = fn(state, x)
@@ -153,4 +158,8 @@ def test_what_one_rank_clips_all_leave_wide() -> None:
 def test_stages_of_a_pipeline_count_their_own_casts() -> None:
     mesh = scalify.make_mesh(pipe=2)
     with pytest.raises(ValueError, match=r"'rescale' with pipeline=: a stage counts its own"):
-        scalify.jit(train_step, mesh=mesh, pipeline=scalify.Pipeline("pipe"), health="rescale")
+        scalify.jit(
+            train_step,
+            distribution=scalify.Distribution(mesh=mesh, pipeline=scalify.Pipeline("pipe")),
+            numerics=scalify.Numerics(health="rescale"),
+        )

@@ -80,7 +80,9 @@ def test_weights_are_gathered_again_where_memory_is_short(
 def test_what_no_gather_makes_fit(deep: tuple[Partitioned, list[Any], Any]) -> None:
     local, _, _ = deep
     with pytest.raises(scalify.CompileError, match=r"needs [\d]+ bytes, and the limit.* is 5000"):
-        scalify.compile(local.text, memory_limit=5000, strict=True)
+        scalify.compile(
+            local.text, distribution=scalify.Distribution(memory_limit=5000), strict=True
+        )
     _, said = build(local.text, {"memoryLimit": 5000})
     (remark,) = [one for one in said if "the limit of memory is 5000" in one["message"]]
     assert remark["severity"] == "remark"
@@ -126,7 +128,12 @@ def test_gradients_are_summed_when_memory_allows() -> None:
 def test_limits_that_nothing_would_look_at(deep: tuple[Partitioned, list[Any], Any]) -> None:
     local, _, _ = deep
     with pytest.raises(scalify.CompileError, match="one process has the memory of all ranks"):
-        scalify.compile(local.text, memory_limit=5000, simulate_ranks=True)
+        scalify.compile(
+            local.text, distribution=scalify.Distribution(memory_limit=5000), simulate_ranks=True
+        )
     mesh, pipeline = scalify.make_mesh(pipe=2), scalify.Pipeline("pipe")
     with pytest.raises(ValueError, match="memory_limit with pipeline="):
-        scalify.jit(lambda x: x, mesh=mesh, pipeline=pipeline, memory_limit=5000)
+        scalify.jit(
+            lambda x: x,
+            distribution=scalify.Distribution(mesh=mesh, pipeline=pipeline, memory_limit=5000),
+        )

@@ -149,7 +149,8 @@ def test_a_preset_that_is_none_is_named_with_those_that_are() -> None:
 
 
 def hash_of(text: str, recipe: Any) -> str:
-    return str(scalify.compile(text, recipe, scales=[-3, -3, -3, 0]).manifest["hash"])
+    numerics = scalify.Numerics(scales=[-3, -3, -3, 0])
+    return str(scalify.compile(text, recipe, numerics=numerics).manifest["hash"])
 
 
 def test_equal_content_has_one_hash_however_it_is_written() -> None:
@@ -187,9 +188,9 @@ def test_all_parts_written_out_have_the_hash_of_the_preset(name: str) -> None:
     )
     head, rest = text.split("attributes {", 1)
     marked = f'{head}attributes {{scalify.recipe = #scalify.recipe<"by hand", {by_hand}>, {rest}'
-    options: dict[str, Any] = {"scales": [-2, -2, 0]}
+    numerics = scalify.Numerics(scales=[-2, -2, 0])
     hashes = {
-        str(scalify.compile(source, recipe, **options).manifest["hash"])
+        str(scalify.compile(source, recipe, numerics=numerics).manifest["hash"])
         for source, recipe in ((text, name), (marked, None), (text, Recipe("in Python", **parts)))
     }
     assert len(hashes) == 1
@@ -236,9 +237,9 @@ def test_every_entry_takes_one() -> None:
     # A calibration is by content, too.
     calibration = scalify.calibrate(step, params, x, recipe=text)
     assert calibration.casts == scalify.calibrate(run, params, x).casts
-    scalify.jit(step, recipe, calibration=calibration)(params, x)
+    scalify.jit(step, recipe, numerics=scalify.Numerics(calibration=calibration))(params, x)
     with pytest.raises(ValueError, match="calibrate by the recipe"):
-        scalify.jit(step, "fp8", calibration=calibration)
+        scalify.jit(step, "fp8", numerics=scalify.Numerics(calibration=calibration))
 
 
 def test_a_recipe_whose_scales_are_delayed_is_one_by_content() -> None:
@@ -250,7 +251,7 @@ def test_a_recipe_whose_scales_are_delayed_is_one_by_content() -> None:
     assert history is not None and history.shape[1] == 4
     assert scalify.transform(step, recipe).init_state(params, x).shape == history.shape
     with pytest.raises(ValueError, match="moves scales by the amaxes"):
-        scalify.jit(step, recipe, adaptive_scales=True)
+        scalify.jit(step, recipe, numerics=scalify.Numerics(adaptive_scales=True))
 
 
 def gradient_error(params: dict[str, np.ndarray], x: np.ndarray, recipe: Any, name: str) -> float:

@@ -53,7 +53,9 @@ def transformed() -> scalify.Transformed:
 
 def test_every_value_has_its_rule() -> None:
     text = jax.jit(step).lower(*arguments()).as_text()
-    report = scalify.compile(text, recipe="fp8", scales="declared").report()
+    report = scalify.compile(
+        text, recipe="fp8", numerics=scalify.Numerics(scales="declared")
+    ).report()
     propagated = scalify.opt(text, "scalify-import,scalify-propagate")
     rules = re.findall(r'scalify.rule = "([^"]*)", scalify.scale = (-?\d+)', propagated)
     rows = collections.Counter(
@@ -177,7 +179,9 @@ def test_statistics_are_those_of_numpy() -> None:
     w = rng.normal(0, 2.0**-6, (64, 48)).astype(np.float32)
     x[0, :3] = 1e4, 2.0**-30, -np.inf
     recipe = '#scalify.recipe<"fp8", head = true>'
-    got = scalify.collect(jnp.matmul, x, w, recipe=recipe, scales=[1, -6])
+    got = scalify.collect(
+        jnp.matmul, x, w, recipe=recipe, numerics=scalify.Numerics(scales=[1, -6])
+    )
     assert len(got) == 1
     for name, value, exponent in (("c0", x, 1), ("c1", w, -6)):
         (figures,) = got.of(name)
@@ -203,7 +207,9 @@ def test_statistics_are_those_of_numpy() -> None:
 
 def test_statistics_under_jit_in_loops_and_from_counters() -> None:
     params, x, y = arguments()
-    made = scalify.transform(step, scales=scalify.measure((params, x, y)), statistics=True)
+    made = scalify.transform(
+        step, numerics=scalify.Numerics(scales=scalify.measure((params, x, y))), statistics=True
+    )
 
     def train(params: Tree) -> Tree:
         def body(carry: Tree, _: Any) -> tuple[Tree, Any]:
@@ -221,7 +227,8 @@ def test_statistics_under_jit_in_loops_and_from_counters() -> None:
             assert a is not None and b is not None
             assert a["amax"] == pytest.approx(b["amax"], rel=1e-3)
     counted = scalify.collect(
-        scalify.jit(step, scales=scalify.measure((params, x, y))), *arguments()
+        scalify.jit(step, numerics=scalify.Numerics(scales=scalify.measure((params, x, y)))),
+        *arguments(),
     )
     for cast in eager.casts:
         ours, theirs = counted.of(cast)[0], eager.of(cast)[0]

@@ -51,7 +51,9 @@ def backward_dots(loss: Loss) -> Counter[tuple[str, str]]:
     params = init()
     x, y = (batch[0] for batch in batches(1))
     step = scalify.transform(
-        jax.value_and_grad(loss), "fp8", scales=scalify.measure((params, x, y))
+        jax.value_and_grad(loss),
+        "fp8",
+        numerics=scalify.Numerics(scales=scalify.measure((params, x, y))),
     )
     rows = step.report(params, x, y).dots()
     assert all(row.get("weight") or "attention" in row["reason"] for row in rows)
@@ -85,7 +87,9 @@ def test_gradients_of_each_example_are_those_of_their_layers() -> None:
         factor = jnp.minimum(1, 0.1 / jnp.sqrt(sum(squares)))
         return jax.tree.map(lambda g: jnp.tensordot(factor, g, 1) / len(x), grads)
 
-    step = scalify.transform(clipped, "fp8", scales=scalify.measure((params, x, y)))
+    step = scalify.transform(
+        clipped, "fp8", numerics=scalify.Numerics(scales=scalify.measure((params, x, y)))
+    )
     rows = step.report(params, x, y).dots()
     made = {row["weight"]: row["format"] for row in rows if row.get("kind") == "weight_grad"}
     assert made["p['a']"] == made["p['b']"] != made["p['c']"] == "f32 x f32 -> f32"
@@ -130,7 +134,9 @@ def test_gradients_alone_know_a_batch_of_a_weights_type(experts: int) -> None:
         h = jnp.tanh(x @ p["first"]) * jnp.repeat(mask, 16 // experts, axis=1)
         return jnp.mean((h @ p["second"]) ** 2)
 
-    step = scalify.transform(jax.grad(loss), "fp8", scales=scalify.measure((params, x)))
+    step = scalify.transform(
+        jax.grad(loss), "fp8", numerics=scalify.Numerics(scales=scalify.measure((params, x)))
+    )
     rows = [row for row in step.report(params, x).dots() if "router:" in row["reason"]]
     phases = [row["phase"] for row in rows]
     # Of two layers of one input and size what cannot be told apart stays wide.
@@ -158,7 +164,9 @@ def test_a_step_that_stays_wide_says_so_once(entry: str) -> None:
                 scalify.jit(step, recipe)(*args)
             else:
                 text = jax.jit(step).lower(*args).as_text(debug_info=True)
-                scalify.compile(text, recipe, scales=scalify.measure(args))
+                scalify.compile(
+                    text, recipe, numerics=scalify.Numerics(scales=scalify.measure(args))
+                )
         found = [entry for entry in caught if "FLOPs" in str(entry.message)]
         assert all(entry.filename == __file__ for entry in found)
         return [str(entry.message) for entry in found]
@@ -236,7 +244,9 @@ def test_a_router_chooses_among_what_others_made(
         out = middle(p, x, x @ p["first"])
         return reconstruction(jnp.tanh(out @ p["out"]) @ p["last"], x)
 
-    step = scalify.transform(jax.grad(loss), "fp8", scales=scalify.measure((params, x)))
+    step = scalify.transform(
+        jax.grad(loss), "fp8", numerics=scalify.Numerics(scales=scalify.measure((params, x)))
+    )
     rows = step.report(params, x).dots()
     routers = {row["weight"] for row in rows if "router:" in row["reason"]}
     assert ("p['first']" in routers) == is_router
@@ -287,7 +297,9 @@ def test_what_a_checkpoint_keeps_by_name_is_no_head() -> None:
     x, y = rng.normal(0, 1, (64, 32)).astype(np.float32), rng.integers(0, 32, 64)
     policy = jax.checkpoint_policies.save_only_these_names("kept")
     step = jax.grad(jax.checkpoint(loss, policy=policy))
-    rows = scalify.transform(step, "fp8", scales=scalify.measure((params, x, y)))
+    rows = scalify.transform(
+        step, "fp8", numerics=scalify.Numerics(scales=scalify.measure((params, x, y)))
+    )
     heads = {row["weight"] for row in rows.report(params, x, y).dots() if "head:" in row["reason"]}
     assert heads == {"p['head']"}
 

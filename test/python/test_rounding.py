@@ -325,7 +325,9 @@ def state_arguments(size: int = 4096) -> tuple[dict[str, np.ndarray], np.ndarray
 
 def compiled(rounding: str) -> scalify.Jit:
     scales = scalify.measure(state_arguments())
-    return scalify.jit(sgd, STATE.format(rounding), donate_argnums=0, scales=scales)
+    return scalify.jit(
+        sgd, STATE.format(rounding), donate_argnums=0, numerics=scalify.Numerics(scales=scales)
+    )
 
 
 def train(fn: Any, steps: int, weights: Any = None) -> dict[str, np.ndarray]:
@@ -398,7 +400,9 @@ def test_nothing_is_kept_where_nothing_is_stochastic() -> None:
 def test_transform_rounds_by_a_key() -> None:
     weights, g = state_arguments()
     scales = scalify.measure((weights, g))
-    fn = scalify.transform(sgd, STATE.format("stochastic"), donate_argnums=0, scales=scales)
+    fn = scalify.transform(
+        sgd, STATE.format("stochastic"), donate_argnums=0, numerics=scalify.Numerics(scales=scales)
+    )
     own = compiled("stochastic")
     kept: Any = weights
     left: Any = weights
@@ -418,6 +422,8 @@ def test_transform_rounds_by_a_key() -> None:
     np.testing.assert_array_equal(fn(weights, g)["a"], weights["a"])
     with pytest.raises(ValueError, match="two words of uint32"):
         fn(weights, g, rounding_key=np.zeros(3, np.uint32))
-    plain = scalify.transform(sgd, STATE.format("nearest"), donate_argnums=0, scales=scales)
+    plain = scalify.transform(
+        sgd, STATE.format("nearest"), donate_argnums=0, numerics=scalify.Numerics(scales=scales)
+    )
     with pytest.raises(TypeError, match="rounds nothing stochastically"):
         plain(weights, g, rounding_key=(0, 1))

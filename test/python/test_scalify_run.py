@@ -210,7 +210,9 @@ def test_rescale_moves_the_scales_of_casts_and_keeps_them_in_the_output(
     x = np.full((32, 32), 2.0**20, np.float32)
     w = np.ones((32, 32), np.float32)
     recipe = '#scalify.recipe<"fp8", head = true>'
-    fn = scalify.jit(matmul, recipe=recipe, scales=[0, 0], adaptive_scales=True)
+    fn = scalify.jit(
+        matmul, recipe=recipe, numerics=scalify.Numerics(scales=[0, 0], adaptive_scales=True)
+    )
     fn.executable(x, w).save(tmp_path / "step.scalify")
     save(tmp_path / "state.safetensors", {"x": x, "w": w})
 
@@ -235,7 +237,9 @@ def test_rescale_moves_the_scales_of_casts_and_keeps_them_in_the_output(
     run("next.safetensors", "last.safetensors")
     assert np.array_equal(read(tmp_path / "last.safetensors")["result"], out["result"])
     with pytest.raises(subprocess.CalledProcessError) as error:
-        scalify.jit(matmul, scales=[0, 0]).executable(x, w).save(tmp_path / "step.scalify")
+        scalify.jit(matmul, numerics=scalify.Numerics(scales=[0, 0])).executable(x, w).save(
+            tmp_path / "step.scalify"
+        )
         run("state.safetensors", "out.safetensors", "--rescale-every=1")
     assert "scales are constants" in error.value.stderr
 
@@ -247,7 +251,7 @@ def test_state_that_the_compiler_adds_goes_with_the_user_s(tmp_path: pathlib.Pat
     rng = np.random.default_rng(0)
     w, x = (rng.normal(size=(32, 32)).astype(np.float32) for _ in range(2))
     recipe = '#scalify.recipe<"fp8-delayed", head = true>'
-    fn = scalify.jit(step, recipe, donate_argnums=0, scales=[0, 0])
+    fn = scalify.jit(step, recipe, donate_argnums=0, numerics=scalify.Numerics(scales=[0, 0]))
     executable = fn.executable(w, x)
     executable.save(tmp_path / "step.scalify")
     save(tmp_path / "start.safetensors", {"w": w, "x": x})

@@ -47,7 +47,9 @@ def compare(
     """Returns the cosine of the gradients to F32's, and the reasons of dots that stay wide."""
     args = trained() if args is None else args
     gradients = jax.grad(loss)
-    step = scalify.transform(gradients, recipe=recipe, scales=scalify.measure(args))
+    step = scalify.transform(
+        gradients, recipe=recipe, numerics=scalify.Numerics(scales=scalify.measure(args))
+    )
     found, truth = jax.jit(step)(*args), jax.jit(gradients)(*args)
     wide = [np.asarray(leaf, np.float64) for leaf in jax.tree.leaves(found)]
     exact = [np.asarray(leaf, np.float64) for leaf in jax.tree.leaves(truth)]
@@ -90,7 +92,9 @@ def test_a_classifier_with_norms_has_no_sensitive_dots(recipe: str) -> None:
     labels = jax.random.randint(jax.random.key(3), (ROWS,), 0, WIDTH)
     args = (draw(0), (x, labels))
     gradients: Callable[..., Any] = jax.grad(classifier)
-    step = scalify.transform(gradients, recipe=recipe, scales=scalify.measure(args))
+    step = scalify.transform(
+        gradients, recipe=recipe, numerics=scalify.Numerics(scales=scalify.measure(args))
+    )
     rows = step.report(*args).dots()
     assert rows and not any("sensitive" in row["reason"] for row in rows)
 

@@ -44,7 +44,11 @@ def steps() -> dict[int, Any]:
     found = {}
     for streams in (1, 2):
         step = scalify.jit(
-            train, "none", "sm_90a", donate_argnums=0, device="null", streams=streams
+            train,
+            "none",
+            "sm_90a",
+            donate_argnums=0,
+            gpu=scalify.GPU(device="null", streams=streams),
         )
         step(params, x)
         found[streams] = step.executable()
@@ -179,8 +183,10 @@ def test_a_cpu_runs_such_a_plan_in_order() -> None:
 
 def test_only_a_gpu_has_streams() -> None:
     with pytest.raises(scalify.CompileError, match="target 'cpu' has no streams"):
-        scalify.jit(train, "none", streams=2)([np.zeros((4, 4), "f4")], np.zeros((4, 4), "f4"))
+        scalify.jit(train, "none", gpu=scalify.GPU(streams=2))(
+            [np.zeros((4, 4), "f4")], np.zeros((4, 4), "f4")
+        )
     with pytest.raises(scalify.CompileError, match="streams must be 1 to 16, not 17"):
-        scalify.jit(train, "none", "sm_90a", streams=17)(
+        scalify.jit(train, "none", "sm_90a", gpu=scalify.GPU(streams=17))(
             [np.zeros((4, 4), "f4")], np.zeros((4, 4), "f4")
         )

@@ -68,8 +68,8 @@ def test_fp8_stays_near_the_function_and_casts(recipe: str) -> None:
 def test_inside_and_outside_of_jit_are_equal_also_twice() -> None:
     args = arguments()
     scales = scalify.measure(args)
-    outside = scalify.transform(step, scales=scales)(*args)
-    inner = scalify.transform(step, scales=scales)
+    outside = scalify.transform(step, numerics=scalify.Numerics(scales=scales))(*args)
+    inner = scalify.transform(step, numerics=scalify.Numerics(scales=scales))
 
     def two_steps(params: Any, x: Any, y: Any) -> Any:
         params, first = inner(params, x, y)
@@ -82,11 +82,14 @@ def test_inside_and_outside_of_jit_are_equal_also_twice() -> None:
 
 def test_traced_without_values_it_says_that_each_step_measures() -> None:
     args = arguments()
-    with pytest.warns(UserWarning, match="each step measures [0-9]+ of its arguments; scalify"):
+    words = r"each step measures \d+ of its arguments; numerics=scalify.Numerics\(scales="
+    with pytest.warns(UserWarning, match=words):
         jax.jit(scalify.transform(step))(*args)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        jax.jit(scalify.transform(step, scales=scalify.measure(args)))(*args)
+        jax.jit(scalify.transform(step, numerics=scalify.Numerics(scales=scalify.measure(args))))(
+            *args
+        )
 
 
 def test_what_each_step_measures_is_said_once() -> None:
@@ -176,7 +179,9 @@ def test_an_fp8_dot_is_the_product_of_what_ml_dtypes_casts() -> None:
     x[0, 0], x[0, 1] = 1e6, -np.inf  # saturate
 
     recipe = '#scalify.recipe<"fp8", head = true>'
-    got = scalify.transform(jnp.matmul, recipe=recipe, scales=[1, -6])(x, w)
+    got = scalify.transform(jnp.matmul, recipe=recipe, numerics=scalify.Numerics(scales=[1, -6]))(
+        x, w
+    )
 
     def cast(value: np.ndarray, exponent: int) -> np.ndarray:
         scaled = np.clip(value / np.float32(2.0**exponent), -448, 448)
@@ -245,7 +250,7 @@ def test_a_mean_without_a_deviation_is_an_error() -> None:
     with pytest.raises(ValueError, match="needs a 'mean' and a 'deviation'"):
         scalify.compile(
             "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> { return %x : tensor<4xf32> }",
-            scales=[{"exponent": 2, "mean": 4.0}],
+            numerics=scalify.Numerics(scales=[{"exponent": 2, "mean": 4.0}]),
         )
 
 
@@ -255,14 +260,14 @@ def test_scales_by_name_list_and_measure_agree() -> None:
     names = ("params['a']", "params['b']", "params['c']", "x", "y")
     by_name = {n: e for n, e in zip(names, scales.exponents, strict=True) if e is not None}
     texts = {
-        scalify.transform(step, scales=given).text(*args)
+        scalify.transform(step, numerics=scalify.Numerics(scales=given)).text(*args)
         for given in (scales, by_name, list(scales.exponents), None)
     }
     assert len(texts) == 1
     with pytest.raises(ValueError, match="scales of 2 arrays for a function of 5"):
-        scalify.transform(step, scales=[1, 2])(*args)
+        scalify.transform(step, numerics=scalify.Numerics(scales=[1, 2]))(*args)
     with pytest.raises(scalify.CompileError, match=r"has no argument 'params\['z'\]'"):
-        scalify.transform(step, scales={"params['z']": 1})(*args)
+        scalify.transform(step, numerics=scalify.Numerics(scales={"params['z']": 1}))(*args)
 
 
 def test_report_is_saved_as_a_page_and_as_rows(tmp_path: Any) -> None:

@@ -37,7 +37,9 @@ def arguments() -> tuple[Any, ...]:
 
 
 def transformed(recipe: str = "fp8", **options: Any) -> Any:
-    return scalify.transform(step, recipe, scales=scalify.measure(arguments()), **options)
+    return scalify.transform(
+        step, recipe, numerics=scalify.Numerics(scales=scalify.measure(arguments())), **options
+    )
 
 
 def assert_close(left: Any, right: Any, tolerance: float) -> None:
@@ -59,7 +61,9 @@ def test_jit_inside_and_outside_donation_and_lower_compile() -> None:
     structs = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), args)
     assert_equal(jax.jit(transformed()).lower(*structs).compile()(*args), want)
 
-    inner = scalify.transform(jax.jit(step), scales=scalify.measure(args))
+    inner = scalify.transform(
+        jax.jit(step), numerics=scalify.Numerics(scales=scalify.measure(args))
+    )
     assert_equal(inner(*args), want)
 
     donating = transformed(donate_argnums=0).lower(*args)
@@ -155,7 +159,10 @@ def test_vmap_names_scales_as_the_function_itself() -> None:
     by_name = dict(zip(names, scalify.measure((params, x, y)).exponents, strict=True))
     xs = np.stack([x, 2 * x])
     got = [
-        jax.vmap(scalify.transform(step, scales=scales), in_axes=(None, 0, None))(params, xs, y)
+        jax.vmap(
+            scalify.transform(step, numerics=scalify.Numerics(scales=scales)),
+            in_axes=(None, 0, None),
+        )(params, xs, y)
         for scales in (by_name, scalify.measure((params, x, y)))
     ]
     assert_equal(*got)
@@ -191,12 +198,14 @@ def test_trees_with_none_named_tuples_and_python_numbers() -> None:
 @pytest.mark.parametrize("outer", [jax.grad, jax.value_and_grad, jax.jacfwd, jax.hessian])
 def test_a_derivative_is_refused_with_the_way_out(outer: Any) -> None:
     params, x, y = arguments()
-    fn = scalify.transform(loss, scales=scalify.measure((params, x, y)))
+    fn = scalify.transform(loss, numerics=scalify.Numerics(scales=scalify.measure((params, x, y))))
     for call in (outer(fn), jax.jit(outer(fn))):
         with pytest.raises(TypeError, match=r"'loss' has no derivative.*jax.grad before"):
             call(params, x, y)
     # The way out that the message names.
-    before = scalify.transform(jax.grad(loss), scales=scalify.measure((params, x, y)))
+    before = scalify.transform(
+        jax.grad(loss), numerics=scalify.Numerics(scales=scalify.measure((params, x, y)))
+    )
     assert cosine(before(params, x, y), jax.grad(loss)(params, x, y)) > 0.98
 
 
@@ -219,8 +228,8 @@ SHARDED = """
     params, x, y = arguments()
     mesh = jax.make_mesh((2,), ("data",), axis_types=(AxisType.Auto,))
     grads = jax.value_and_grad(loss)
-    scales = scalify.measure((params, x, y))
-    fn = scalify.transform(grads, scales=scales)
+    numerics = scalify.Numerics(scales=scalify.measure((params, x, y)))
+    fn = scalify.transform(grads, numerics=numerics)
 
     def shard(params, x, y):
         assert x.shape == (8, 32)
@@ -244,7 +253,7 @@ SHARDED = """
         return jax.lax.pmean(loss(params, x, y), "data")
 
     try:
-        jax.shard_map(scalify.transform(inner, scales=scales), mesh=mesh, **specs)(params, x, y)
+        jax.shard_map(scalify.transform(inner, numerics=numerics), mesh=mesh, **specs)(params, x, y)
     except NotImplementedError as error:
         assert "'inner' has a collective over the axes ('data',)" in str(error), error
         assert "apply the collective to its results" in str(error), error
@@ -254,7 +263,7 @@ SHARDED = """
     # A function that holds a shard_map itself takes arrays of one device too, as in plain JAX.
     whole = jax.shard_map(inner, mesh=mesh, **specs)
     for recipe, tolerance in (("none", 1e-6), ("fp8", 0.05)):
-        rewritten = scalify.transform(whole, recipe, scales=scales)
+        rewritten = scalify.transform(whole, recipe, numerics=numerics)
         for call in (rewritten, jax.jit(rewritten)):
             for given in ((params, x, y), put):
                 np.testing.assert_allclose(call(*given), whole(*given), rtol=tolerance)

@@ -159,7 +159,9 @@ def test_forms_are_equal_bit_for_bit_where_sums_are_exact(equation: str, form: s
     def fn(x: Any, w: Any) -> Any:
         return jnp.einsum(equation, x, w)
 
-    transformed = scalify.transform(fn, recipe=EVERY_DOT, scales=[3, -4], strict=True)
+    transformed = scalify.transform(
+        fn, recipe=EVERY_DOT, numerics=scalify.Numerics(scales=[3, -4]), strict=True
+    )
     module = transformed._entry(transformed._signature.bind((x, w), {})).module
     text = module.text(form)
     assert "xf8E4M3FN" in text

@@ -40,7 +40,9 @@ def test_gradients_of_twelve_layers_under_jit(form: Form, exact: Any) -> None:
     assert together >= ALL
     assert worst >= WORST
     if form == "scan":
-        known = scalify.transform(gradients(form), scales=scalify.measure((init(), tokens())))
+        known = scalify.transform(
+            gradients(form), numerics=scalify.Numerics(scales=scalify.measure((init(), tokens())))
+        )
         best = compare(known(init(), tokens()), exact)
         assert together >= best[0] - BESIDE_MEASURED
         assert worst >= best[1] - BESIDE_MEASURED
@@ -183,7 +185,10 @@ def test_an_artefact_without_values_moves_its_scales(tmp_path: pathlib.Path, los
     assert {row["scaling"] for row in casts} == {"carried"}
     compiled.save(tmp_path / "step.scalify")
     step = scalify.load(tmp_path / "step.scalify")
-    current = compare(scalify.jit(grads, "fp8-current", health="off")(params, x), wanted)
+    current = compare(
+        scalify.jit(grads, "fp8-current", numerics=scalify.Numerics(health="off"))(params, x),
+        wanted,
+    )
 
     def is_near() -> bool:
         own = compare(jax.tree.unflatten(tree, step(*leaves, x)), wanted)
@@ -207,12 +212,12 @@ def test_declared_scales_are_demanded_by_strict_alone() -> None:
     )
     recipe = '#scalify.recipe<"mine", head = true>'
     assert scalify.compile(text, recipe, strict=True).report().measured_arguments()
-    loose = scalify.compile(text, recipe, scales="declared")
+    loose = scalify.compile(text, recipe, numerics=scalify.Numerics(scales="declared"))
     assert not loose.report().measured_arguments()
     with pytest.raises(scalify.CompileError, match="argument 0 of 'main' has no declared scale"):
-        scalify.compile(text, recipe, strict=True, scales="declared")
+        scalify.compile(text, recipe, strict=True, numerics=scalify.Numerics(scales="declared"))
     with pytest.raises(ValueError, match="'declared'"):
-        scalify.compile(text, recipe, scales="given")
+        scalify.compile(text, recipe, numerics=scalify.Numerics(scales="given"))
 
 
 @pytest.mark.parametrize("exponent", [-10, -3, 0, 5, 10])
@@ -228,7 +233,9 @@ def test_a_gelu_by_erf_of_any_size(exponent: int) -> None:
         return jnp.sum(jax.nn.gelu(x @ a, approximate=False) @ b)
 
     step = jax.grad(loss, argnums=(0, 1))
-    got = jax.jit(scalify.transform(step, "fp8", cast_scales="static"))(a, b, x)
+    got = jax.jit(scalify.transform(step, "fp8", numerics=scalify.Numerics(cast_scales="static")))(
+        a, b, x
+    )
     for g, w in zip(got, step(a, b, x), strict=True):
         cosine = np.vdot(g, w) / (np.linalg.norm(g) * np.linalg.norm(w))
         # Of products of random values that E4M3 rounds by 2.6 % each.

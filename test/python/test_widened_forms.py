@@ -56,7 +56,7 @@ def test_what_was_sick_stays_wide(recipe: str, form: str) -> None:
     policy = scalify.HealthPolicy("widen", patience=1, saturated=-1.0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        step = scalify.jit(step_of(form), recipe, health=policy)
+        step = scalify.jit(step_of(form), recipe, numerics=scalify.Numerics(health=policy))
         step(params, x)
         listed = step.widened()
         assert listed

@@ -123,7 +123,7 @@ class Step:
     """A function under a recipe, with the scales that it carries from one look to the next."""
 
     def __init__(self, fn: Callable[..., Any], recipe: str, args: Any, scales: Any) -> None:
-        step = scalify.transform(fn, recipe=recipe, scales=scales)
+        step = scalify.transform(fn, recipe=recipe, numerics=scalify.Numerics(scales=scales))
         self._initial = step.init_state(*args) if step.is_carried else None
         self._state = self._initial
         self._run = jax.jit(

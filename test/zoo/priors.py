@@ -75,7 +75,9 @@ def recipes() -> dict[str, str]:
 def text_of(program: Program, recipe: str, args: Any) -> str:
     """Returns the program's gradients as the recipe rewrites them, without locations."""
     step = scalify.transform(
-        program.grads, recipe=recipe, scales=scalify.measure(args), cast_scales="static"
+        program.grads,
+        recipe=recipe,
+        numerics=scalify.Numerics(scales=scalify.measure(args), cast_scales="static"),
     )
     lines = str(step.text(*args)).splitlines()
     return "\n".join(line.split(" loc(")[0] for line in lines if not line.startswith("#loc"))

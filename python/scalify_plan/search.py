@@ -7,11 +7,11 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
-from scalify.plan.devices import Device
-from scalify.plan.layout import Layout, Level
-from scalify.plan.memory import held
-from scalify.plan.models import Model
-from scalify.plan.step import Prediction, least, predict
+from scalify_plan.devices import Device
+from scalify_plan.layout import Layout, Level
+from scalify_plan.memory import held
+from scalify_plan.models import Model
+from scalify_plan.step import Prediction, least, predict
 
 __all__ = ["WIRES", "Found", "candidates", "fastest", "search", "tune"]
 

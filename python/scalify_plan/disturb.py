@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from scalify.plan import events, layer, replicas
-from scalify.plan.devices import Device
-from scalify.plan.layout import Layout
-from scalify.plan.models import Model
+from scalify_plan import events, layer, replicas
+from scalify_plan.devices import Device
+from scalify_plan.layout import Layout
+from scalify_plan.models import Model
 
 __all__ = ["Loss", "losses", "serial"]
 

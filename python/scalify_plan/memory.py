@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 
-from scalify.plan.costs import BYTES
-from scalify.plan.layout import Layout
-from scalify.plan.models import Model
+from scalify_plan.costs import BYTES
+from scalify_plan.layout import Layout
+from scalify_plan.models import Model
 
 __all__ = ["activations", "held", "rank_parameters"]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 
-from scalify.plan import costs
-from scalify.plan.devices import Device
-from scalify.plan.layout import Layout
-from scalify.plan.models import Model
+from scalify_plan import costs
+from scalify_plan.devices import Device
+from scalify_plan.layout import Layout
+from scalify_plan.models import Model
 
 __all__ = ["Work", "backward", "ends", "forward"]
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 
-from scalify.plan import costs, events
-from scalify.plan.costs import BYTES
-from scalify.plan.devices import Device
-from scalify.plan.layer import Work
-from scalify.plan.layout import Layout
-from scalify.plan.memory import rank_parameters
-from scalify.plan.models import Model
+from scalify_plan import costs, events
+from scalify_plan.costs import BYTES
+from scalify_plan.devices import Device
+from scalify_plan.layer import Work
+from scalify_plan.layout import Layout
+from scalify_plan.memory import rank_parameters
+from scalify_plan.models import Model
 
 __all__ = ["Exchange", "exchange", "schedule", "volume"]
 

@@ -8,18 +8,15 @@ run, and the devices of the mesh need not exist.
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from scalify import _compiler
-from scalify._dtypes import to_numpy
-from scalify._manifest import manifest_of
-from scalify.partition import data_parallel, failed, mesh_of, partition
-from scalify.plan import costs
-from scalify.plan.devices import Device
-from scalify.plan.wire import Wire, read_wire
+from scalify.artefact import build, manifest_of
+from scalify.partition import data_parallel, mesh_of, partition
+from scalify_plan import costs
+from scalify_plan.devices import Device
+from scalify_plan.wire import Wire, read_wire
 
 __all__ = ["Command", "Graph", "compile_step", "manifest_of", "read"]
 
@@ -89,15 +86,15 @@ def compile_step(text: str, *, recipe: str, zero: int = 0, ranks: int = 1) -> by
     # Each array by itself: buckets are what is chosen here. Each sum by one command, which is
     # costed as NCCL's.
     options = {"recipe": recipe, "target": "sm_90a", "bucketBytes": 0, "sums": "nccl"}
-    artefact, _ = _compiler.compile(text, json.dumps(options))
-    return bytes(artefact)
+    artefact, _ = build(text, options)
+    return artefact
 
 
 def read(manifest: Manifest, device: Device) -> Graph:
     """Returns the step of a manifest, each command with its seconds on the device.
 
     Raises:
-        CompileError: it has products in FP8, which the device has not.
+        ValueError: it has products in FP8, which the device has not.
     """
     reader = _Reader(manifest, device)
     for command in manifest["functions"]["step"]:
@@ -160,15 +157,14 @@ class _Reader:
         dtype = self.buffers[command["a"]]["dtype"]
         narrow = "f8" in dtype
         if narrow and not self.device.has_fp8:
-            message = (
+            raise ValueError(
                 f"{self.device.name} has no products in FP8, which the step has at "
                 f"{command.get('loc', '')}: plan it with --recipe bf16"
             )
-            raise failed(message)
         form = "fp8" if narrow else command.get("compute", "f32") if dtype == "f32" else "bf16"
         batch = math.prod(int(dim["n"]) for dim in command["batch"])
         m, n, k = int(command["m"]), int(command["n"]), int(command["k"])
-        out = float(to_numpy(self.buffers[command["c"]]["dtype"]).itemsize)
+        out = float(costs.itemsize(self.buffers[command["c"]]["dtype"]))
         out *= 1 if not command["beta"] else 2
         seconds = costs.gemm(self.device, m, n, k, batch=batch, dtype=form, out=out)
         moved = batch * (float(m + n) * k * costs.BYTES[form] + m * n * out)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 import functools
 
-from scalify.plan import costs, layer
-from scalify.plan.devices import Device
-from scalify.plan.layout import Layout
-from scalify.plan.memory import held, rank_parameters
-from scalify.plan.models import Model
-from scalify.plan.replicas import exchange
+from scalify_plan import costs, layer
+from scalify_plan.devices import Device
+from scalify_plan.layout import Layout
+from scalify_plan.memory import held, rank_parameters
+from scalify_plan.models import Model
+from scalify_plan.replicas import exchange
 
 __all__ = ["Prediction", "least", "predict"]
 

@@ -7,9 +7,9 @@ scalify-plan --model llama-70b --gpus 512         # which layout?
 
 from __future__ import annotations
 
-from scalify.plan.devices import DEVICES, Device
-from scalify.plan.layout import Layout
-from scalify.plan.models import MODELS, Model
-from scalify.plan.step import Prediction, predict
+from scalify_plan.devices import DEVICES, Device
+from scalify_plan.layout import Layout
+from scalify_plan.models import MODELS, Model
+from scalify_plan.step import Prediction, predict
 
 __all__ = ["DEVICES", "MODELS", "Device", "Layout", "Model", "Prediction", "predict"]

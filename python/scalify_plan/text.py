@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from scalify.plan.choose import Choice, Outcome
-from scalify.plan.disturb import Loss
-from scalify.plan.layout import Layout
-from scalify.plan.published import Row
-from scalify.plan.step import Prediction
+from scalify_plan.choose import Choice, Outcome
+from scalify_plan.disturb import Loss
+from scalify_plan.layout import Layout
+from scalify_plan.published import Row
+from scalify_plan.step import Prediction
 
 __all__ = ["HEAD", "of_layout", "of_outcomes", "of_prediction", "of_rows"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 import math
 
-from scalify.plan import costs, events
-from scalify.plan.devices import Device
-from scalify.plan.graph import Graph
-from scalify.plan.wire import SUMS, Wire
+from scalify_plan import costs, events
+from scalify_plan.devices import Device
+from scalify_plan.graph import Graph
+from scalify_plan.wire import SUMS, Wire
 
 __all__ = ["BUCKETS", "FORMATS", "Choice", "Outcome", "choices", "outcome", "tasks"]
 

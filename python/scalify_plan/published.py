@@ -13,13 +13,13 @@ import functools
 import itertools
 from collections.abc import Callable, Iterator
 
-from scalify.plan.devices import A100, H100, Device
-from scalify.plan.layout import Layout
-from scalify.plan.memory import held
-from scalify.plan.models import MODELS, Model, gpt
-from scalify.plan.replicas import volume
-from scalify.plan.search import fastest
-from scalify.plan.step import predict
+from scalify_plan.devices import A100, H100, Device
+from scalify_plan.layout import Layout
+from scalify_plan.memory import held
+from scalify_plan.models import MODELS, Model, gpt
+from scalify_plan.replicas import volume
+from scalify_plan.search import fastest
+from scalify_plan.step import predict
 
 __all__ = ["Row", "calibration", "rows", "share_on_a100"]
 

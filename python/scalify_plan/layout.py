@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Literal
 
-from scalify.plan.models import Model
+from scalify_plan.models import Model
 
 __all__ = ["Layout", "Level"]
 

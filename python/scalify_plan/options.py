@@ -7,8 +7,8 @@ import math
 import pathlib
 from collections.abc import Sequence
 
-from scalify.plan.devices import DEVICES
-from scalify.plan.models import MODELS
+from scalify_plan.devices import DEVICES
+from scalify_plan.models import MODELS
 
 __all__ = ["parse"]
 

@@ -17,13 +17,13 @@ from typing import Any
 
 from scalify.errors import CompileError
 from scalify.partition import mesh_of
-from scalify.plan import chakra, choose, disturb, events, graph, published, search, text
-from scalify.plan.devices import DEVICES, Device
-from scalify.plan.layout import Layout, Level
-from scalify.plan.models import MODELS
-from scalify.plan.options import parse
-from scalify.plan.step import predict
 from scalify.recipe import recipes
+from scalify_plan import chakra, choose, disturb, events, graph, published, search, text
+from scalify_plan.devices import DEVICES, Device
+from scalify_plan.layout import Layout, Level
+from scalify_plan.models import MODELS
+from scalify_plan.options import parse
+from scalify_plan.step import predict
 
 __all__ = ["main"]
 

@@ -7,9 +7,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from scalify._dtypes import to_numpy
-from scalify.plan import costs
-from scalify.plan.devices import Device
+from scalify_plan import costs
+from scalify_plan.devices import Device
 
 __all__ = ["SUMS", "Wire", "read_wire"]
 
@@ -37,7 +36,7 @@ class Wire:
     @property
     def size(self) -> float:
         """Bytes of the whole data."""
-        return float(self.elements * to_numpy(self.dtype).itemsize)
+        return float(self.elements * costs.itemsize(self.dtype))
 
     @property
     def is_message(self) -> bool:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+import re
 
-from scalify.plan.devices import Device
+from scalify_plan.devices import Device
 
 __all__ = [
     "BYTES",
@@ -16,6 +17,7 @@ __all__ = [
     "collective",
     "gemm",
     "group",
+    "itemsize",
     "kernel",
     "rate",
     "sent",
@@ -23,6 +25,14 @@ __all__ = [
 ]
 
 BYTES = {"f32": 4.0, "tf32": 4.0, "bf16": 2.0, "fp8": 1.0}
+
+
+def itemsize(element: str) -> int:
+    """Returns the bytes of an element type of a manifest, such as "bf16" or "f8E4M3FN"."""
+    bits = re.match(r"\D+(\d+)", element)
+    if bits is None:
+        raise ValueError(f"element type '{element}' says no number of bits")
+    return max(1, int(bits.group(1)) // 8)
 
 
 @functools.lru_cache(maxsize=1 << 16)

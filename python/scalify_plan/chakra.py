@@ -13,8 +13,8 @@ from typing import Any, BinaryIO
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-from scalify.plan import events
-from scalify.plan.wire import Wire
+from scalify_plan import events
+from scalify_plan.wire import Wire
 
 __all__ = ["COLLECTIVES", "NODE_TYPES", "SCHEMA", "messages", "nodes", "write"]
 

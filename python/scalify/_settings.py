@@ -1,0 +1,123 @@
+"""What the options of `jit`, `compile` and `transform` tell the compiler."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from scalify._groups import Groups
+from scalify.calibration import HealthPolicy, carried_option, wide_option
+from scalify.options import GPU, Distribution, Numerics
+from scalify.ranges import RangesLike
+from scalify.recipe import Recipe, RecipeLike
+from scalify.scales import ScalesLike, roles_option
+
+__all__ = ["Settings", "device_options", "moves", "numerics_options"]
+
+# Arguments of `jit` and `compile` that are the compiler's options of these names.
+_PLAIN = ("target", "strict", "mcpu", "report")
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """What a `Jit` is made by, besides its function.
+
+    Attributes:
+        options: of the compiler, but for what arguments of the step say.
+        scales: of these arguments; None to measure them.
+        ranges: what proofs may assume of them.
+        policy: what is done about casts that clip; None reads no counter.
+        distribution: the ranks.
+        device: where steps run.
+        threads: of a step on a CPU.
+    """
+
+    options: dict[str, Any]
+    scales: ScalesLike
+    ranges: RangesLike
+    policy: HealthPolicy | None
+    distribution: Distribution
+    device: str | None
+    threads: int
+
+    @staticmethod
+    def of(groups: Groups, given: Mapping[str, Any]) -> Settings:
+        """Returns what `scalify.jit` was given.
+
+        Args:
+            groups: its groups of options.
+            given: its other arguments, by name.
+
+        Raises:
+            ValueError: the recipe has no room for a calibration.
+        """
+        numerics, recipe = groups.numerics, given["recipe"]
+        own, scales = numerics_options(recipe, numerics)
+        options = {
+            **device_options(given, groups.distribution, groups.gpu),
+            **own,
+            "recipe": str(recipe),
+            "callbacks": True,
+            "fallback": given["fallback"] or "",
+            "packState": numerics.pack_state,
+        }
+        if moves(numerics):
+            # Scales of state move too, which F32 state takes as it is.
+            options |= {"adaptScales": True, "packState": False}
+        run = (groups.distribution, groups.gpu.device, given["threads"])
+        return Settings(options, scales, numerics.ranges, numerics.policy, *run)
+
+
+def moves(numerics: Numerics) -> bool:
+    """Whether scales of casts are state that `Jit.rescale` moves, from the first step on."""
+    is_rescaled = numerics.policy is not None and numerics.policy.action == "rescale"
+    return is_rescaled or bool(numerics.adaptive_scales)
+
+
+def device_options(
+    given: Mapping[str, Any], distribution: Distribution, gpu: GPU
+) -> dict[str, Any]:
+    """Returns the compiler's options for the device and the ranks, of `jit` and of `compile`.
+
+    Args:
+        given: their arguments, by name.
+        distribution: see there.
+        gpu: see there.
+    """
+    return {
+        **{name: given[name] for name in _PLAIN},
+        "memoryLimit": distribution.memory_limit,
+        "overlap": distribution.overlap,
+        "bucketBytes": distribution.bucket_bytes,
+        "sums": distribution.sums,
+        "streams": gpu.streams,
+        "libraryAttention": gpu.library_attention,
+        "epilogues": gpu.epilogues,
+    }
+
+
+def numerics_options(recipe: RecipeLike, numerics: Numerics) -> tuple[dict[str, Any], ScalesLike]:
+    """Returns the compiler's options for scales of casts, and the scales of arguments.
+
+    Those are of `jit` and `transform`.
+
+    Raises:
+        ValueError: the recipe has no room for a calibration.
+    """
+    own, scales = carried_option(numerics.cast_scales, numerics.scales)
+    options = own | {"rangeUse": numerics.range_use, **roles_option(numerics.roles)}
+    rescale, calibration = numerics.rescale, numerics.calibration
+    if rescale:
+        options["rescaleAt"] = [rescale] if isinstance(rescale, str) else list(rescale)
+    if calibration is not None and Recipe.of(recipe).is_delayed:
+        raise ValueError(
+            f"recipe '{recipe}' takes scales from the amaxes of earlier steps, and a calibration "
+            "has constants: leave it out, or take another recipe"
+        )
+    if calibration is not None:
+        options["castScales"] = calibration.options(recipe)
+        scales = calibration.scales if scales is None else scales
+    if numerics.wide:
+        options["wide"] = wide_option(numerics.wide)
+    return options, scales

@@ -1,0 +1,101 @@
+"""scalify.compile: StableHLO text to a compiled step."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from scalify._build import by_values
+from scalify._executable import Executable, compile_text
+from scalify._groups import Groups, regroup
+from scalify._settings import device_options
+from scalify.calibration import carried_option
+from scalify.options import GPU, Distribution, Numerics
+from scalify.recipe import RecipeLike
+from scalify.scales import ScalesLike, argument_options, range_option, roles_option
+
+__all__ = ["compile"]
+
+# What goes by the text of a step, of all groups: ranks have been told when it was partitioned.
+_HEEDS = (
+    *("memory_limit", "overlap", "bucket_bytes", "sums"),
+    *("scales", "cast_scales", "roles", "ranges"),
+    *("device", "streams", "library_attention", "epilogues"),
+)
+
+
+def compile(
+    program: str | bytes,
+    recipe: RecipeLike | None = "none",
+    target: str = "cpu",
+    strict: bool = False,
+    *,
+    distribution: Distribution | None = None,
+    numerics: Numerics | None = None,
+    gpu: GPU | None = None,
+    mcpu: str | None = None,
+    snapshots: str | os.PathLike[str] | None = None,
+    threads: int = 0,
+    report: str = "brief",
+    simulate_ranks: bool | int = False,
+    **deprecated: Any,
+) -> Executable:
+    """Compiles a StableHLO program with a public @main of static shapes.
+
+    Args:
+        program: text, or bytes of a jax.export artefact.
+        recipe: a preset's name (see `scalify.recipes()`), a `#scalify.recipe<...>`, or a
+            `scalify.Recipe`; None for the one that the program carries as its attribute.
+        target: "cpu", or "sm_90a" ("cuda", "h100", "h200") for H100 and H200, which needs no GPU
+            to compile.
+        strict: make an op without a rule, or a dot that misses its format, an error.
+        distribution: of a program that one of several ranks runs: `memory_limit`, `overlap`,
+            `bucket_bytes` and `sums`.
+        numerics: `scales`, `cast_scales`, `roles` and `ranges` of arguments. Without scales,
+            arguments are measured at the first call, which compiles once more; until then, and
+            where it is saved before, each step measures those that no scale is declared of.
+        gpu: how the step runs on a GPU.
+        mcpu: the CPU whose instructions kernels may use; "x86-64-v3" if not given.
+        snapshots: a folder for the IR after each stage.
+        threads: as for `Executable`.
+        report: "full" keeps every value, its facts and where they came from in the artefact.
+        simulate_ranks: `program` is what one device of a mesh runs (`scalify.partition`), and the
+            executable computes what all of them do, of whole arrays and with sums in the order of
+            ranks. A number is how many devices the mesh must have.
+        **deprecated: fields of the groups by their names alone, as they were arguments before, for
+            one more release.
+
+    Raises:
+        scalify.CompileError: the program or the options cannot be.
+        TypeError: an argument is unknown or given twice, or a group says what is not heeded here.
+        ValueError: bytes that are no program, or scales of the wrong shape.
+    """
+    groups, given = regroup("compile", locals(), _HEEDS)
+    if not isinstance(program, (str, bytes, bytearray)):
+        raise TypeError(f"expected StableHLO text or bytes, not {type(program).__name__}")
+    options, scales = _options(groups, given)
+    from scalify import portable  # late: as a command it is a module of its own
+
+    text = portable.to_text(program)
+    made = compile_text(text, options, threads, groups.gpu.device)
+    if scales is None and made.report().measured_arguments():
+        made._remake = by_values(text, options, groups.numerics.ranges)
+    return made
+
+
+def _options(groups: Groups, given: dict[str, Any]) -> tuple[dict[str, Any], ScalesLike]:
+    """Returns the compiler's options, and the scales of arguments."""
+    numerics, recipe, snapshots = groups.numerics, given["recipe"], given["snapshots"]
+    options: dict[str, Any] = {
+        **device_options(given, groups.distribution, groups.gpu),
+        **roles_option(numerics.roles),
+        "recipe": None if recipe is None else str(recipe),
+        "snapshots": None if snapshots is None else os.fspath(snapshots),
+    }
+    carried, scales = carried_option(numerics.cast_scales, numerics.scales)
+    options |= carried
+    if given["simulate_ranks"] is not False:
+        options["simulateRanks"] = 0 if given["simulate_ranks"] is True else given["simulate_ranks"]
+    if (assumed := range_option(scales, numerics.ranges)) is not None:
+        options["ranges"] = assumed
+    return options | argument_options(scales), scales
