@@ -182,11 +182,11 @@ def finish(plan: Plan, store: Store, arrays: pathlib.Path, names: list[str], lim
         way = row.pop("way")
         if name == F32:
             np.savez(base, **{str(i): leaf for i, leaf in enumerate(way)})
-        store.add(plan.key(name), {**row, **compared(way, read_way(base))})
+        store.add(plan.key(name), {**row, **compared(way, read_displacements(base))})
         print(f"{name}: {row['before']:.4f} -> {row['validation']:.4f}", flush=True)
 
 
-def read_way(path: pathlib.Path) -> list[np.ndarray]:
+def read_displacements(path: pathlib.Path) -> list[np.ndarray]:
     """Returns the changes of all weights in a file."""
     with np.load(path) as file:
         return [file[str(i)] for i in range(len(file))]

@@ -52,11 +52,11 @@ __all__ = [
     "ADVERSARIES",
     "Adversary",
     "Outcome",
+    "allowed_steps",
     "main",
-    "may_take",
     "policies",
-    "suffer",
-    "suffer_all",
+    "run_adversary",
+    "run_all_seeds",
 ]
 
 WIDTH, HIDDEN, BLOCKS, RANKS, ROWS = 64, 128, 3, 4, 64
@@ -205,7 +205,7 @@ def policies(recipe: str) -> tuple[scalify.HealthPolicy, ...]:
     return scalify.HealthPolicy("rescale"), scalify.HealthPolicy("adapt", every=5)
 
 
-def may_take(recipe: str, policy: scalify.HealthPolicy, adversary: str) -> int:
+def allowed_steps(recipe: str, policy: scalify.HealthPolicy, adversary: str) -> int:
     """Returns the number of steps in which scales follow an adversary."""
     parts = scalify.Recipe.preset(recipe)
     if parts.is_delayed:
@@ -284,7 +284,7 @@ class Outcome:
     cosines: tuple[float | None, ...]
 
 
-def suffer(
+def run_adversary(
     recipe: str,
     adversary: str,
     before: int,
@@ -329,14 +329,14 @@ def suffer(
     return Outcome(found, finite and all(map(math.isfinite, losses)), tuple(losses), tuple(cosines))
 
 
-def suffer_all(
+def run_all_seeds(
     recipe: str, adversary: str, before: int, after: int, policy: scalify.HealthPolicy | None = None
 ) -> Outcome:
     """Combines the runs of all seeds.
 
     Returns the findings of every run, the means of their losses, and the lowest of their cosines.
     """
-    runs = [suffer(recipe, adversary, before, after, policy, seed) for seed in range(SEEDS)]
+    runs = [run_adversary(recipe, adversary, before, after, policy, seed) for seed in range(SEEDS)]
     names = [name for name in runs[0].findings if all(name in run.findings for run in runs)]
     cosines = zip(*(run.cosines for run in runs), strict=True)
     return Outcome(
@@ -374,7 +374,7 @@ def agreement(gradient: Tree, exact: Tree) -> float | None:
     return common.compare(gradient, exact).whole
 
 
-def steps_until_back(found: Outcome, exact: Outcome) -> int | None:
+def steps_to_recover(found: Outcome, exact: Outcome) -> int | None:
     """Returns the number of steps until the loss stays within the bounds of F32's.
 
     Each step counts with the mean over it and the steps after it.
@@ -387,7 +387,7 @@ def steps_until_back(found: Outcome, exact: Outcome) -> int | None:
     return late if late < len(back) else None
 
 
-def nothing_lost(found: Outcome) -> bool:
+def is_gradient_intact(found: Outcome) -> bool:
     """True if the step's gradient is within the bar."""
     given = found.cosines[1]
     return given is None or given >= BAR
@@ -397,14 +397,14 @@ def judged(
     recipe: str, policy: scalify.HealthPolicy, adversary: str, before: int, exact: Outcome
 ) -> tuple[list[str], bool]:
     """Returns a row of the table, and whether it passes."""
-    most = may_take(recipe, policy, adversary)
-    found = suffer_all(recipe, adversary, before, most + STAYS, policy)
-    back = steps_until_back(found, exact)
+    most = allowed_steps(recipe, policy, adversary)
+    found = run_all_seeds(recipe, adversary, before, most + STAYS, policy)
+    back = steps_to_recover(found, exact)
     seen = ", ".join(f"{name} ({count})" for name, count in found.findings.items())
     holds = found.finite and back is not None and back <= most
     if not seen:
-        holds &= nothing_lost(found)
-        seen = "not seen: nothing was lost" if nothing_lost(found) else "NOT SEEN"
+        holds &= is_gradient_intact(found)
+        seen = "not seen: nothing was lost" if is_gradient_intact(found) else "NOT SEEN"
     cosines = ["-" if cosine is None else f"{cosine:.4f}" for cosine in found.cosines]
     cells = [adversary, f"`{recipe}`", policy.action, seen, ", ".join(cosines)]
     cells += ["yes" if found.finite else "NO", f"{exact.losses[0]:.3f}", f"{found.losses[0]:.3f}"]
@@ -421,7 +421,7 @@ def main() -> int:
     options = parser.parse_args()
     lines, good = [], True
     for adversary, what in ADVERSARIES.items():
-        exact = suffer_all("none", adversary, options.before, LONGEST + STAYS)
+        exact = run_all_seeds("none", adversary, options.before, LONGEST + STAYS)
         for recipe in options.recipes:
             for policy in policies(recipe):
                 # For a single step the second compilation shows nothing new.

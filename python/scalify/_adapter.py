@@ -10,18 +10,22 @@ from scalify._decorate import jit
 from scalify._jit import Jit
 from scalify._transform import Transformed, transform
 
-__all__ = ["OWN_KEYWORDS", "Adapter", "Backend", "compile_by", "split_own"]
+__all__ = ["TRANSFORM_KEYWORDS", "Adapter", "Backend", "compile_by", "split_keywords"]
 
 Backend = Literal["scalify", "transform"]
 
 
 # Keyword arguments that a transformed function takes beside the caller's.
-OWN_KEYWORDS = ("scale_state", "amax_history", "rounding_key")
+TRANSFORM_KEYWORDS = ("scale_state", "amax_history", "rounding_key")
 
 
-def split_own(kwargs: dict[str, Any], backend: Backend) -> tuple[dict[str, Any], dict[str, Any]]:
+def split_keywords(
+    kwargs: dict[str, Any], backend: Backend
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """Returns the caller's keyword arguments, and those of the transformation."""
-    own = {key: kwargs[key] for key in OWN_KEYWORDS if backend == "transform" and key in kwargs}
+    own = {
+        key: kwargs[key] for key in TRANSFORM_KEYWORDS if backend == "transform" and key in kwargs
+    }
     return {key: value for key, value in kwargs.items() if key not in own}, own
 
 

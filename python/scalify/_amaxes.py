@@ -10,7 +10,7 @@ from typing import Any
 from scalify import _runtime
 from scalify._views import host_view
 
-__all__ = ["ARGUMENT_AMAX", "LeftAmaxes"]
+__all__ = ["ARGUMENT_AMAX", "ArgumentAmaxes"]
 
 # The argument of amaxes, main's last, which the pass scalify-keep-amaxes adds.
 ARGUMENT_AMAX = "scalify.argument_amax"
@@ -18,7 +18,7 @@ ARGUMENT_AMAX = "scalify.argument_amax"
 _MEASURE = "measure"
 
 
-class LeftAmaxes:
+class ArgumentAmaxes:
     """Amaxes of a step's arguments: the last step's if they are still valid, else measured.
 
     They are valid if each argument is the array that the last step returned and its memory was not

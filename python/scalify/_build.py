@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from scalify import _compiler, _ptxas
-from scalify._diagnostics import warn_of
+from scalify._diagnostics import issue_warnings
 from scalify.ranges import RangesLike
 from scalify.scales import argument_options, measure, range_option
 
@@ -23,7 +23,7 @@ def build(text: str, options: dict[str, Any]) -> tuple[bytes, list[dict[str, Any
     if options.get("target") == "stablehlo":
         raise ValueError("target 'stablehlo' makes no executable: use scalify.transform")
     artefact, diagnostics = _compiler.compile(text, _to_json(options))
-    warn_of(diagnostics)
+    issue_warnings(diagnostics)
     return artefact, diagnostics
 
 

@@ -114,7 +114,7 @@ _call_p.multiple_results = True
 
 def call(module: Module, *args: Any) -> Sequence[Any]:
     """Calls a module on flat arrays of the types its main takes."""
-    return _call_p.bind(*_equally_varying(_on_mesh(args, module.mesh)), module=module)
+    return _call_p.bind(*_unify_varying_axes(_on_mesh(args, module.mesh)), module=module)
 
 
 def _on_mesh(args: Sequence[Any], mesh: jax.sharding.Mesh | None) -> Sequence[Any]:
@@ -130,7 +130,7 @@ def _on_mesh(args: Sequence[Any], mesh: jax.sharding.Mesh | None) -> Sequence[An
     ]
 
 
-def _equally_varying(args: Sequence[Any]) -> list[Any]:
+def _unify_varying_axes(args: Sequence[Any]) -> list[Any]:
     """Under `jax.shard_map`, marks all arguments as varying where one of them is."""
     axes = [varying_axes(jax.typeof(arg)) for arg in args]
     union = frozenset().union(*axes)

@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 from scalify import _runtime
 from scalify._manifest import names_of
 
-__all__ = ["StepCounters", "is_wiped", "placed"]
+__all__ = ["StepCounters", "is_mostly_flushed", "placed"]
 
 # The columns of the counters' table that rows of health contain; its last column holds scales.
 COLUMNS = ("saturated", "flushed", "zeros", "nans", "top")
-# A scale is too high if at most FLUSHED_LEFT of the nonzero values stay nonzero, more than
-# FLUSHED_LEAST of all elements were flushed, and none is at the top of the format.
-FLUSHED_LEFT, FLUSHED_LEAST = 0.5, 0.1
+# A scale is too high if at most FLUSHED_MAX_REMAINING of the nonzero values stay nonzero, more than
+# FLUSHED_MIN_SHARE of all elements were flushed, and none is at the top of the format.
+FLUSHED_MAX_REMAINING, FLUSHED_MIN_SHARE = 0.5, 0.1
 
 
-def is_wiped(flushed: Any, zeros: Any, top: Any, elements: Any, left: float) -> Any:
+def is_mostly_flushed(flushed: Any, zeros: Any, top: Any, elements: Any, left: float) -> Any:
     """Returns whether a cast flushed more than a share of 1 - `left` of its nonzero values.
 
     Also requires that no value is at the top of the format: the scale is then too high for all
@@ -56,7 +56,7 @@ class StepCounters:
     def _elements(self) -> NDArray[np.int64]:
         return np.array([row["elements"] for row in self._runtime.health()], np.int64)
 
-    def of_all(self) -> tuple[NDArray[np.uint64], int]:
+    def sum_over_ranks(self) -> tuple[NDArray[np.uint64], int]:
         """Returns the counters summed over all ranks, and the number of ranks."""
         counters = self._runtime.counters()
         if self._comm is None:
@@ -67,7 +67,7 @@ class StepCounters:
 
     def health_of_all(self) -> list[dict[str, Any]]:
         """Returns the rows for all ranks together; see `Executable.health_of_all`."""
-        counters, ranks = self.of_all()
+        counters, ranks = self.sum_over_ranks()
         rows = self._runtime.health()
         if ranks > 1 and self._comm is not None:
             own = np.array([(row["scale"] or 0.0, row["moved"]) for row in rows], np.float64)
@@ -97,10 +97,10 @@ class StepCounters:
         counters = self._runtime.counters()[:, : len(COLUMNS)].astype(np.float64)
         saturated, flushed, zeros, nans, top = counters.T
         lost = saturated + nans > share * self._elements
-        is_low = is_wiped(flushed, zeros, top, self._elements, FLUSHED_LEFT)
-        lost |= is_low & (flushed > FLUSHED_LEAST * self._elements)
+        is_low = is_mostly_flushed(flushed, zeros, top, self._elements, FLUSHED_MAX_REMAINING)
+        lost |= is_low & (flushed > FLUSHED_MIN_SHARE * self._elements)
         if scales_move:
-            lost |= is_wiped(flushed, zeros, top, self._elements, share)
+            lost |= is_mostly_flushed(flushed, zeros, top, self._elements, share)
         return bool(np.any(lost))
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import jax
 
-__all__ = ["warn", "warn_of"]
+__all__ = ["issue_warnings", "warn"]
 
 _INNER = tuple(str(pathlib.Path(file).parent) + os.sep for file in (__file__, jax.__file__))
 
@@ -24,7 +24,7 @@ def warn(text: str, category: type[Warning] = UserWarning) -> None:
     warnings.warn(text, category, stacklevel=level)
 
 
-def warn_of(diagnostics: Iterable[dict[str, Any]]) -> None:
+def issue_warnings(diagnostics: Iterable[dict[str, Any]]) -> None:
     """Issues the compiler's warnings as Python warnings."""
     for entry in diagnostics:
         if entry["severity"] == "warning":

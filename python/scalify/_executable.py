@@ -22,7 +22,7 @@ from scalify._scaled_array import Storage
 from scalify._stored_state import StoredState
 from scalify._wire import collectives
 from scalify._xla_call import StepInXla
-from scalify.ranges import broken_assumptions
+from scalify.ranges import violated_assumptions
 from scalify.report import Report
 from scalify.scales import Scales
 
@@ -259,7 +259,7 @@ class Executable:
             )
         if not len(before):
             return 0
-        counters, _ = self._counted.of_all()
+        counters, _ = self._counted.sum_over_ranks()
         counters = counters[: len(before)]
         (moved,) = self._runtime.run((before, counters), "rescale")
         after = np.array(moved)
@@ -437,7 +437,7 @@ class Executable:
                 f"the step takes {len(self.args)} arguments, not {len(arrays)}: their assumptions "
                 "are by position"
             )
-        return [*rows, *broken_assumptions(self.assumptions, arrays)]
+        return [*rows, *violated_assumptions(self.assumptions, arrays)]
 
     def put(self, array: Any) -> _runtime.Array:
         """Returns a copy of an array in the memory of the step's device.

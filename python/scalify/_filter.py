@@ -15,7 +15,7 @@ from typing import Any, Literal
 import jax
 import numpy as np
 
-from scalify._adapter import Adapter, Backend, compile_by, split_own
+from scalify._adapter import Adapter, Backend, compile_by, split_keywords
 from scalify._runtime import Array
 from scalify._saved import Saved
 from scalify._scaled_array import ScaledArray
@@ -142,7 +142,7 @@ class FilterJit(Adapter):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Runs one step; arguments and results are as those of the function itself."""
-        kwargs, own = split_own(kwargs, self._backend)
+        kwargs, own = split_keywords(kwargs, self._backend)
         args, kwargs = self._pure(args, kwargs)
         results, state = self._run(args, kwargs | own)
         tree = _combine(results.arrays, results.statics)

@@ -25,10 +25,10 @@ __all__ = [
     "check",
     "checkpoints",
     "file_name",
-    "number_of",
     "open_file",
     "prune",
     "read_manifest",
+    "step_and_repeat",
 ]
 
 MANIFEST = "checkpoint.json"
@@ -37,7 +37,7 @@ _NAME = re.compile(r"step-(\d+)(?:\.(\d+))?")
 _VERSION = 1
 
 
-def number_of(folder: pathlib.Path) -> tuple[int, int]:
+def step_and_repeat(folder: pathlib.Path) -> tuple[int, int]:
     """Returns the step in a checkpoint's name, and how often that step was saved before.
 
     Raises:
@@ -55,7 +55,7 @@ def checkpoints(base: pathlib.Path) -> list[pathlib.Path]:
         found = [folder for folder in base.iterdir() if _NAME.fullmatch(folder.name)]
     except (FileNotFoundError, NotADirectoryError):
         return []
-    return sorted(found, key=number_of, reverse=True)
+    return sorted(found, key=step_and_repeat, reverse=True)
 
 
 def file_name(rank: int, ranks: int) -> str:
@@ -95,7 +95,11 @@ class Saving:
             os.fsync(file.fileno())
         _sync(self.folder)
         base = self.folder.parent
-        again = [number_of(one)[1] + 1 for one in checkpoints(base) if number_of(one)[0] == step]
+        again = [
+            step_and_repeat(one)[1] + 1
+            for one in checkpoints(base)
+            if step_and_repeat(one)[0] == step
+        ]
         suffix = f".{max(again)}" if again else ""
         target = base / f"step-{step:08d}{suffix}"
         self.folder.rename(target)
@@ -119,8 +123,8 @@ def prune(written: pathlib.Path, keep: int) -> None:
     intact ones are found; damaged ones do not count. Later ones, left by a run that was resumed
     from an earlier step, are kept.
     """
-    base, own = written.parent, number_of(written)
-    earlier = [folder for folder in checkpoints(base) if number_of(folder) < own]
+    base, own = written.parent, step_and_repeat(written)
+    earlier = [folder for folder in checkpoints(base) if step_and_repeat(folder) < own]
     wanted = keep - 1
     if len(earlier) <= wanted:
         return
@@ -199,8 +203,8 @@ def candidates(path: pathlib.Path, step: int | None) -> list[pathlib.Path]:
         ValueError: `path` is a checkpoint of another step.
     """
     if _NAME.fullmatch(path.name) and path.is_dir():
-        if step is not None and (own := number_of(path)[0]) != step:
+        if step is not None and (own := step_and_repeat(path)[0]) != step:
             raise ValueError(f"checkpoint '{path}' is of step {own}, not {step}")
         return [path]
     found = checkpoints(path)
-    return found if step is None else [one for one in found if number_of(one)[0] == step][:1]
+    return found if step is None else [one for one in found if step_and_repeat(one)[0] == step][:1]

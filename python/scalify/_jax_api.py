@@ -19,7 +19,7 @@ from jax._src.mesh import use_abstract_mesh
 from jax.sharding import NamedSharding, PartitionSpec
 
 __all__ = [
-    "LOWERS_NO_AXIS",
+    "UNBOUND_AXIS_ERRORS",
     "as_varying",
     "register_leaf",
     "trace_context",
@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 # Lowering a collective over an axis of the enclosing `jax.shard_map` raises one of these.
-LOWERS_NO_AXIS = (AssertionError, NameError)
+UNBOUND_AXIS_ERRORS = (AssertionError, NameError)
 
 # A type's attribute for the axes of a `jax.shard_map` along which its values vary; before 0.10 a
 # set of names.

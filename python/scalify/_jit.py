@@ -19,17 +19,17 @@ from scalify._executable import Executable, compile_text
 from scalify._jax_api import trace_context
 from scalify._jit_state import JitState, carry_over, describe_arguments
 from scalify._kept import CAST_SCALES
-from scalify._lowering import Arguments, Lowered, Signature, changed_types, types_of
+from scalify._lowering import Arguments, Lowered, Signature, describe_changed_type, types_of
 from scalify._nested import is_traced
 from scalify._ranks import compile_on
 from scalify._saved import Saved
 from scalify._settings import Settings
 from scalify._views import host_view
 from scalify._watch import Watch, advice_for, carries, may_adapt
-from scalify._wrapper import found_by_name
+from scalify._wrapper import pickle_name
 from scalify.calibration import WideCast, WidenTracker, wide_option
 from scalify.mesh import Mesh, Shard
-from scalify.ranges import broken_assumptions
+from scalify.ranges import violated_assumptions
 from scalify.recipe import Recipe
 from scalify.report import Report
 from scalify.scales import Scales, ScalesLike, argument_options, measure, range_option
@@ -152,7 +152,7 @@ class Jit:
         """
         if self.made_by is None:
             raise pickle.PicklingError("a Jit that scalify.jit has not made does not pickle")
-        return found_by_name(self) or self.made_by
+        return pickle_name(self) or self.made_by
 
     @property
     def mesh(self) -> Mesh | None:
@@ -343,7 +343,7 @@ class Jit:
         rows = self.executable().health()
         if self._last is not None and (args or kwargs):
             leaves = self._signature.bind(args, kwargs).leaves
-            rows += broken_assumptions(*self._last.assumed(leaves))
+            rows += violated_assumptions(*self._last.assumed(leaves))
         return rows
 
     def scales(self, *args: Any, **kwargs: Any) -> Scales:
@@ -378,7 +378,7 @@ class Jit:
         lost = f", {anew} of them anew" if anew else ""
         warn(
             f"'{self._signature.name}' is compiled once more, for "
-            f"{changed_types(before.lowered, entry.lowered)}: {rows} rows of what it keeps "
+            f"{describe_changed_type(before.lowered, entry.lowered)}: {rows} rows of what it keeps "
             f"(scales, amaxes) go along by name{lost}"
         )
 

@@ -152,7 +152,7 @@ class JitState:
             array = saved[key]
             missing: list[str] = []
             if labels.get(key) != self.labels.get(key) or array.shape != own[key].shape:
-                array, missing = _by_rows(own[key], labels.get(key), array, self.labels.get(key))
+                array, missing = _match_rows(own[key], labels.get(key), array, self.labels.get(key))
             if missing:
                 warn(
                     f"'{name}' starts {len(missing)} rows of '{key}' anew, which are not in the "
@@ -172,7 +172,7 @@ class JitState:
             return
         theirs = self.labels.get(COUNTERS)
         names = theirs and _labels(executable)[COUNTERS]
-        executable.counters = _by_rows(own, names, saved, theirs)[0] if names else saved
+        executable.counters = _match_rows(own, names, saved, theirs)[0] if names else saved
 
 
 def carry_over(before: Executable, after: Executable) -> tuple[int, int]:
@@ -190,7 +190,7 @@ def carry_over(before: Executable, after: Executable) -> tuple[int, int]:
     for key in own.keys() & saved.keys():
         array, missing = saved[key], list[str]()
         if names.get(key) != theirs.get(key) or array.shape != own[key].shape:
-            array, missing = _by_rows(own[key], names.get(key), array, theirs.get(key))
+            array, missing = _match_rows(own[key], names.get(key), array, theirs.get(key))
         rows, anew = rows + len(names.get(key, [""])), anew + len(missing)
         after.kept = {key: array}
     return rows, anew
@@ -254,7 +254,7 @@ def _place(label: str) -> str:
     return place if place.partition(" ")[2] else ""
 
 
-def _by_rows(
+def _match_rows(
     own: NDArray[Any], names: list[str] | None, saved: NDArray[Any], theirs: list[str] | None
 ) -> tuple[NDArray[Any], list[str]]:
     """Returns `own` with the matching saved rows, and the names of the rows without a match.

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scalify import _runtime
-from scalify._amaxes import ARGUMENT_AMAX, LeftAmaxes
+from scalify._amaxes import ARGUMENT_AMAX, ArgumentAmaxes
 
 __all__ = [
     "AMAX_HISTORY",
@@ -58,7 +58,7 @@ class KeptState:
         self.num_args = _count_own(args, lambda arg: arg["name"].startswith(_PREFIX))
         self.num_results = _count_own(results, lambda result: self._is_kept(result["alias_arg"]))
         names = [arg["name"] for arg in args]
-        self._left = LeftAmaxes(runtime)
+        self._left = ArgumentAmaxes(runtime)
         # Amaxes of arguments are not state: another executable measures them.
         kept = [i for i in range(self.num_args, len(args)) if names[i] != ARGUMENT_AMAX]
         self._arrays: dict[str, Any] = {names[i]: runtime.initial(i) for i in kept}

@@ -20,8 +20,8 @@ from jax.sharding import PartitionSpec
 
 from scalify import _runtime
 from scalify._callback_ops import callbacks_of
-from scalify._jax_api import LOWERS_NO_AXIS, trace_context, use_abstract_mesh
-from scalify._modules import Watched, advice_for
+from scalify._jax_api import UNBOUND_AXIS_ERRORS, trace_context, use_abstract_mesh
+from scalify._modules import WatchedModules, advice_for
 from scalify._nested import inlined, tracing
 
 __all__ = [
@@ -32,7 +32,7 @@ __all__ = [
     "Signature",
     "UnhashableStaticError",
     "abstract",
-    "changed_types",
+    "describe_changed_type",
     "key_impl",
     "name_of",
     "to_logical",
@@ -307,7 +307,7 @@ class Signature:
                 for leaf, impl in zip(bound.leaves, kinds, strict=True)
             ]
             args, kwargs = _merge(bound, leaves)
-            watched = Watched((args, kwargs))
+            watched = WatchedModules((args, kwargs))
             outputs = self.fn(*args, **kwargs)
             watched.check(outputs, self.name)
             out_kinds[:] = map(key_impl, jax.tree.leaves(outputs))
@@ -326,7 +326,7 @@ class Signature:
                 staged = traced.trace(*args, **kwargs)
             try:
                 lowered = staged.lower(lowering_platforms=("cpu",) if self._mesh else None)
-            except LOWERS_NO_AXIS:
+            except UNBOUND_AXIS_ERRORS:
                 axes = jax.sharding.get_abstract_mesh().manual_axes
                 if not axes:
                     raise
@@ -463,7 +463,7 @@ def name_of(fn: Any) -> str:
     return str(getattr(fn, "__name__", type(fn).__name__))
 
 
-def changed_types(before: Lowered, after: Lowered) -> str:
+def describe_changed_type(before: Lowered, after: Lowered) -> str:
     """Returns a phrase on the first argument whose type differs between two lowerings."""
 
     def said(aval: Any) -> str:

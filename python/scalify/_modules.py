@@ -7,7 +7,7 @@ from typing import Any
 
 import jax
 
-__all__ = ["Watched", "advice_for"]
+__all__ = ["WatchedModules", "advice_for"]
 
 
 def _is_nnx(value: Any) -> bool:
@@ -28,7 +28,7 @@ def advice_for(leaf: Any) -> str:
     return "mark the argument as static"
 
 
-class Watched:
+class WatchedModules:
     """NNX modules among the arguments of a function that is traced.
 
     The function gets copies of the caller's modules, built from their arrays. Updates are lost

@@ -57,7 +57,7 @@ class Block:
         )
 
 
-def _cut_row(place: _Place, start: int, stop: int, offset: int) -> Iterator[Block]:
+def _row_blocks(place: _Place, start: int, stop: int, offset: int) -> Iterator[Block]:
     """Yields the elements [start, stop) of a place, in row-major order, as blocks."""
     if start >= stop:
         return
@@ -70,12 +70,12 @@ def _cut_row(place: _Place, start: int, stop: int, offset: int) -> Iterator[Bloc
     if start % inner == 0 and stop - start >= inner:
         end = stop // inner
         yield Block(((begin + at, begin + end), *rest), offset)
-        yield from _cut_row(place, end * inner, stop, offset + end * inner - start)
+        yield from _row_blocks(place, end * inner, stop, offset + end * inner - start)
         return
     end = min(stop, (at + 1) * inner)
-    for block in _cut_row(tuple(rest), start - at * inner, end - at * inner, offset):
+    for block in _row_blocks(tuple(rest), start - at * inner, end - at * inner, offset):
         yield Block(((begin + at, begin + at + 1), *block.place), block.offset)
-    yield from _cut_row(place, end, stop, offset + end - start)
+    yield from _row_blocks(place, end, stop, offset + end - start)
 
 
 def blocks_of(layout: Layout, shape: tuple[int, ...], rank: int) -> list[Block]:
@@ -100,7 +100,7 @@ def blocks_of(layout: Layout, shape: tuple[int, ...], rank: int) -> list[Block]:
             size = math.prod(stop - start for start, stop in place) // slices
             low, high = max(share.start, begin), min(share.stop, begin + size)
             first = number * size - begin
-            blocks += _cut_row(place, first + low, first + high, before + low)
+            blocks += _row_blocks(place, first + low, first + high, before + low)
     return blocks
 
 

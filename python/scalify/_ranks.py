@@ -82,7 +82,7 @@ def compile_on(
             said.extend(found)
             return made
 
-        artefact = mesh.on_first(make)
+        artefact = mesh.on_first_rank(make)
     return Executable(artefact, threads, said, full, device, comm)
 
 

@@ -143,14 +143,14 @@ def changed(op: ir.Operation, neutral: dict[str, int]) -> list[int]:
     return sorted(found)
 
 
-def is_joined(reduce: ir.Operation) -> bool:
+def is_combinable(reduce: ir.Operation) -> bool:
     """Returns whether a collective can combine the devices' partial results of a reduction."""
     joins = ("add", "maximum", "minimum", "and", "or")
     body = [op.operation.name.removeprefix("stablehlo.") for op in reduce.regions[0].blocks[0]]
     return len(body) == 2 and body[0] in joins
 
 
-def whole_along(op: ir.Operation) -> tuple[Sequence[Collection[int]], Collection[int]]:
+def unsharded_dims(op: ir.Operation) -> tuple[Sequence[Collection[int]], Collection[int]]:
     """Returns the dimensions of each operand, and of the results, that an op needs unsharded.
 
     Shardy shards these ops all the same, since XLA's partitioner, for which it was made, exchanges
@@ -166,7 +166,7 @@ def whole_along(op: ir.Operation) -> tuple[Sequence[Collection[int]], Collection
         dims = [ir.IntegerAttr(op.attributes["dimension"]).value]
     elif name == "stablehlo.reverse":
         dims = numbers(op, "dimensions")
-    elif name == "stablehlo.reduce" and not is_joined(op):
+    elif name == "stablehlo.reduce" and not is_combinable(op):
         return [numbers(op, "dimensions") for _ in shapes[: len(op.results)]], []
     elif name == "stablehlo.slice":
         dims = [
@@ -186,7 +186,7 @@ def whole_along(op: ir.Operation) -> tuple[Sequence[Collection[int]], Collection
     return [dims for _ in shapes], dims
 
 
-def joined_value(value: ir.Value, whole: Any) -> ir.Value:
+def resharded_value(value: ir.Value, whole: Any) -> ir.Value:
     """Returns a value in the sharding `whole`: iotas and constants cloned, others resharded."""
     owner = value.owner
     if not isinstance(owner, ir.Block) and owner.name in ("stablehlo.iota", "sdy.constant"):
@@ -196,9 +196,9 @@ def joined_value(value: ir.Value, whole: Any) -> ir.Value:
     return sdy.ReshardOp(value, whole).result
 
 
-def make_whole(op: ir.Operation) -> None:
+def gather_operands(op: ir.Operation) -> None:
     """Gathers an op's operands along such dimensions, and shards its results again."""
-    of_operands, of_results = whole_along(op)
+    of_operands, of_results = unsharded_dims(op)
 
     def joined(value: ir.Value, dims: Collection[int]) -> Any:
         sharding = sharding_of(value) if dims else None
@@ -210,7 +210,7 @@ def make_whole(op: ir.Operation) -> None:
     for index, (operand, dims) in enumerate(zip(op.operands, of_operands, strict=False)):
         if (whole := joined(operand, dims)) is not None:
             with ir.InsertionPoint(op), op.location:
-                op.operands[index] = joined_value(operand, whole)
+                op.operands[index] = resharded_value(operand, whole)
     wholes = [joined(result, of_results) for result in op.results]
     before = [sharding_of(result) for result in op.results]
     if any(wholes):
@@ -259,7 +259,7 @@ def main() -> int:
             for op in ops:
                 even.visit(op)
             for op in ops:
-                make_whole(op)
+                gather_operands(op)
             run(module, RESHARD)
         except (ir.MLIRError, ValueError) as error:
             print(error, file=sys.stderr)

@@ -140,7 +140,7 @@ def compile_stages(
         said.extend(found)
         return pack(artefacts)
 
-    content = mesh.on_first(first)
+    content = mesh.on_first_rank(first)
     stage = mesh.rank // pipeline.inner(mesh).size
     return unpack(content, stage), said[0] if said else []
 

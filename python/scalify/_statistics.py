@@ -44,7 +44,7 @@ class Statistics:
 
     def add_health(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Records one step from `Executable.health()`."""
-        self._settle()
+        self._read_pending()
         step: dict[str, Figures] = {}
         for row in rows:
             count = max(1, row["elements"])
@@ -65,7 +65,7 @@ class Statistics:
         names = tuple(casts)
         return lambda table: self.add_table(names, table)
 
-    def _settle(self) -> None:
+    def _read_pending(self) -> None:
         if self._pending:
             jax.effects_barrier()
         pending, self._pending = self._pending, []
@@ -77,7 +77,7 @@ class Statistics:
     def steps(self) -> list[dict[str, Figures]]:
         """The figures of each cast by its name, per step."""
         jax.effects_barrier()
-        self._settle()
+        self._read_pending()
         return self._steps
 
     @property

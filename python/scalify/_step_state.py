@@ -17,10 +17,10 @@ from scalify.report import Report
 if TYPE_CHECKING:
     from scalify._transform import Transformed
 
-__all__ = ["StepState", "kind_of"]
+__all__ = ["StepState", "state_kind"]
 
 
-def kind_of(fn: Transformed, arguments: Arguments, given: Any, is_traced: bool = False) -> str:
+def state_kind(fn: Transformed, arguments: Arguments, given: Any, is_traced: bool = False) -> str:
     """Returns the source of a call's scales of casts.
 
     Returns:
@@ -57,7 +57,7 @@ class StepState:
             parameters = inspect.signature(signature.fn).parameters.values()
         except (TypeError, ValueError):
             parameters = {}.values()
-        self._owns_word = not any(
+        self._takes_state_keyword = not any(
             one.name == "state" or one.kind is one.VAR_KEYWORD for one in parameters
         )
 
@@ -70,7 +70,7 @@ class StepState:
             TypeError: more than one state is given.
         """
         states = [scale_state, amax_history]
-        if self._owns_word and "state" in kwargs:
+        if self._takes_state_keyword and "state" in kwargs:
             kwargs = dict(kwargs)
             states.append(kwargs.pop("state"))
         found = [state for state in states if state is not None]
@@ -121,11 +121,11 @@ class StepState:
                     row["cast"] for row in report.casts() if row["scaling"] == "carried"
                 ]
             given, self._pending = self._arrays.get(key, self._pending), None
-            given = self._carried_over(key, shape) if given is None else given
+            given = self._initial_scales(key, shape) if given is None else given
             self._last_key = key
         return (self._checked(kind, given, shape),)
 
-    def _carried_over(self, key: Hashable, shape: tuple[int, ...]) -> Any:
+    def _initial_scales(self, key: Hashable, shape: tuple[int, ...]) -> Any:
         """Returns the initial scales of the first call with its shapes."""
         last = self._arrays.get(self._last_key)
         if last is None:

@@ -15,7 +15,7 @@ import numpy as np
 
 from scalify import _compiler, _runtime
 from scalify._call import Module, added_arguments, call, out_avals
-from scalify._diagnostics import warn, warn_of
+from scalify._diagnostics import issue_warnings, warn
 from scalify._groups import regroup
 from scalify._lowering import (
     Arguments,
@@ -29,9 +29,9 @@ from scalify._lowering import (
 from scalify._scaled_array import ScaledArray
 from scalify._settings import numerics_options
 from scalify._statistics import Statistics
-from scalify._step_state import StepState, kind_of
+from scalify._step_state import StepState, state_kind
 from scalify._watch import carries
-from scalify._wrapper import again, found_by_name, with_options
+from scalify._wrapper import again, pickle_name, with_options
 from scalify.options import Numerics
 from scalify.recipe import Recipe, RecipeLike
 from scalify.report import Report
@@ -106,7 +106,7 @@ def transform_lowered(
         options["ranges"] = ranges
     text, report, diagnostics = _compiler.transform(lowered.text, json.dumps(options))
     if not probe_casts:  # a probe repeats the warnings of an earlier compilation
-        warn_of(diagnostics)
+        issue_warnings(diagnostics)
 
     def explain() -> dict[str, Any]:
         full: dict[str, Any] = json.loads(_compiler.report(lowered.text, json.dumps(options)))
@@ -196,7 +196,7 @@ class Transformed:
         """
         given, kwargs = self._step_state.given(scale_state, amax_history, kwargs)
         arguments = self._signature.bind(args, kwargs)
-        return self._run(arguments, given, rounding_key, kind_of(self, arguments, given))
+        return self._run(arguments, given, rounding_key, state_kind(self, arguments, given))
 
     def _run(self, arguments: Arguments, given: Any, rounding_key: Any, kind: str) -> Any:
         entry = self._entry(arguments, rounding_key is not None, kind)
@@ -227,7 +227,7 @@ class Transformed:
         """Pickles the arguments of `transform`; the loaded function is rewritten again."""
         if self.made_by is None:
             raise pickle.PicklingError("only a Transformed returned by transform can be pickled")
-        return found_by_name(self) or self.made_by
+        return pickle_name(self) or self.made_by
 
     @property
     def is_delayed(self) -> bool:
@@ -307,12 +307,12 @@ class Transformed:
         """
         state, kwargs = self._step_state.given(scale_state, None, kwargs)
         arguments = self._signature.bind(args, kwargs)
-        kind = kind_of(self, arguments, state, is_traced=True)
+        kind = state_kind(self, arguments, state, is_traced=True)
         return self._entry(arguments, kind=kind).module.text()
 
     @property
-    def _own_kind(self) -> str:
-        """The kind (see `kind_of`) of a call outside of `jax.jit`."""
+    def _untraced_kind(self) -> str:
+        """The kind (see `state_kind`) of a call outside of `jax.jit`."""
         return "delayed" if self.is_delayed else "kept" if self.is_carried else "fixed"
 
     def trace(
@@ -331,7 +331,7 @@ class Transformed:
         state, kwargs = self._step_state.given(scale_state, amax_history, kwargs)
         arguments = self._signature.bind(args, kwargs)
         # Measure values, if there are any, before the trace replaces them by tracers.
-        kind = kind_of(self, arguments, state, is_traced=True)
+        kind = state_kind(self, arguments, state, is_traced=True)
         self._entry(arguments, rounding_key is not None, kind)
         args, kwargs = jax.tree.map(_array, (args, kwargs))
         if state is not None:
@@ -361,7 +361,7 @@ class Transformed:
             RuntimeError: without arguments before the first call.
         """
         if args or kwargs:
-            return self._entry(self._signature.bind(args, kwargs), kind=self._own_kind).report
+            return self._entry(self._signature.bind(args, kwargs), kind=self._untraced_kind).report
         if self._last is None:
             raise RuntimeError(f"'{self._signature.name}' has not been called: nothing to report")
         return self._last.report
@@ -414,7 +414,7 @@ class Transformed:
             self._measured[key] = measure(arguments.leaves)
         return self._measured[key]
 
-    def _tell_undeclared(self, report: Report) -> None:
+    def _warn_undeclared(self, report: Report) -> None:
         """Warns of arguments without values, and how their scales are determined."""
         count = len(report.measured_arguments())
         if not count and not self.is_delayed:
@@ -438,7 +438,7 @@ class Transformed:
         )
         text, report = make(lowered, rounds=rounds)
         if scales is None and kind != "measured":
-            self._tell_undeclared(report)
+            self._warn_undeclared(report)
         added = added_arguments(text, len(lowered.in_avals))
         rounds = any(aval.dtype == np.uint32 for aval in added)
         state = next((aval.shape for aval in added if aval.dtype == np.float32), None)

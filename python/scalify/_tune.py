@@ -274,7 +274,7 @@ def _state(lowered: Lowered, arguments: Arguments) -> list[np.ndarray | None]:
     parts = results if isinstance(results, tuple) else (results,)
     old: list[np.ndarray | None] = []
     for part in parts:
-        match = next((tree for tree in unused if _alike(tree, part)), None)
+        match = next((tree for tree in unused if _same_structure(tree, part)), None)
         if match is None:
             old += [None] * len(jax.tree.leaves(part))
             continue
@@ -286,7 +286,7 @@ def _state(lowered: Lowered, arguments: Arguments) -> list[np.ndarray | None]:
     return old
 
 
-def _alike(argument: Any, result: Any) -> bool:
+def _same_structure(argument: Any, result: Any) -> bool:
     return bool(jax.tree.structure(argument) == jax.tree.structure(result)) and all(
         np.shape(old) == new.shape
         for old, new in zip(jax.tree.leaves(argument), jax.tree.leaves(result), strict=True)

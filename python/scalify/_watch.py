@@ -8,22 +8,22 @@ from typing import Any, Literal
 
 from scalify._diagnostics import warn
 from scalify.calibration import HealthPolicy, WidenTracker
-from scalify.ranges import broken_assumptions, describe_broken
+from scalify.ranges import describe_violation, violated_assumptions
 from scalify.recipe import Recipe
 
-__all__ = ["Health", "Watch", "advice_for", "carries", "may_adapt", "policy_of"]
+__all__ = ["Health", "Watch", "advice_for", "carries", "make_policy", "may_adapt"]
 
 Health = HealthPolicy | Literal["report", "rescale", "adapt", "widen", "off"] | None
 
 # The policy of a step without one. In healthy runs the tails of gradients are flushed, so only
 # saturation counts. A check waits for the GPU, so there is one every 20 steps.
-USUAL = HealthPolicy("adapt", every=20, flushed=1.0)
-_USUAL_REPORT = dataclasses.replace(USUAL, action="report")
+DEFAULT_POLICY = HealthPolicy("adapt", every=20, flushed=1.0)
+_DEFAULT_REPORT_POLICY = dataclasses.replace(DEFAULT_POLICY, action="report")
 # The factor by which checks become more frequent: a scale that is far off takes several moves.
-_LOOKS_ONCE_ADAPTED = 5
+_ADAPTED_CHECK_FACTOR = 5
 
 
-def policy_of(
+def make_policy(
     health: Health, adaptive_scales: bool | None, is_static: bool = False
 ) -> HealthPolicy | None:
     """Returns the policy that `scalify.Numerics(health=)` means; None reads no counter.
@@ -34,7 +34,7 @@ def policy_of(
         ValueError: the policy moves scales, which `adaptive_scales=False` forbids.
     """
     if health is None:
-        usual = _USUAL_REPORT if adaptive_scales is False else USUAL
+        usual = _DEFAULT_REPORT_POLICY if adaptive_scales is False else DEFAULT_POLICY
         return dataclasses.replace(usual, at_once=usual.saturated) if is_static else usual
     if isinstance(health, str):
         health = None if health == "off" else HealthPolicy(health)
@@ -99,19 +99,19 @@ class Watch:
         consecutive steps are reported, since the step after one that clips has moved the scale.
         """
         self.policy = policy
-        self._is_patient = is_carried and policy in (USUAL, _USUAL_REPORT)
-        self._again: set[str] = set()
+        self._needs_two_checks = is_carried and policy in (DEFAULT_POLICY, _DEFAULT_REPORT_POLICY)
+        self._unhealthy_before: set[str] = set()
         self.steps: dict[Hashable, int] = {}
         self._name = name
         self._advice = advice
-        self._said: set[str] = set()
+        self._issued: set[str] = set()
 
     def is_due(self, key: Hashable) -> bool:
         """Counts a step that has run; returns whether the policy checks it."""
         self.steps[key] = self.steps.get(key, 0) + 1
         if self.policy is None:
             return False
-        return bool(self._again) or self.steps[key] % self.policy.every == 0
+        return bool(self._unhealthy_before) or self.steps[key] % self.policy.every == 0
 
     def look(
         self,
@@ -131,13 +131,13 @@ class Watch:
         assert self.policy is not None
         if self.policy.assumptions:
             self._broken(*state())
-        self._nans(health)
+        self._warn_nans(health)
         if self.policy.action == "widen":
             self._widened(tracker, health)
         elif self.policy.action == "adapt" and may_adapt:
             return self._adapts(health)
         elif self.policy.action != "rescale":
-            self._sick(health)
+            self._warn_unhealthy(health)
         return False
 
     def stuck(self, health: Iterable[Mapping[str, Any]]) -> None:
@@ -147,33 +147,33 @@ class Watch:
             if row["saturated"] > self.policy.saturated * row["elements"]:
                 self._say(
                     f"stuck {row['cast']}",
-                    f"{_told(row)}, and its scale does not move: casts in loops and branches, of "
-                    "state that is returned narrow and by measured scales keep theirs. "
-                    "health='widen' leaves such a cast wide, and recipe 'fp8-current' measures "
+                    f"{_describe_cast(row)}, and its scale does not move: casts in loops and "
+                    "branches, of state that is returned narrow and by measured scales keep "
+                    "theirs. health='widen' leaves such a cast wide, and recipe 'fp8-current' measures "
                     "its scale",
                 )
 
     def adapt(self) -> None:
         """Switches to the policy "rescale"."""
         assert self.policy is not None
-        every = max(1, self.policy.every // _LOOKS_ONCE_ADAPTED)
+        every = max(1, self.policy.every // _ADAPTED_CHECK_FACTOR)
         self.policy = dataclasses.replace(self.policy, action="rescale", every=every)
 
     def _say(self, key: str, text: str) -> None:
         """Warns once of `key`, at the line that called the step."""
-        if key not in self._said:
-            self._said.add(key)
+        if key not in self._issued:
+            self._issued.add(key)
             warn(text)
 
     def _broken(self, assumptions: Sequence[Any], state: Sequence[Any]) -> None:
-        for broken in broken_assumptions(assumptions, state):
+        for broken in violated_assumptions(assumptions, state):
             self._say(
                 broken["assumption"],
-                f"a proof no longer holds: {describe_broken(broken)}; casts still saturate "
+                f"a proof no longer holds: {describe_violation(broken)}; casts still saturate "
                 "and count; measure and compile again to prove them anew",
             )
 
-    def _nans(self, health: Iterable[Mapping[str, Any]]) -> None:
+    def _warn_nans(self, health: Iterable[Mapping[str, Any]]) -> None:
         """Warns of the first cast, in the order of the step, that read a NaN."""
         found = [row for row in health if row["nans"]]
         if not found:
@@ -204,23 +204,26 @@ class Watch:
         more = f", and {len(unhealthy) - 1} more" if len(unhealthy) > 1 else ""
         self._say(
             "adapts",
-            f"{_told(unhealthy[0])}{more}. '{self._name}' is compiled once more, with scales that "
-            "follow the values from here on; health='rescale' has them from the start, and "
-            "health='report' leaves them as they are",
+            f"{_describe_cast(unhealthy[0])}{more}. '{self._name}' is compiled once more, with "
+            "scales that follow the values from here on; health='rescale' has them from the start, "
+            "and health='report' leaves them as they are",
         )
         return True
 
-    def _sick(self, health: Sequence[Mapping[str, Any]]) -> None:
+    def _warn_unhealthy(self, health: Sequence[Mapping[str, Any]]) -> None:
         assert self.policy is not None
         unhealthy = self.policy.unhealthy(health)
-        if self._is_patient:
-            before, self._again = self._again, {row["cast"] for row in unhealthy}
+        if self._needs_two_checks:
+            before, self._unhealthy_before = (
+                self._unhealthy_before,
+                {row["cast"] for row in unhealthy},
+            )
             unhealthy = [row for row in unhealthy if row["cast"] in before]
         for row in unhealthy:
-            self._say(row["cast"], f"{_told(row)}. {self._advice()}")
+            self._say(row["cast"], f"{_describe_cast(row)}. {self._advice()}")
 
 
-def _told(row: Mapping[str, Any]) -> str:
+def _describe_cast(row: Mapping[str, Any]) -> str:
     return (
         f"cast '{row['cast']}' to {row['format']} at {row['loc']}: of {row['elements']} values "
         f"{row['saturated']} saturated and {row['flushed']} became zero"

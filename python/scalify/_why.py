@@ -11,7 +11,7 @@ __all__ = ["Why", "explain", "find_row"]
 
 Row = dict[str, Any]
 
-_MOST_MATCHES = 6
+_MAX_MATCHES = 6
 
 
 class Why(Sequence[Row]):
@@ -66,12 +66,12 @@ def find_row(rows: Sequence[Row], name: str) -> int:
     if len(found) == 1:
         return int(found[0]["id"])
     if found:
-        shown = ", ".join(map(_quote, found[:_MOST_MATCHES]))
-        more = len(found) - _MOST_MATCHES
+        shown = ", ".join(map(_quote, found[:_MAX_MATCHES]))
+        more = len(found) - _MAX_MATCHES
         shown += f", and {more} more" if more > 0 else ""
         raise KeyError(f"{len(found)} values match '{name}': {shown}")
     every = list(dict.fromkeys(known for row in rows for known in _names(row)))
-    near = difflib.get_close_matches(name, every, _MOST_MATCHES, 0.5)
+    near = difflib.get_close_matches(name, every, _MAX_MATCHES, 0.5)
     hint = "; near it: " + ", ".join(f"'{known}'" for known in near) if near else ""
     raise KeyError(
         f"no value is called '{name}'{hint} (give a value such as '%4', an argument's name, a "

@@ -7,10 +7,10 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["again", "found_by_name", "with_options"]
+__all__ = ["again", "pickle_name", "with_options"]
 
 
-def found_by_name(wrapped: Any) -> str | None:
+def pickle_name(wrapped: Any) -> str | None:
     """Returns the name under which `pickle` finds an object in its module; None if it does not.
 
     A decorated function is found, since the wrapper replaces it under its name.

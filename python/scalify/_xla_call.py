@@ -85,8 +85,8 @@ class StepInXla:
         self._kept = kept
         self._call = runtime.xla_call(self._operands, self._results)
         self._lock = threading.Lock()
-        self._order = _picker(self._operands)
-        self._back = _picker(list(np.argsort(self._results)))
+        self._order = _permutation(self._operands)
+        self._back = _permutation(list(np.argsort(self._results)))
         self._avals = tuple(
             jax.core.ShapedArray(
                 results[index]["shape"], to_numpy(results[index]["dtype"]), weak_type=weak[index]
@@ -170,7 +170,7 @@ def _deleted_among(arrays: Sequence[Any]) -> RuntimeError | None:
     return None
 
 
-def _picker(order: Sequence[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:
+def _permutation(order: Sequence[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:
     """Returns a function that permutes a sequence into an order."""
     if list(order) == list(range(len(order))):
         return list

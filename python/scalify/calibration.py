@@ -13,7 +13,7 @@ from typing import Any, Literal
 import ml_dtypes
 import numpy as np
 
-from scalify._counters import FLUSHED_LEAST, FLUSHED_LEFT, is_wiped
+from scalify._counters import FLUSHED_MAX_REMAINING, FLUSHED_MIN_SHARE, is_mostly_flushed
 from scalify._dtypes import to_numpy
 from scalify._manifest import names_of
 from scalify.recipe import Recipe, RecipeLike
@@ -33,7 +33,7 @@ __all__ = [
 # Columns of scalify-collect-statistics, in units of the cast's data except for the amax.
 _FINITE, _AMAX, _SQUARES, _SCALE = 0, 1, 2, 7
 # Keeps scales and their inverses normal F32 numbers.
-_LARGEST = 100
+_MAX_EXPONENT = 100
 
 
 @dataclasses.dataclass(frozen=True)
@@ -146,7 +146,7 @@ def _measured_exponent(row: Mapping[str, Any], figures: np.ndarray) -> int:
     bound = float(figures[_AMAX]) / largest_finite(row["format"])
     if bound > 0 and math.isfinite(bound):
         exponent = max(exponent, math.ceil(math.log2(bound)))
-    return max(-_LARGEST, min(_LARGEST, exponent))
+    return max(-_MAX_EXPONENT, min(_MAX_EXPONENT, exponent))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -231,14 +231,14 @@ class HealthPolicy:
             for row in health
             if row["saturated"] > self.saturated * row["elements"]
             or row["flushed"] > self.flushed * row["elements"]
-            or _is_wiped(row)
+            or _is_mostly_flushed(row)
         ]
 
 
-def _is_wiped(row: Mapping[str, Any]) -> bool:
+def _is_mostly_flushed(row: Mapping[str, Any]) -> bool:
     flushed, elements = row["flushed"], row["elements"]
-    wiped = is_wiped(flushed, row["zeros"], row["top"], elements, FLUSHED_LEFT)
-    return bool(wiped) and flushed > FLUSHED_LEAST * elements
+    wiped = is_mostly_flushed(flushed, row["zeros"], row["top"], elements, FLUSHED_MAX_REMAINING)
+    return bool(wiped) and flushed > FLUSHED_MIN_SHARE * elements
 
 
 class WidenTracker:

@@ -43,7 +43,7 @@ __all__ = ["DamagedError", "Loaded", "Saved", "latest", "load", "save"]
 # read immediately when they are loaded.
 SMALL = 1 << 16
 _JIT = "jit:"
-_KEPT = "step {} was saved, and older ones were not removed"
+_NOT_PRUNED = "step {} was saved, and older ones were not removed"
 
 
 class Loaded(NamedTuple):
@@ -230,7 +230,7 @@ def save(
 
     named = mesh.together(what, finish)
     done = base / mesh.gather_bytes(named.encode())[0].decode()
-    newest = mesh.together(_KEPT.format(step), lambda: _tidy(done, step, keep, mesh))
+    newest = mesh.together(_NOT_PRUNED.format(step), lambda: _prune_older(done, step, keep, mesh))
     if newest != done:
         warnings.warn(
             f"'{base}' has checkpoints of later steps, as '{newest.name}', which `load` prefers to "
@@ -240,7 +240,7 @@ def save(
     return done
 
 
-def _tidy(done: pathlib.Path, step: int, keep: int | None, mesh: Mesh) -> pathlib.Path:
+def _prune_older(done: pathlib.Path, step: int, keep: int | None, mesh: Mesh) -> pathlib.Path:
     """Removes older checkpoints on the first rank, by `keep`; returns the newest one."""
     if mesh.rank != 0:
         return done
@@ -249,7 +249,7 @@ def _tidy(done: pathlib.Path, step: int, keep: int | None, mesh: Mesh) -> pathli
             _folders.prune(done, keep)
         return _folders.checkpoints(done.parent)[0]
     except OSError as error:
-        raise OSError(f"{_KEPT.format(step)}: {error}") from error
+        raise OSError(f"{_NOT_PRUNED.format(step)}: {error}") from error
 
 
 def _write(folder: pathlib.Path, leaves: Sequence[_Leaf], mesh: Mesh) -> tuple[int, int]:
@@ -414,7 +414,7 @@ def _open(base: pathlib.Path, step: int | None, mesh: Mesh) -> Reader:
     found = [pathlib.Path(one) for one in json.loads(mesh.gather_bytes(said.encode())[0])]
     problems = []
     for folder in found:
-        look = functools.partial(_examine, folder, mesh)
+        look = functools.partial(_check_files, folder, mesh)
         reader, problem = mesh.together(f"'{folder}' was not loaded", look)
         problems = [text.decode() for text in mesh.gather_bytes(problem.encode()) if text]
         if reader is not None and not problems:
@@ -424,7 +424,7 @@ def _open(base: pathlib.Path, step: int | None, mesh: Mesh) -> Reader:
     raise DamagedError(f"checkpoint '{found[-1]}' is damaged: {problems[0]}")
 
 
-def _examine(folder: pathlib.Path, mesh: Mesh) -> tuple[Reader | None, str]:
+def _check_files(folder: pathlib.Path, mesh: Mesh) -> tuple[Reader | None, str]:
     """Checks all bytes of a checkpoint, each rank some files; returns its reader and any damage.
 
     Raises:
@@ -476,7 +476,9 @@ def _fill(
                 "jax.ShapeDtypeStruct or a number as it was saved"
             )
         found = saved.pop(name)
-        if (wanted := _type(leaf)) != (has := _type(found)) and not _is_open(leaf, found):
+        if (wanted := _type(leaf)) != (has := _type(found)) and not _matches_open_shape(
+            leaf, found
+        ):
             raise ValueError(
                 f"leaf '{name}' of '{folder}' is {has}, and {wanted} in `like`: load it with a "
                 "tree of the shapes and dtypes that were saved, None for an extent that grows"
@@ -490,7 +492,7 @@ def _fill(
     return jax.tree.unflatten(tree, leaves)
 
 
-def _is_open(like: Any, saved: Saved) -> bool:
+def _matches_open_shape(like: Any, saved: Saved) -> bool:
     """Whether `like` has extents of None, and otherwise the saved array's shape and dtype."""
     if not isinstance(like, jax.ShapeDtypeStruct) or None not in like.shape:
         return False

@@ -437,7 +437,7 @@ class Mesh:
                 raise RuntimeError(f"{what}, since rank {rank} failed: {text}")
         return cast(T, result)
 
-    def on_first(self, make: Any) -> bytes:
+    def on_first_rank(self, make: Any) -> bytes:
         """Returns on all ranks the result of `make()` on the first.
 
         Raises:

@@ -15,7 +15,7 @@ from typing import Any
 import jax
 from flax import nnx
 
-from scalify._adapter import Adapter, Backend, compile_by, split_own
+from scalify._adapter import Adapter, Backend, compile_by, split_keywords
 from scalify.recipe import RecipeLike
 
 __all__ = ["NNXJit", "jit", "transform"]
@@ -137,7 +137,7 @@ class NNXJit(Adapter):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Runs one step and writes what it wrote into the modules among the arguments."""
-        kwargs, own = split_own(kwargs, self._backend)
+        kwargs, own = split_keywords(kwargs, self._backend)
         with nnx.update_context(self):
             args, kwargs = self._pure(args, kwargs)
             results, state = self._run(args, kwargs | own)

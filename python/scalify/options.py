@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from scalify._stages import Pipeline
-from scalify._watch import Health, policy_of
+from scalify._watch import Health, make_policy
 from scalify.calibration import Calibration, HealthPolicy, WideCast, carried_option, wide_option
 from scalify.mesh import Mesh
 from scalify.ranges import RangesLike
@@ -150,7 +150,7 @@ class Numerics:
         """What `health` asks for; None reads no counter."""
         is_static = isinstance(self.scales, str) and self.scales == "static"
         is_static = is_static or self.cast_scales == "static"
-        return policy_of(self.health, self.adaptive_scales, is_static)
+        return make_policy(self.health, self.adaptive_scales, is_static)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -17,10 +17,10 @@ import numpy as np
 __all__ = [
     "Range",
     "RangesLike",
-    "broken_assumptions",
     "check_assumptions",
-    "describe_broken",
+    "describe_violation",
     "measure_ranges",
+    "violated_assumptions",
 ]
 
 # `max` (largest magnitude; with `min` the largest element), `min`, `norms` (2-norm of rows along
@@ -89,11 +89,11 @@ def check_assumptions(assumptions: Iterable[Mapping[str, Any]], tree: Any) -> li
     Raises:
         ValueError: the tree has fewer leaves than an assumption's index.
     """
-    rows = broken_assumptions(assumptions, jax.tree.leaves(tree))
-    return [describe_broken(row) for row in rows]
+    rows = violated_assumptions(assumptions, jax.tree.leaves(tree))
+    return [describe_violation(row) for row in rows]
 
 
-def broken_assumptions(
+def violated_assumptions(
     assumptions: Iterable[Mapping[str, Any]], leaves: Sequence[Any]
 ) -> list[dict[str, Any]]:
     """Returns a row for each bound that an array violates; empty if there is none.
@@ -126,8 +126,8 @@ def broken_assumptions(
     return rows
 
 
-def describe_broken(row: Mapping[str, Any]) -> str:
-    """Returns a row of `broken_assumptions` as a line of text."""
+def describe_violation(row: Mapping[str, Any]) -> str:
+    """Returns a row of `violated_assumptions` as a line of text."""
     if np.isinf(row["bound"]):
         return f"{row['assumption']}: is not finite"
     return (

@@ -59,7 +59,7 @@ class Report(Sequence[Row]):
             calls: the step's calls into its process.
         """
         self._calls = list(calls)
-        self._brief = [_renamed(_normal(row)) for row in rows]
+        self._brief = [_rename_value(_normal(row)) for row in rows]
         self._load = load
         self._table: dict[str, Any] | None = None
         self.statistics = statistics
@@ -124,7 +124,7 @@ class Report(Sequence[Row]):
         Raises:
             ValueError: there is only the brief report.
         """
-        return dict(self._demand()["summary"])
+        return dict(self._require_full()["summary"])
 
     def why(self, name: str, depth: int = 6) -> Why:
         """Returns the chain of rules that led to the scale of a value, to be printed.
@@ -138,10 +138,10 @@ class Report(Sequence[Row]):
             KeyError: no value or several values have that name.
             ValueError: there is only the brief report.
         """
-        rows = self._demand()["rows"]
+        rows = self._require_full()["rows"]
         return explain(rows, find_row(rows, name), depth)
 
-    def _demand(self) -> dict[str, Any]:
+    def _require_full(self) -> dict[str, Any]:
         table = self._full()
         if table is None:
             raise ValueError(
@@ -236,7 +236,7 @@ def _normal(row: Row) -> Row:
     return normal
 
 
-def _renamed(row: Row) -> Row:
+def _rename_value(row: Row) -> Row:
     """Returns a brief row with a `value` that no other value of the compiled text has."""
     if row["cast"]:
         return row | {"value": row["cast"].split(":")[0]}

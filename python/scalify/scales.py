@@ -20,11 +20,11 @@ from scalify.ranges import Range, RangesLike, measure_ranges
 __all__ = ["Scales", "ScalesLike", "measure"]
 
 # Keeps scales and their inverses normal F32 numbers.
-_LARGEST = 120
+_MAX_EXPONENT = 120
 # The declared scale of an array that is all zero: it takes the scale of its new value.
-_ZERO = -127
+_ZERO_EXPONENT = -127
 # An array whose mean is at least this share of its root mean square is dominated by its mean.
-_CARRIED = 0.5
+_MEAN_DOMINATED = 0.5
 
 # Mean and standard deviation.
 Moments: TypeAlias = tuple[float, float]
@@ -123,11 +123,11 @@ def measure(tree: Any, headroom: float = 8.0) -> Scales:
 
 def _moments(leaf: Any) -> Moments | None:
     """Returns the mean and deviation of an array that has a scale and is dominated by its mean."""
-    if _exponent(leaf) in (None, _ZERO):
+    if _exponent(leaf) in (None, _ZERO_EXPONENT):
         return None
     wide = np.asarray(leaf).astype(np.float64)
     mean, deviation = float(np.mean(wide)), float(np.std(wide))
-    return (mean, deviation) if abs(mean) >= _CARRIED * math.hypot(mean, deviation) else None
+    return (mean, deviation) if abs(mean) >= _MEAN_DOMINATED * math.hypot(mean, deviation) else None
 
 
 def _exponent(leaf: Any) -> int | None:
@@ -141,8 +141,8 @@ def _exponent(leaf: Any) -> int | None:
         return None
     if square <= 0:
         # A scalar that is zero now, such as a warm-up's rate or a time, changes later.
-        return _ZERO if np.ndim(leaf) else None
-    return max(-_LARGEST, min(_LARGEST, _round_half_away(0.5 * math.log2(square))))
+        return _ZERO_EXPONENT if np.ndim(leaf) else None
+    return max(-_MAX_EXPONENT, min(_MAX_EXPONENT, _round_half_away(0.5 * math.log2(square))))
 
 
 def _round_half_away(value: float) -> int:
@@ -168,7 +168,7 @@ def to_option(scales: ScalesLike, count: int | None) -> dict[str, int] | list[Sc
         ValueError: there is not one entry per argument, or a string is not "declared".
     """
     if scales is None or isinstance(scales, str):
-        _check_word(scales)
+        _check_declared(scales)
         return None
     if isinstance(scales, Mapping):
         return {str(name): int(exponent) for name, exponent in scales.items()}
@@ -194,7 +194,7 @@ def argument_options(scales: ScalesLike, count: int | None = None) -> dict[str, 
     return {} if option is None else {"scales": option}
 
 
-def _check_word(scales: str | None) -> None:
+def _check_declared(scales: str | None) -> None:
     if scales is not None and scales != DECLARED:
         raise ValueError(f"scales={scales!r}: expected '{DECLARED}', or scales of arguments")
 

@@ -333,7 +333,7 @@ def test_a_group_judges_itself() -> None:
         (lambda: Numerics(health="adapt", adaptive_scales=False), ValueError, "adaptive_scales"),
         (lambda: Numerics(calibration=3), TypeError, "expected a Calibration"),
         (lambda: Numerics(roles=3), TypeError, "expected a mapping"),
-        (lambda: Numerics(wide=["c0"]), TypeError, "is no WideCast"),
+        (lambda: Numerics(wide=["c0"]), TypeError, "is not a WideCast"),
         (lambda: GPU(library_attention="some"), ValueError, "expected 'recipe', 'exact' or 'none'"),
     ):
         with pytest.raises(error, match=words):  # type: ignore[call-overload]

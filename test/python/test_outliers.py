@@ -30,10 +30,10 @@ def back(
     recipe: str, adversary: str, policy: scalify.HealthPolicy, before: int = BEFORE
 ) -> outliers.Outcome:
     """Returns a run whose loss is F32's again after the policy's own number of steps."""
-    most = outliers.may_take(recipe, policy, adversary)
-    exact = outliers.suffer("none", adversary, before, most + outliers.STAYS)
-    found = outliers.suffer(recipe, adversary, before, most + outliers.STAYS, policy)
-    steps = outliers.steps_until_back(found, exact)
+    most = outliers.allowed_steps(recipe, policy, adversary)
+    exact = outliers.run_adversary("none", adversary, before, most + outliers.STAYS)
+    found = outliers.run_adversary(recipe, adversary, before, most + outliers.STAYS, policy)
+    steps = outliers.steps_to_recover(found, exact)
     assert steps is not None and steps <= most, (found.losses, exact.losses)
     assert found.finite and "NaN" not in found.findings
     return found
@@ -52,7 +52,7 @@ def test_what_is_not_seen_has_lost_nothing(adversary: str) -> None:
     """A scale that is measured in the step holds whatever comes: the gradient has its bar."""
     recipe = "fp8-lm-o2"
     found = back(recipe, adversary, outliers.policies(recipe)[0])
-    assert found.findings or outliers.nothing_lost(found)
+    assert found.findings or outliers.is_gradient_intact(found)
 
 
 @pytest.mark.parametrize("adversary", ["gradients of 1e-8", LASTS])
