@@ -149,8 +149,8 @@ class Watch:
                     f"stuck {row['cast']}",
                     f"{_describe_cast(row)}, and its scale does not move: casts in loops and "
                     "branches, of state that is returned narrow and by measured scales keep "
-                    "theirs. health='widen' leaves such a cast wide, and recipe 'fp8-current' measures "
-                    "its scale",
+                    "theirs. health='widen' leaves such a cast wide, and recipe 'fp8-current' "
+                    "measures its scale",
                 )
 
     def adapt(self) -> None:
