@@ -29,6 +29,9 @@ def opt(text: str, pipeline: str, debug_info: bool = False) -> str:
         debug_info: whether to print the ops' locations.
     """
 
+def options() -> dict[str, list[str]]:
+    """Returns the words that each plain option takes, none for any text, by the option's key."""
+
 def run_passes(
     text: str, pipeline: str, debug_info: bool = False, options: str = "{}"
 ) -> tuple[str, list[dict[str, Any]]]:

@@ -16,6 +16,7 @@ from scalify._aot import LoweredStep, TracedStep
 from scalify._diagnostics import warn
 from scalify._entry import Entry
 from scalify._executable import Executable, compile_text
+from scalify._first_batch import calibrate_on
 from scalify._jax_api import trace_context
 from scalify._jit_state import JitState, carry_over, describe_arguments
 from scalify._kept import CAST_SCALES
@@ -130,12 +131,15 @@ class Jit:
         before = None if key == self._last_key else self._last
         is_same_program = before is not None and self._last_key[:2] == key[:2]
         is_new = key not in self._entries
+        is_fresh = is_new and self._restored is None and key not in self._kept_state
         entry = self._entry(arguments, key)
         if entry is not self._last:
             self._last, self._last_key = entry, key
             self._last_arguments = describe_arguments(arguments)
         if before is not None and is_same_program:
             self._carry(before, entry, is_new)
+        elif is_fresh and self._settings.calibrates:
+            calibrate_on(entry, arguments.leaves)
         kinds, types = set(map(type, arguments.leaves)), types_of(arguments.leaves)
         statics = (arguments.statics, arguments.static_types())
         self._call = _Call(arguments.tree, *statics, kinds, types, trace_context(), entry)

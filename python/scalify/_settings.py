@@ -7,16 +7,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from scalify._groups import Groups
-from scalify.calibration import HealthPolicy, carried_option, wide_option
-from scalify.options import GPU, Distribution, Numerics
+from scalify._plain import plain_options
+from scalify.calibration import Calibration, HealthPolicy, carried_option, wide_option
+from scalify.options import FIRST_BATCH, GPU, Distribution, Numerics
 from scalify.ranges import RangesLike
 from scalify.recipe import Recipe, RecipeLike
 from scalify.scales import ScalesLike, roles_option
 
 __all__ = ["Settings", "device_options", "moves", "numerics_options"]
-
-# Arguments of `jit` and `compile` that are the compiler's options of these names.
-_PLAIN = ("target", "strict", "mcpu", "report")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,6 +29,7 @@ class Settings:
         distribution: the ranks.
         device: where steps run.
         threads: of a step on a CPU.
+        calibrates: whether the first batch calibrates casts that stand on priors.
     """
 
     options: dict[str, Any]
@@ -40,6 +39,7 @@ class Settings:
     distribution: Distribution
     device: str | None
     threads: int
+    calibrates: bool = False
 
     @staticmethod
     def of(groups: Groups, given: Mapping[str, Any]) -> Settings:
@@ -66,7 +66,8 @@ class Settings:
             # Scales of state move too, which F32 state takes as it is.
             options |= {"adaptScales": True, "packState": False}
         run = (groups.distribution, groups.gpu.device, given["threads"])
-        return Settings(options, scales, numerics.ranges, numerics.policy, *run)
+        calibrates = numerics.calibration == FIRST_BATCH and groups.distribution.pipeline is None
+        return Settings(options, scales, numerics.ranges, numerics.policy, *run, calibrates)
 
 
 def moves(numerics: Numerics) -> bool:
@@ -85,16 +86,10 @@ def device_options(
         distribution: see there.
         gpu: see there.
     """
-    return {
-        **{name: given[name] for name in _PLAIN},
-        "memoryLimit": distribution.memory_limit,
-        "overlap": distribution.overlap,
-        "bucketBytes": distribution.bucket_bytes,
-        "sums": distribution.sums,
-        "streams": gpu.streams,
-        "libraryAttention": gpu.library_attention,
-        "epilogues": gpu.epilogues,
-    }
+    plain: dict[str, Any] = {}
+    for source in (given, vars(distribution), vars(gpu)):
+        plain |= plain_options(source)
+    return plain | {"bucketBytes": distribution.bucket_bytes}
 
 
 def numerics_options(recipe: RecipeLike, numerics: Numerics) -> tuple[dict[str, Any], ScalesLike]:
@@ -107,7 +102,9 @@ def numerics_options(recipe: RecipeLike, numerics: Numerics) -> tuple[dict[str, 
     """
     own, scales = carried_option(numerics.cast_scales, numerics.scales)
     options = own | {"rangeUse": numerics.range_use, **roles_option(numerics.roles)}
-    rescale, calibration = numerics.rescale, numerics.calibration
+    rescale = numerics.rescale
+    given = numerics.calibration
+    calibration = given if isinstance(given, Calibration) else None
     if rescale:
         options["rescaleAt"] = [rescale] if isinstance(rescale, str) else list(rescale)
     if calibration is not None and Recipe.of(recipe).is_delayed:

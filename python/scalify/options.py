@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Final, Literal
 
+from scalify._plain import check_words
 from scalify._stages import Pipeline
 from scalify._watch import Health, make_policy
 from scalify.calibration import Calibration, HealthPolicy, WideCast, carried_option, wide_option
@@ -13,7 +14,10 @@ from scalify.mesh import Mesh
 from scalify.ranges import RangesLike
 from scalify.scales import ScalesLike, roles_option
 
-__all__ = ["GPU", "Distribution", "Numerics"]
+__all__ = ["FIRST_BATCH", "GPU", "Distribution", "Numerics"]
+
+# Of `Numerics.calibration`.
+FIRST_BATCH: Final = "first-batch"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -68,6 +72,7 @@ class Distribution:
             raise ValueError("zero= needs a mesh: ranks that share state")
         if self.reduce not in (None, "last", "each"):
             raise ValueError(f"reduce '{self.reduce}' is neither 'last' nor 'each'")
+        check_words({"sums": self.sums})
         if self.pipeline is None:
             return
         self.pipeline.check(self.mesh, (), self.zero)
@@ -100,8 +105,11 @@ class Numerics:
         range_use: "choose" lets the proofs decide: a value whose bound is beyond E4M3 and within
             E5M2 is cast to that, and with `strict` a dot on an unproved value stays wide. "report"
             leaves formats alone.
-        calibration: measured scales of casts, from `scalify.calibrate`; its arguments' scales
-            count if `scales` is not given.
+        calibration: "first-batch" calibrates the casts that stand on priors (`Report.prior_casts`):
+            before the first step `jit` runs it on copies of its arguments, once to three times,
+            and carries on with the scales that their casts then have. None keeps the predicted
+            scales. A result of `scalify.calibrate` gives all casts constant scales; its arguments'
+            scales apply if `scales` is not given.
         rescale: where the step measures scales: "residual_grad", "residual", or a regular
             expression that is searched in JAX's names, "grad:" before it for gradients.
         adaptive_scales: keep the scales of casts beside the state instead of in the code, so that
@@ -127,7 +135,7 @@ class Numerics:
     roles: Mapping[str, str] | None = None
     ranges: RangesLike = None
     range_use: Literal["report", "choose"] = "report"
-    calibration: Calibration | None = None
+    calibration: Calibration | Literal["first-batch"] | None = FIRST_BATCH
     rescale: Sequence[str] = ()
     adaptive_scales: bool | None = None
     health: Health = None
@@ -138,11 +146,13 @@ class Numerics:
         carried_option(self.cast_scales, self.scales)
         roles_option(self.roles)
         wide_option(self.wide)
-        if self.calibration is not None and not isinstance(self.calibration, Calibration):
+        is_made = isinstance(self.calibration, Calibration)
+        if not is_made and self.calibration not in (None, FIRST_BATCH):
             raise TypeError(
                 f"calibration={self.calibration!r}: expected a Calibration, as scalify.calibrate "
-                "or Calibration.load makes one"
+                f"or Calibration.load makes one, {FIRST_BATCH!r} or None"
             )
+        check_words({"range_use": self.range_use})
         _ = self.policy
 
     @property
@@ -169,7 +179,7 @@ class GPU:
             tanh, and the gradients of GELU and ReLU, "none" nowhere.
 
     Raises:
-        ValueError: `library_attention` is none of its three words.
+        ValueError: an option is none of its words.
     """
 
     device: str | None = None
@@ -178,8 +188,4 @@ class GPU:
     epilogues: Literal["exact", "all", "none"] = "exact"
 
     def __post_init__(self) -> None:
-        if self.library_attention not in ("recipe", "exact", "none"):
-            raise ValueError(
-                f"library_attention={self.library_attention!r}: expected 'recipe', 'exact' or "
-                "'none'"
-            )
+        check_words(vars(self))

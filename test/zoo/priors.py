@@ -124,7 +124,9 @@ moves, and how to do without. Written by `make priors` (`test/zoo/priors.py`); l
 A rule says what follows from the moments of operands. A prior is a guess about training, which
 follows from nothing in the program. It is a row of one table
 (`include/scalify/Scaling/Priors.h`, `lib/Scaling/Priors`), and the part `priors` of a recipe, or
-`--scalify-priors=none|NAME,...|default` of the tools, says which are used.
+`--scalify-priors=none|NAME,...|default` of the tools, says which are used. The report marks the
+casts whose scales they decide, and `scalify.jit` [calibrates](stages/rescaling.md#calibration)
+these on its first batch.
 
 | prior | predicts | constant | because |
 |---|---|---|---|

@@ -1,0 +1,108 @@
+"""Calibration on the first batch: priors decide no scale of a step that jit runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import scalify
+
+# The scale of an array of zeros: a prior gives such a parameter a size.
+ZERO = -127
+HEAD = scalify.Recipe.preset("fp8").replace(head=True)
+
+
+def step(p: Any, x: Any) -> tuple[Any, Any]:
+    def loss(p: Any) -> Any:
+        h = jnp.tanh(x @ p["a"])
+        return jnp.mean(jnp.square(h @ p["b"])) * 1e-3
+
+    value, gradient = jax.value_and_grad(loss)(p)
+    return jax.tree.map(lambda w, g: w - 0.1 * g, p, gradient), value
+
+
+def arguments() -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Returns weights and a batch; `b` is 2^13 times as large as a prior says of zeros."""
+    rng = np.random.default_rng(0)
+    a, b, x = (
+        rng.normal(0, 1, shape).astype(np.float32) for shape in ((32, 32), (32, 32), (64, 32))
+    )
+    return {"a": a / 6, "b": 128 * b}, x
+
+
+def compiled(
+    calibration: Literal["first-batch"] | None, convert: Callable[[Any], Any], **numerics: Any
+) -> tuple[scalify.Jit, Any]:
+    """Returns a step that takes `b` for zeros at first, and its first results."""
+    options = scalify.Numerics(scales=[-3, ZERO, 0], calibration=calibration, **numerics)
+    run = scalify.jit(step, HEAD, donate_argnums=0, numerics=options)
+    return run, run(*jax.tree.map(convert, arguments()))
+
+
+@pytest.mark.parametrize("convert", [np.array, jnp.array])
+def test_the_first_step_casts_by_what_it_sees(convert: Callable[[Any], Any]) -> None:
+    updated, exact = jax.jit(step)(*arguments())
+    run, (_, predicted) = compiled(None, convert)
+    assert "c3: p['b']" in [row["cast"] for row in run.report().prior_casts()]
+    # Values beyond 2^-6 x 448 saturate in the first step.
+    assert float(predicted) < 0.01 * float(exact)
+    run, (params, seen) = compiled("first-batch", convert)
+    # E4M3 has 3 bits of mantissa: a mean of 2,048 squares is within 2 %.
+    assert float(seen) == pytest.approx(float(exact), rel=0.02)
+    # One update, not one for each run on the first batch. E5M2 has 2 bits of mantissa: gradients
+    # are within an eighth, and the updates of `a` are of its size.
+    for name, before in arguments()[0].items():
+        moved, wanted = np.asarray(params[name]) - before, np.asarray(updated[name]) - before
+        assert np.linalg.norm(moved - wanted) < 0.2 * np.linalg.norm(wanted)
+
+
+def test_it_leaves_the_callers_arrays_and_other_state_alone() -> None:
+    weights, x = arguments()
+    given = jax.tree.map(jnp.array, weights)
+    numerics = scalify.Numerics(scales=[-3, ZERO, 0])
+    run = scalify.jit(step, HEAD, numerics=numerics)
+    run(given, jnp.array(x))
+    for name, value in given.items():
+        np.testing.assert_array_equal(value, weights[name])
+    once = [row["elements"] for row in run.health()]
+    assert once == [row["elements"] for row in run.report().casts()]
+
+
+def test_static_scales_and_casts_without_priors_are_not_calibrated() -> None:
+    """Steps whose casts stand on no prior run once, and so do those without carried scales."""
+    calls = []
+
+    def counting(x: Any) -> None:
+        calls.append(x)
+
+    def plain(w: Any, x: Any) -> Any:
+        jax.debug.callback(counting, x[0, 0])
+        return x @ w
+
+    x = np.ones((8, 8), np.float32)
+    scalify.jit(plain, HEAD)(np.zeros((8, 8), np.float32), x)
+    assert len(calls) == 1
+    run, _ = compiled("first-batch", np.array, cast_scales="static", health="off")
+    assert "scalify.carried_scales" not in run.executable().kept
+    messages = [entry["message"] for entry in run.executable().diagnostics]
+    assert any("priors decided the constant scales of" in message for message in messages)
+
+
+def test_a_checkpoint_goes_on_by_its_scales() -> None:
+    run, (params, _) = compiled("first-batch", np.array)
+    state = run.state()
+    copy = jax.tree.map(np.array, params)
+    later = run(params, arguments()[1])[1]
+    again, _ = compiled("first-batch", np.array)
+    again.restore(state)
+    assert again(copy, arguments()[1])[1] == later
+
+
+def test_an_unknown_calibration_is_an_error() -> None:
+    with pytest.raises(TypeError, match="'first-batch' or None"):
+        scalify.Numerics(calibration="first")  # type: ignore[arg-type]
