@@ -31,6 +31,8 @@ public:
       : main(main), state(findStateArguments(main)) {
     for (unsigned index = 0; index < main.getNumArguments(); ++index)
       anyDonated |= getAliasedResult(main, index).has_value();
+    if (!anyDonated && isForwardAlone())
+      state.assign(state.size(), false);
     findWeights();
     findUpdates(main.getBody().front());
     if (!anyDonated)
@@ -40,6 +42,7 @@ public:
   Role decide(unsigned index);
 
 private:
+  bool isForwardAlone();
   void findWeights();
   void findUpdates(Block &block);
   bool isUpdated(unsigned index);
@@ -70,6 +73,18 @@ private:
 
 } // namespace
 
+/// True if the step computes no gradient and no update. A result of the type of
+/// an argument is no new state then.
+bool Roles::isForwardAlone() {
+  return !main.walk([](Operation *op) {
+                bool isLater = isInPhase(op, Phase::Backward) ||
+                               isInPhase(op, Phase::Optimizer);
+                return isLater ? WalkResult::interrupt()
+                               : WalkResult::advance();
+              })
+              .wasInterrupted();
+}
+
 /// Returns the value that is moved, sliced of a stack or updated by a loop.
 static Value getOrigin(Value value) {
   while (true) {
@@ -91,6 +106,9 @@ static Value getOrigin(Value value) {
 /// side too, is skipped. The forward may also have the input on the right: if
 /// no result can be its gradient but one can be that of the left-hand side, the
 /// left-hand side is the weight. So it is if the right-hand side is a vector.
+/// Of products with batch dimensions, as of experts or of an ensemble, only an
+/// argument beside a computed left-hand side is a weight: attention computes
+/// both sides.
 void Roles::findWeights() {
   auto isArgument = [&](Value value, bool isTrained) {
     auto argument = dyn_cast<BlockArgument>(value);
@@ -104,7 +122,11 @@ void Roles::findWeights() {
       Value lhs = getOrigin(dot.getLhs()), rhs = getOrigin(dot.getRhs());
       bool isVector =
           cast<RankedTensorType>(dot.getRhs().getType()).getRank() == 1;
-      if (dot.getDotDimensionNumbers().getRhsBatchingDimensions().empty())
+      bool isBatched =
+          !dot.getDotDimensionNumbers().getRhsBatchingDimensions().empty();
+      if (isBatched && isa<BlockArgument>(rhs) && !isa<BlockArgument>(lhs))
+        weights.insert(rhs);
+      if (!isBatched)
         weights.insert(isVector ||
                                (isArgument(lhs, true) && isArgument(rhs, false))
                            ? lhs
@@ -114,7 +136,7 @@ void Roles::findWeights() {
     } else if (isa<stablehlo::GatherOp>(op)) {
       weights.insert(getOrigin(op->getOperand(0)));
     } else if (isa<stablehlo::BroadcastInDimOp>(op)) {
-      Value vector = lookThrough(op->getOperand(0), Move::Layout);
+      Value vector = op->getOperand(0);
       if (cast<RankedTensorType>(vector.getType()).getRank() == 1)
         vectors.insert(getOrigin(vector));
     }
@@ -177,10 +199,6 @@ static bool isReadInForward(Value value, Block &block) {
   });
 }
 
-bool Roles::isReadByForward(unsigned index) {
-  return isReadInForward(main.getArgument(index), main.getBody().front());
-}
-
 /// Returns the uses of a value by dots, also through moves and conversions.
 static SmallVector<OpOperand *> findProducts(Value value) {
   SmallVector<OpOperand *> products;
@@ -195,6 +213,16 @@ static SmallVector<OpOperand *> findProducts(Value value) {
         worklist.push_back(user->getResult(0));
     }
   return products;
+}
+
+/// True if the forward reads the argument, or a product of the backward: the
+/// last layer's weight, if the step returns gradients and no loss.
+bool Roles::isReadByForward(unsigned index) {
+  Value argument = main.getArgument(index);
+  return isReadInForward(argument, main.getBody().front()) ||
+         llvm::any_of(findProducts(argument), [](OpOperand *use) {
+           return isInPhase(use->getOwner(), Phase::Backward);
+         });
 }
 
 static int64_t countElements(Value value) {

@@ -325,9 +325,7 @@ LogicalResult Compilation::finishPrecision() {
       failed(applyCastScales(*module, options.castScales,
                              /*someAreWide=*/!options.wide.empty())))
     return failure();
-  bool carries =
-      options.carryScales && !options.measureCasts && !options.adaptScales;
-  if (carries)
+  if (options.carriesScales())
     markCarriedCasts(*module);
   if (!options.adaptScales)
     remarkOnStaticCasts(*module);
@@ -335,12 +333,9 @@ LogicalResult Compilation::finishPrecision() {
   report(Stage::Precision);
   if (std::string text = describeWideWork(*module); !text.empty())
     emitWarning(here()) << text;
-  PassManager move(&context);
-  if (options.adaptScales)
-    move.addPass(createAdaptScales());
-  if (carries)
-    move.addPass(createCarryScales({/*marked=*/true}));
-  return move.run(*module);
+  PassManager manager(&context);
+  buildKeptScales(options, manager);
+  return manager.run(*module);
 }
 
 LogicalResult Compilation::runStage(Stage stage) {

@@ -2,8 +2,7 @@
 //
 // A pass runs in the stage of its folder, with one exception that states its
 // reason. Import, Scaling and Precision end in a pass that validates their
-// contract; Distribution preserves the form of its input. The passes that carry
-// scales between steps run after Precision on request (Compiler.cpp).
+// contract; Distribution preserves the form of its input.
 //
 //===----------------------------------------------------------------------===//
 
@@ -152,6 +151,14 @@ static void buildPrecision(const StageOptions &options, OpPassManager &module) {
     module.addPass(createStoreState());
   module.addPass(createCountSteps());
   module.addPass(createValidatePrecision());
+}
+
+void scalify::buildKeptScales(const PlainOptions &options,
+                              OpPassManager &module) {
+  if (options.adaptScales)
+    module.addPass(createAdaptScales());
+  if (options.carriesScales())
+    module.addPass(createCarryScales({/*marked=*/true}));
 }
 
 static void buildDistribution(const StageOptions &options,

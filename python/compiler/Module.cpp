@@ -177,6 +177,25 @@ static nb::dict listOptions() {
   return rows;
 }
 
+/// The table of devices; times in nanoseconds, rates per nanosecond.
+static nb::dict listTargets() {
+  nb::dict rows;
+  for (const TargetInfo &target : getTargets()) {
+    nb::dict row;
+    row["is_gpu"] = target.isGPU;
+    row["launch"] = target.launch;
+    row["call"] = target.call;
+    row["bandwidth"] = target.bandwidth;
+    row["processors"] = target.processors;
+    row["tile"] = target.tile;
+    row["f32"] = target.flops.f32;
+    row["bits16"] = target.flops.bits16;
+    row["bits8"] = target.flops.bits8;
+    rows[target.chip.data()] = row;
+  }
+  return rows;
+}
+
 NB_MODULE(_compiler, module) {
   module.doc() = "The compiler: StableHLO text in, artefact or text out.";
   module.def("compile", &compileText, nb::arg("text"), nb::arg("options"),
@@ -199,6 +218,8 @@ NB_MODULE(_compiler, module) {
   module.def("options", &listOptions,
              "Returns the words that each plain option takes, none for any, "
              "by the option's key.");
+  module.def("targets", &listTargets,
+             "Returns the capabilities and costs of each target, by its name.");
   module.def("read_recipe", &readRecipeText, nb::arg("text"),
              "Returns the value of every part as JSON.");
   module.def("print_recipe", &printRecipeParts, nb::arg("name"),

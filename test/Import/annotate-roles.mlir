@@ -69,6 +69,31 @@ func.func public @main(
 
 // -----
 
+// Experts: a product with a batch dimension of an argument, beside a computed
+// left-hand side. Where both sides are computed neither is a weight.
+// CHECK-LABEL: @main
+// CHECK-SAME: tensor<2x4x8xf32> {scalify.role = #scalify.role<batch>}
+// CHECK-SAME: tensor<2x8x3xf32> {scalify.role = #scalify.role<param>}
+func.func public @main(%x: tensor<2x4x8xf32>, %w: tensor<2x8x3xf32>) -> tensor<2x4x4xf32> {
+  %t = stablehlo.tanh %x {scalify.phase = #scalify.phase<forward>} : tensor<2x4x8xf32>
+  %y = stablehlo.dot_general %t, %w, batching_dims = [0] x [0], contracting_dims = [2] x [1] {scalify.phase = #scalify.phase<forward>} : (tensor<2x4x8xf32>, tensor<2x8x3xf32>) -> tensor<2x4x3xf32>
+  %z = stablehlo.dot_general %y, %y, batching_dims = [0] x [0], contracting_dims = [2] x [2] {scalify.phase = #scalify.phase<forward>} : (tensor<2x4x3xf32>, tensor<2x4x3xf32>) -> tensor<2x4x4xf32>
+  return %z : tensor<2x4x4xf32>
+}
+
+// -----
+
+// A forward alone has no state, though its result has its input's type.
+// CHECK-LABEL: @main
+// CHECK-SAME: tensor<8x4xf32> {scalify.role = #scalify.role<batch>}
+// CHECK-SAME: tensor<4x4xf32> {scalify.role = #scalify.role<param>}
+func.func public @main(%x: tensor<8x4xf32>, %w: tensor<4x4xf32>) -> tensor<8x4xf32> {
+  %y = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] {scalify.phase = #scalify.phase<forward>} : (tensor<8x4xf32>, tensor<4x4xf32>) -> tensor<8x4xf32>
+  return %y : tensor<8x4xf32>
+}
+
+// -----
+
 // Nothing donated: what a product has on its right is a weight.
 // CHECK-LABEL: @main
 // CHECK-SAME: tensor<8x4xf32> {scalify.role = #scalify.role<batch>}

@@ -28,6 +28,11 @@ struct PlainOptions {
 #define PYTHON_WORD(member, initial, words) std::string member = initial;
 #define PYTHON_NUMBER(member, initial) int64_t member = initial;
 #include "scalify/Pipeline/PlainOptions.def"
+
+  /// True if steps carry the scales of casts whose values may grow.
+  bool carriesScales() const {
+    return carryScales && !measureCasts && !adaptScales;
+  }
 };
 
 /// One row of the table.

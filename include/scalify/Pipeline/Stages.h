@@ -66,6 +66,10 @@ void buildStage(Stage stage, bool toStableHLO, const StageOptions &options,
 /// Returns the stages up to StableHLO out or to an artefact, in order.
 llvm::ArrayRef<Stage> getStages(bool toStableHLO);
 
+/// The passes of Precision that make scales of casts state of main. They follow
+/// the report, which has the casts' initial scales.
+void buildKeptScales(const PlainOptions &options, mlir::OpPassManager &manager);
+
 /// Partitioning precedes Import. Shardy's passes are jaxlib's, and run between
 /// the first two pipelines; the third follows where there is a level of ZeRO,
 /// once the roles that a user gives are set.
