@@ -20,7 +20,7 @@ from scalify_plan import DEVICES, MODELS, Layout, disturb, published, text
 from scalify_plan.layout import Level
 from scalify_plan.search import Found, search
 
-__all__ = ["layouts", "main", "misbehaving"]
+__all__ = ["disturbed_links_table", "layouts", "main"]
 
 H100 = DEVICES["h100"]
 # Sequences of 4,096 tokens: four million tokens per step.
@@ -76,7 +76,7 @@ def _layout(name: str, gpus: int) -> Found:
     return search(H100, MODELS[name], gpus, batch=BATCH, level="o3")[0]
 
 
-def misbehaving() -> str:
+def disturbed_links_table() -> str:
     """Returns the table of the cost of disturbed links, overlapped and serial."""
     header = ["SIMULATED", "wire", "links", "overlapped", "serial", "lost overlapped", "serial"]
     common = Layout(2, 1, 256, BATCH, 4, gradients="each", zero=2, compute="fp8", bucket=1e8)
@@ -97,24 +97,24 @@ def main() -> int:
     options = parser.parse_args()
     share = published.calibration()
     parts = [
-        "**Simulated: none of this was run.** [The planner](planner.md) says how.",
+        "**Simulated: none of this was run.** [The planner](planner.md) describes the model.",
         "## Published rows",
         text.of_rows(published.rows()),
-        "A calibrated row of Megatron-LM's is the bare one times a factor fitted on the other ten; "
-        f"on all of them it is {share:.3f}. From one row on A100: times "
+        "A calibrated row of Megatron-LM is the uncalibrated one times a factor fitted on the "
+        f"other ten; the factor fitted on all is {share:.3f}. The factor by one row on A100 is "
         f"{published.share_on_a100():.3f}, the share of the simulated rate that Megatron-LLaMA "
         "reached on 32 A100.",
         "## Layouts of LLaMA",
-        f"The fastest that fits into 70.4 GB a rank; {BATCH} sequences of 4,096 tokens, linear "
-        "layers in FP8, state of 12 bytes a parameter, or, if nothing fits with that, FP8-LM's "
-        "first level that fits. Wire: gradients / weights, elements of a bucket. "
+        f"The fastest layout that fits into 70.4 GB a rank; {BATCH} sequences of 4,096 tokens, "
+        "linear layers in FP8, state of 12 bytes a parameter, or, if nothing fits with that, "
+        "FP8-LM's first level that fits. Wire: gradients / weights, elements of a bucket. "
         "No losses to hosts, data or clocks are modelled: for Megatron-LM's rows these are a "
         f"factor of {share:.2f}.",
         layouts(),
         "## Links that misbehave",
         "Layers and exchanges of replicas, without head and update. A straggler: one exchange is "
         "late by a tenth of the step.",
-        misbehaving(),
+        disturbed_links_table(),
     ]
     table = "\n\n".join(parts)
     print(table)

@@ -237,9 +237,9 @@ def described(plan: Plan) -> str:
         f"The example LLaMA ({plan.model.layers} layers, width {plan.model.dim}), trained in F32 "
         f"for {plan.train.steps} steps; from that state {plan.steps} steps of AdamW at a learning "
         f"rate of {plan.rate:g}, beta2 {plan.train.beta2}, the same batches for all. A line names "
-        "the narrow variable beside the dots and the gradients of weights, which are FP8-LM's in "
-        "all but the first. State is stored with scales, second moments as their roots, rounded "
-        "stochastically unless it says to nearest. Validation is by F32's forward. The "
+        "the narrow variable; in all lines but the first, dots and gradients of weights are also "
+        "narrow, as in FP8-LM. State is stored with scales, second moments as their roots, rounded "
+        "stochastically unless marked as to nearest. Validation uses F32's forward. The "
         "displacement is the change of all weights from the end of the first step on: a variable "
         "that loses updates makes it shorter, one that adds noise turns it."
     )

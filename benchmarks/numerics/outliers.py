@@ -7,16 +7,16 @@ changes its units from one step on: times 2^20, with the first product times 2^-
 bit in F32. Printed are the counts of `health()` that appear in that step and not in the one before;
 the cosine of the gradient to F32's in this step without and with the adversary; whether everything
 stays finite; and the number of steps until the mean loss of nine steps is at most that of F32 under
-the same adversary, within 25 % and 0.05, beside the number that scales need to follow, which is the
-limit. Each row is three runs, of seeds 0 to 2 for weights and batches: losses are means, cosines
-the lowest, and casts those that show the adversary in each run.
+the same adversary, within 25 % and 0.05. Its limit, printed next to it, is the number of steps that
+scales need to adapt. Each row is three runs, of seeds 0 to 2 for weights and batches: losses are
+means, cosines the lowest, and casts those that show the adversary in each run.
 
-- A health policy moves propagated scales, by at least 4 binades per look while a tenth of the
-  values clips; two more looks cover the rest. Under "rescale" each step is a look. Under "adapt"
-  every fifth step is one, or a step in which a tenth of a cast's values is lost, until a look sees
-  the adversary and the step is compiled again (a step that simulates ranks looks at every fifth
-  only). Under "report" scales stay: that the loss does not recover shows the effect of the
-  adversary without a policy.
+- A health policy moves propagated scales, by at least 4 binades per check while a tenth of the
+  values clips; two more checks cover the rest. Under "rescale" every step is checked. Under "adapt"
+  every fifth step is checked, and each step in which a cast loses a tenth of its values, until a
+  check detects the adversary and the step is compiled again (a step that simulates ranks is checked
+  every fifth step only). Under "report" scales stay: the loss does not recover, which shows the
+  effect of the adversary without a policy.
 - Delayed scales follow upwards after a step, and downwards after their window of 16 steps.
 - Scales that a step measures follow within the step, and clip nothing when a tensor grows or
   shrinks as a whole. `health()` has the scale of each cast and its change: "scale moved" counts
@@ -230,12 +230,12 @@ def compiled(recipe: str, policy: scalify.HealthPolicy) -> Any:
             text += f", stored_gradient = f8E4M3FN, simulated_ranks = {RANKS}"
         run = scalify.jit(step, recipe=text + ">", numerics=scalify.Numerics(health=policy))
     params = init(0)
-    given = given_at(0, params)
+    given = inputs_at(0, params)
     executable = run.executable(*arguments(given, ADAM.init(params)))
     return run, executable.kept
 
 
-def given_at(index: int, params: Tree, seed: int = 0) -> Given:
+def inputs_at(index: int, params: Tree, seed: int = 0) -> Given:
     """Returns the inputs of step `index` without an adversary."""
     x, labels = digits.load()
     picked = np.random.default_rng(index + 1000 * seed).integers(0, 1500, RANKS * ROWS)
@@ -300,7 +300,7 @@ def run_adversary(
     what = ADVERSARIES[adversary]
     params = init(seed)
     state = ADAM.init(params)
-    run.executable(*arguments(given_at(0, params, seed), state)).kept = kept
+    run.executable(*arguments(inputs_at(0, params, seed), state)).kept = kept
     losses: list[float] = []
     cosines: list[float | None] = []
     found: dict[str, int] = {}
@@ -308,7 +308,7 @@ def run_adversary(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for index in range(before + 1 + after):
-            given = given_at(index, params, seed)
+            given = inputs_at(index, params, seed)
             if index == before:
                 usual, kept = arguments(given, state), run.executable().kept
                 cosines.append(agreement(run(*usual)[2], in_f32()(*usual)[2]))
@@ -347,7 +347,9 @@ def run_all_seeds(
     )
 
 
-def seen_without(recipe: str, steps: int = 30, looked_at: int = 10) -> list[dict[str, int]]:
+def findings_without_adversary(
+    recipe: str, steps: int = 30, looked_at: int = 10
+) -> list[dict[str, int]]:
     """Returns the findings of the last steps of a run without an adversary.
 
     Each step is compared with the one before. Scales stay constant: a policy would move them only
@@ -356,12 +358,12 @@ def seen_without(recipe: str, steps: int = 30, looked_at: int = 10) -> list[dict
     run, kept = compiled(recipe, scalify.HealthPolicy("report"))
     params = init(0)
     state = ADAM.init(params)
-    run.executable(*arguments(given_at(0, params), state)).kept = kept
+    run.executable(*arguments(inputs_at(0, params), state)).kept = kept
     health = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for index in range(steps):
-            params, state, _, _ = run(*arguments(given_at(index, params), state))
+            params, state, _, _ = run(*arguments(inputs_at(index, params), state))
             health.append([dict(row) for row in run.health()])
     last = health[-looked_at - 1 :]
     return [findings(now, before) for before, now in itertools.pairwise(last)]
@@ -438,7 +440,7 @@ def main() -> int:
     lines.append([*cells[:-1], "FAILS" if holds else "not back, as it must be"])
     print(" | ".join(lines[-1]), flush=True)
     for recipe in options.recipes:
-        shown = [found for found in seen_without(recipe) if found]
+        shown = [found for found in findings_without_adversary(recipe) if found]
         good &= not shown
         what_shows = f"in {len(shown)} of 10 steps: {shown[0]}" if shown else "nothing in 10 steps"
         end = [*["-"] * 6, "FAILS" if shown else "holds"]

@@ -25,7 +25,7 @@ import numpy as np
 
 import scalify
 
-__all__ = ["main", "measured", "of_blocks"]
+__all__ = ["block_cast_decibels", "main", "measured"]
 
 # All three dots are cast, even the last one before the result; the cost model keeps none wide.
 ALL = "head = true, sensitive = true"
@@ -67,7 +67,7 @@ def step(params: Tree, x: jax.Array) -> tuple[jax.Array, Tree]:
     return out, found
 
 
-def in_blocks(value: np.ndarray, block: tuple[int, int]) -> np.ndarray:
+def round_to_fp8_blocks(value: np.ndarray, block: tuple[int, int]) -> np.ndarray:
     """Returns a matrix rounded to E4M3, with the least sufficient power of two per block."""
     kept = np.empty_like(value)
     rows, columns = (
@@ -82,7 +82,7 @@ def in_blocks(value: np.ndarray, block: tuple[int, int]) -> np.ndarray:
     return kept
 
 
-def of_blocks(params: Tree, x: jax.Array) -> dict[str, float]:
+def block_cast_decibels(params: Tree, x: jax.Array) -> dict[str, float]:
     """Returns dB of each cast by blocks, of F32's values, as cast by NumPy and ml_dtypes.
 
     Scales of blocks are no single number to probe. test_block_scaling.py tests that the compiler's
@@ -99,7 +99,7 @@ def of_blocks(params: Tree, x: jax.Array) -> dict[str, float]:
     by_tokens = {"x": x, "hidden": hidden, "dgate": dgate, "dup": dup}
     found |= {f"{name}, by tokens": (value, (128, 1)) for name, value in by_tokens.items()}
     return {
-        name: decibels(value, in_blocks(np.asarray(value), block))
+        name: decibels(value, round_to_fp8_blocks(np.asarray(value), block))
         for name, (value, block) in found.items()
     }
 
@@ -116,7 +116,7 @@ def measured(recipe: str, params: Tree, batches: list[jax.Array]) -> dict[str, f
         **{name: decibels(exact[1][name], weights[name]) for name in sorted(weights)},
     }
     if recipe == "fp8-block":
-        worst = min(of_blocks(params, batches[-1]).values())
+        worst = min(block_cast_decibels(params, batches[-1]).values())
         return rows | {"E4M3 casts": worst, "E5M2 casts": math.nan}
     probed = scalify.probe(step, text)(params, batches[-1])
     judged = [found for row in probed if (found := numerics.operand(row)) is not None]

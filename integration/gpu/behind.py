@@ -40,7 +40,7 @@ def _with_gelu(name: str, a: NDArray[Any], b: NDArray[Any], bias: NDArray[Any]) 
     )
 
 
-def _behind_gelu(name: str, g: NDArray[Any], w: NDArray[Any], x: NDArray[Any]) -> Program:
+def _gelu_gradient_program(name: str, g: NDArray[Any], w: NDArray[Any], x: NDArray[Any]) -> Program:
     """Returns a gradient that continues through a GELU of x, which the library reads."""
 
     def fn(g: Any, w: Any, x: Any) -> Any:
@@ -189,7 +189,7 @@ def epilogues(small: bool) -> Iterator[Program]:
     a, b = normal(m, k, dtype=BF16), normal(n, k, seed=1, dtype=BF16)
     # Sums near 0, where the tanh is not constant.
     yield _with_gelu("bf16 into f32", a, (b / 16).astype(BF16), normal(n, seed=2))
-    yield _behind_gelu("bf16 into f32", a, b, 2 * normal(m, n, seed=3))
+    yield _gelu_gradient_program("bf16 into f32", a, b, 2 * normal(m, n, seed=3))
     yield _behind_relu("bf16 into f32", m, n, k)
     yield _cast(E4M3, E4M3, E4M3, m, n, k)
     if not small:

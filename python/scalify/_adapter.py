@@ -10,7 +10,7 @@ from scalify._decorate import jit
 from scalify._jit import Jit
 from scalify._transform import Transformed, transform
 
-__all__ = ["TRANSFORM_KEYWORDS", "Adapter", "Backend", "compile_by", "split_keywords"]
+__all__ = ["TRANSFORM_KEYWORDS", "Adapter", "Backend", "compile_with_backend", "split_keywords"]
 
 Backend = Literal["scalify", "transform"]
 
@@ -29,7 +29,9 @@ def split_keywords(
     return {key: value for key, value in kwargs.items() if key not in own}, own
 
 
-def compile_by(backend: Backend, fn: Callable[..., Any], **options: Any) -> Jit | Transformed:
+def compile_with_backend(
+    backend: Backend, fn: Callable[..., Any], **options: Any
+) -> Jit | Transformed:
     """Returns a function of pytrees compiled by `scalify.jit` or rewritten by `transform`.
 
     Raises:
@@ -59,7 +61,7 @@ class Adapter:
                 setattr(self, name, getattr(fn, name))
         self.__wrapped__ = fn
 
-    def _pure(
+    def _to_step_arguments(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Converts the caller's arguments to those of `step`."""
@@ -89,7 +91,7 @@ class Adapter:
     def _forward(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         method = getattr(self.step, name)
         if args or kwargs:
-            args, kwargs = self._pure(args, kwargs)
+            args, kwargs = self._to_step_arguments(args, kwargs)
         return method(*args, **kwargs)
 
     def init_state(self, *args: Any, **kwargs: Any) -> Any:

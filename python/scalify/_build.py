@@ -1,4 +1,4 @@
-"""StableHLO text to an artefact, by the compiler's own options."""
+"""Compiles StableHLO text to an artefact, with the compiler's own options."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from scalify._diagnostics import issue_warnings
 from scalify.ranges import RangesLike
 from scalify.scales import argument_options, measure, range_option
 
-__all__ = ["Explain", "Remake", "build", "by_values", "explain"]
+__all__ = ["Explain", "Remake", "build", "explain", "make_recompiler"]
 
-# Makes an artefact, what the compiler had to say, and what explains it, from main's arguments.
+# `Explain` makes the full report. `Remake` compiles for main's arguments and returns the artefact,
+# the diagnostics and an `Explain`.
 Explain = Callable[[], dict[str, Any]]
 Remake = Callable[[Sequence[Any]], tuple[bytes, list[dict[str, Any]], Explain]]
 
 
 def build(text: str, options: dict[str, Any]) -> tuple[bytes, list[dict[str, Any]]]:
-    """Returns an artefact and what the compiler had to say; the rest as for `compile_text`."""
+    """Returns an artefact and the compiler's diagnostics; the rest as for `compile_text`."""
     if options.get("target") == "stablehlo":
         raise ValueError("target 'stablehlo' makes no executable: use scalify.transform")
     artefact, diagnostics = _compiler.compile(text, _to_json(options))
@@ -27,8 +28,8 @@ def build(text: str, options: dict[str, Any]) -> tuple[bytes, list[dict[str, Any
     return artefact, diagnostics
 
 
-def by_values(text: str, options: dict[str, Any], ranges: RangesLike) -> Remake:
-    """Returns what compiles a text by what the arrays of the first call measure."""
+def make_recompiler(text: str, options: dict[str, Any], ranges: RangesLike) -> Remake:
+    """Returns a function that compiles a text with scales measured from the first call's arrays."""
 
     def remake(arrays: Sequence[Any]) -> tuple[bytes, list[dict[str, Any]], Explain]:
         found = measure(list(arrays))
@@ -41,7 +42,7 @@ def by_values(text: str, options: dict[str, Any], ranges: RangesLike) -> Remake:
 
 
 def explain(text: str, options: dict[str, Any]) -> Callable[[], dict[str, Any]]:
-    """Returns what makes the full report of a text, compiling it once more up to Precision."""
+    """Returns a function that makes a text's full report by compiling it again up to Precision."""
 
     def make() -> dict[str, Any]:
         report: dict[str, Any] = json.loads(_compiler.report(text, _to_json(options)))
@@ -51,7 +52,7 @@ def explain(text: str, options: dict[str, Any]) -> Callable[[], dict[str, Any]]:
 
 
 def _to_json(options: dict[str, Any]) -> str:
-    """Returns the options that are set, with the machine's ptxas where the target is a GPU."""
+    """Returns the options that are set, with this machine's ptxas if the target is a GPU."""
     given = {key: value for key, value in options.items() if value is not None}
     is_gpu = given.get("target", "cpu") not in ("cpu", "stablehlo")
     if is_gpu and (ptxas := _ptxas.find()):

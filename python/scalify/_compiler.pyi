@@ -32,6 +32,12 @@ def opt(text: str, pipeline: str, debug_info: bool = False) -> str:
 def options() -> dict[str, list[str]]:
     """Returns the words that each plain option takes, none for any text, by the option's key."""
 
+def targets() -> dict[str, dict[str, float]]:
+    """Returns the capabilities and costs of each target, by its name.
+
+    Times are in nanoseconds, rates per nanosecond.
+    """
+
 def run_passes(
     text: str, pipeline: str, debug_info: bool = False, options: str = "{}"
 ) -> tuple[str, list[dict[str, Any]]]:

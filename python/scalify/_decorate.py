@@ -1,4 +1,4 @@
-"""scalify.jit: what it takes, and whether that goes together."""
+"""scalify.jit: its arguments, and checks that they are compatible."""
 
 from __future__ import annotations
 
@@ -41,48 +41,48 @@ def jit(
     fallback: Literal["xla"] | None = None,
     **deprecated: Any,
 ) -> Jit:
-    """Returns `fn` compiled by a recipe: pytrees in, pytrees out, donated in place.
+    """Returns `fn` compiled under a recipe: pytrees in, pytrees out, donated arguments in place.
 
-    Compiles at the first call for each structure, shapes, dtypes and static values, as
-    `jax.jit` does. The scales of arguments are measured at that first call, never again.
+    Compiles at the first call for each structure, shapes, dtypes and static values, as `jax.jit`
+    does. The scales of arguments are measured at that first call, never again.
 
     Args:
-        fn: a JAX function of pytrees of arrays, unmodified. Without it the result is a decorator:
-            `@scalify.jit(recipe="fp8")`, of functions and of methods.
+        fn: a JAX function of pytrees of arrays, unmodified. Without it the result is a decorator of
+            functions and methods: `@scalify.jit(recipe="fp8")`.
         recipe: a preset's name (see `scalify.recipes()`), a `#scalify.recipe<...>`, or a
             `scalify.Recipe`.
         target: "cpu", or "sm_90a" for H100 and H200, which needs no GPU to compile.
-        static_argnums: positions of arguments that are no arrays, as `jax.jit` has them.
+        static_argnums: positions of arguments that are not arrays, as for `jax.jit`.
         static_argnames: their names.
         donate_argnums: positions of arguments whose memory the results take over.
         donate_argnames: their names.
-        keep_unused: taken as `jax.jit` takes it; a step has all its arguments either way.
-        inline: the same; a step within another one is inlined either way.
-        in_shardings: trees of `jax.sharding.PartitionSpec`s over the mesh's axes, as `jax.jit`
-            takes them: how arguments lie on the ranks. None leaves it to the partitioner.
-        out_shardings: the same of results. A donated argument's is best said on both sides.
-        distribution: how the step runs on several ranks; a `scalify.Mesh` alone will do.
-        numerics: where scales come from, and what is done about casts that clip.
+        keep_unused: accepted as by `jax.jit`; a step has all its arguments either way.
+        inline: accepted likewise; a step within another one is inlined either way.
+        in_shardings: trees of `jax.sharding.PartitionSpec`s over the mesh's axes, as for `jax.jit`:
+            the layout of arguments on the ranks. None leaves it to the partitioner.
+        out_shardings: the same for results. For a donated argument, best give both.
+        distribution: how the step runs on several ranks; also a bare `scalify.Mesh`.
+        numerics: the sources of scales, and the policy for casts that clip.
         gpu: how the step runs on a GPU.
         strict: make an op without a rule, or a dot that misses its format, an error.
         mcpu: the CPU whose instructions kernels may use; "x86-64-v3" if not given.
         threads: 0 for one per core that the process may use. Results do not depend on it.
-        report: "full" keeps every value, its facts and where they came from in the artefact.
-        fallback: "xla" runs what the CPU target lacks (calls of LAPACK, FFT, complex numbers, loops
-            of unknown length) by XLA inside of the step; the report lists it. None: an error.
-        **deprecated: fields of the groups by their names alone, as they were arguments before, for
-            one more release.
+        report: "full" keeps every value, its facts and their sources in the artefact.
+        fallback: "xla" runs ops that the CPU target lacks (calls of LAPACK, FFT, complex numbers,
+            loops of unknown length) by XLA inside the step; the report lists them. None makes them
+            errors.
+        **deprecated: fields of the groups as arguments of their own, accepted for one more release.
 
     Raises:
         TypeError: an argument is unknown, or given twice.
-        ValueError: options do not go with each other, or with the recipe.
+        ValueError: options are incompatible with each other, or with the recipe.
     """
     groups, given = regroup("jit", locals())
     if fn is None:
         return cast(Jit, with_options(jit, given))
     shardings = {"in_shardings": in_shardings, "out_shardings": out_shardings}
     _check_ranks(groups, (in_shardings, out_shardings))
-    _check_moves(groups, recipe)
+    _check_moving_scales(groups, recipe)
     settings = Settings.of(groups, given)
     ranks = groups.distribution
     signature = Signature(
@@ -101,10 +101,10 @@ def jit(
 
 
 def _check_ranks(groups: Groups, shardings: tuple[Any, Any]) -> None:
-    """Looks whether the ranks go with shardings and numerics.
+    """Checks that the ranks are compatible with shardings and numerics.
 
     Raises:
-        ValueError: they do not.
+        ValueError: they are not.
     """
     mesh, pipeline = groups.distribution.mesh, groups.distribution.pipeline
     if mesh is None and any(one is not None for one in shardings):
@@ -125,14 +125,14 @@ def _check_ranks(groups: Groups, shardings: tuple[Any, Any]) -> None:
         )
 
 
-def _check_moves(groups: Groups, recipe: RecipeLike) -> None:
-    """Looks whether scales that counts move go with the recipe.
+def _check_moving_scales(groups: Groups, recipe: RecipeLike) -> None:
+    """Checks that the recipe allows scales that are moved by counts.
 
     Raises:
-        ValueError: the recipe moves them itself.
+        ValueError: the recipe moves scales itself.
     """
     if moves(groups.numerics) and Recipe.of(recipe).is_delayed:
         raise ValueError(
             f"recipe '{recipe}' moves scales by the amaxes of earlier steps: leave out "
-            "adaptive_scales and the health policy 'rescale', which move them by what was counted"
+            "adaptive_scales and the health policy 'rescale', which move them by counts"
         )

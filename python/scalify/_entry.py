@@ -1,4 +1,4 @@
-"""One compiled shape of a step: from the caller's flat arrays to the runtime's, and back."""
+"""One compiled shape of a step: converts the caller's flat arrays to the runtime's, and back."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from scalify.mesh import Mesh, Shard
 
 __all__ = ["Entry"]
 
-# Assumptions of an artefact, and the arrays that they are of.
+# Assumptions of an artefact, and the arrays to check them on.
 Assumed = tuple[list[dict[str, Any]], list[Any]]
 
 
@@ -41,16 +41,16 @@ class Entry:
     def run(self, leaves: Sequence[Any]) -> Sequence[Any]:
         """Runs one step on the flat arguments and returns the flat results."""
         results = self._run(leaves)
-        if not self._tangents_of_integers:
+        if not self._float0_results:
             return results
         results = list(results)
-        for place, shape in self._tangents_of_integers:
+        for place, shape in self._float0_results:
             results[place] = np.zeros(shape, jax.dtypes.float0)
         return results
 
     @functools.cached_property
-    def _tangents_of_integers(self) -> list[tuple[int, tuple[int, ...]]]:
-        """Results without values, which the text has as booleans: their places and shapes."""
+    def _float0_results(self) -> list[tuple[int, tuple[int, ...]]]:
+        """Places and shapes of float0 results, which have no values; in the text they are i1."""
         return [
             (place, aval.shape)
             for place, aval in enumerate(self.lowered.out_avals)
@@ -59,12 +59,16 @@ class Entry:
 
     def _run(self, leaves: Sequence[Any]) -> Sequence[Any]:
         kinds = set(map(type, leaves))
-        if self.mesh is None and self._in_xla is not None and all(map(is_jax_type, kinds)):
-            return self._give(self._on_jax(leaves))
+        if self.mesh is None and self._xla_step is not None and all(map(is_jax_type, kinds)):
+            return self._wrap_stored_results(self._run_on_jax_arrays(leaves))
         if self.mesh is None:
             leaves = [one.part(None, 0) if isinstance(one, Saved) else one for one in leaves]
         inputs = leaves if self.mesh is None else cut(self.executable, self.mesh, leaves)
-        results = self._give(self._on_jax(inputs) if self._takes(inputs) else self._on_any(inputs))
+        results = self._wrap_stored_results(
+            self._run_on_jax_arrays(inputs)
+            if self._returns_jax_arrays(inputs)
+            else self._run_on_any_arrays(inputs)
+        )
         if self.mesh is None:
             return results
         return wrap(self.executable, self.mesh, results, len(self.lowered.out_keys))
@@ -78,11 +82,11 @@ class Entry:
         return any(result["alias_arg"] is not None for result in self.executable.results)
 
     @functools.cached_property
-    def _in_xla(self) -> StepInXla | None:
-        """The step for JAX's arrays, if it and they are the host's and it returns any.
+    def _xla_step(self) -> StepInXla | None:
+        """The step as an XLA computation; None unless it and JAX run on the CPU and it has results.
 
-        Not where the step calls this process: computations of JAX, as a callback or a fallback may
-        run, would wait for the one that XLA is in.
+        None too if the step calls this process: JAX computations in a callback or a fallback would
+        wait for the XLA computation that runs the step.
         """
         executable, lowered = self.executable, self.lowered
         if not executable.is_on_host or executable.calls_back or not executable.results:
@@ -97,32 +101,32 @@ class Entry:
             lowered.name,
         )
 
-    def _takes(self, inputs: Sequence[Any]) -> bool:
+    def _returns_jax_arrays(self, inputs: Sequence[Any]) -> bool:
         """Whether results are arrays of JAX: an argument is one, or one is donated."""
-        if self._in_xla is None:
+        if self._xla_step is None:
             return False
         return self._donates or any(is_jax_type(type(_data(one))) for one in inputs)
 
-    def _on_jax(self, inputs: Sequence[Any]) -> Sequence[Any]:
-        assert self._in_xla is not None
+    def _run_on_jax_arrays(self, inputs: Sequence[Any]) -> Sequence[Any]:
+        assert self._xla_step is not None
         taken = self.executable.stored.take(inputs)
         if not all(map(is_jax_type, set(map(type, taken)))):
             taken = [
-                # What is stored narrow has its type already.
+                # State that is stored narrow already has its type.
                 _operand(leaf, aval if leaf is given else leaf)
                 for leaf, given, aval in zip(taken, inputs, self._own_avals, strict=True)
             ]
         try:
-            return self._in_xla(taken)
+            return self._xla_step(taken)
         except SeveralDevicesError:
             # The host runs the step, on whole arrays.
-            return self._in_xla([_gathered(one) for one in taken])
+            return self._xla_step([_gathered(one) for one in taken])
 
-    def _give(self, results: Sequence[Any]) -> list[Any]:
+    def _wrap_stored_results(self, results: Sequence[Any]) -> list[Any]:
         return self.executable.stored.give(results)
 
-    def _on_any(self, inputs: Sequence[Any]) -> Sequence[Any]:
-        """Runs the step on arrays of numpy, in place, of a GPU, and of whoever speaks DLPack."""
+    def _run_on_any_arrays(self, inputs: Sequence[Any]) -> Sequence[Any]:
+        """Runs the step in place on arrays of numpy, of a GPU, and of any DLPack producer."""
         executable = self.executable
         prepared = [
             _prepare(leaf, aval) for leaf, aval in zip(inputs, self._own_avals, strict=True)
@@ -136,7 +140,7 @@ class Entry:
             platforms.add(jax.default_backend())
         outputs = executable.run(prepared)
         if executable.is_on_host:
-            # As JAX does, though the step has worked on copies.
+            # Deletes donated arrays as JAX does, although the step has worked on copies.
             for leaf, argument in zip(inputs, executable.args, strict=True):
                 if argument["alias_result"] is not None and is_jax_type(type(_data(leaf))):
                     _data(leaf).delete()
@@ -154,9 +158,9 @@ class Entry:
         ]
 
     def copies(self, leaves: Sequence[Any]) -> list[Any] | None:
-        """Returns what `executable.run` takes for these leaves without taking them over.
+        """Returns arguments for `executable.run` that it does not take over.
 
-        None if some of them are results of an earlier step, which it would take over: arrays of
+        None if some leaves are results of an earlier step, which it would take over: arrays of
         Scalify's own, narrow state, shards, arrays of a checkpoint.
         """
         if any(isinstance(leaf, (_runtime.Array, ScaledArray, Shard, Saved)) for leaf in leaves):
@@ -172,10 +176,10 @@ class Entry:
         return own(self.executable.manifest, "results", self.lowered.out_keys)
 
     def assumed(self, leaves: Sequence[Any]) -> Assumed:
-        """Returns what is assumed of this rank's arguments, and these, of all arguments.
+        """Returns the assumptions on this rank's arguments, and these, given all arguments.
 
         Raises:
-            ValueError: there are not as many as the step takes.
+            ValueError: the number of arguments differs from the step's.
         """
         if len(leaves) != len(self.lowered.in_avals):
             raise ValueError(
@@ -184,8 +188,8 @@ class Entry:
             )
         return self._assumed(own(self.executable.manifest, "args", leaves))
 
-    def assumed_after(self, leaves: Sequence[Any], results: Sequence[Any]) -> Assumed:
-        """Returns the same of arguments as a step leaves them: donated ones are results now."""
+    def assumptions_after_step(self, leaves: Sequence[Any], results: Sequence[Any]) -> Assumed:
+        """Returns the same for arguments after a step: donated ones are replaced by results."""
         leaves = own(self.executable.manifest, "args", leaves)
         results = own(self.executable.manifest, "results", results)
         aliases = [argument["alias_result"] for argument in self.executable.args]
@@ -197,7 +201,7 @@ class Entry:
         )
 
     def _assumed(self, mine: Sequence[Any]) -> Assumed:
-        # A part is held to the whole's bounds; a share is a row of elements, without axes.
+        # The whole array's bounds hold for a shard. A flat share has no axes for the norms.
         flat = [isinstance(one, Shard) and one.is_flat for one in mine]
         assumptions = [
             {key: value for key, value in entry.items() if key != "norms"}
@@ -214,7 +218,7 @@ def _data(leaf: Any) -> Any:
 
 
 def _operand(leaf: Any, aval: Any) -> Any:
-    """Returns what JAX takes for a leaf of the type that was compiled for."""
+    """Returns the argument that JAX takes for a leaf, of the compiled type."""
     if is_jax_type(type(leaf)):
         return leaf
     if isinstance(leaf, (bool, int, float, complex)) and aval.weak_type:
@@ -227,26 +231,26 @@ def _operand(leaf: Any, aval: Any) -> Any:
 
 
 def _gathered(leaf: Any) -> Any:
-    """Returns an array that lies on several devices as one of the host."""
+    """Returns an array that is on several devices as one host array."""
     is_wide = isinstance(leaf, jax.Array) and len(leaf.sharding.device_set) > 1
     return np.asarray(leaf) if is_wide else leaf
 
 
 def _prepare(leaf: Any, aval: Any) -> Any:
-    """Returns what the runtime takes for a leaf of the type that was compiled for."""
+    """Returns the argument that the runtime takes for a leaf, of the compiled type."""
     if isinstance(leaf, (_runtime.Array, ScaledArray, Shard, Saved)):
         return leaf
     leaf = to_physical(leaf)
     if isinstance(leaf, np.ndarray):
         return leaf if leaf.dtype == aval.dtype else np.asarray(leaf, dtype=aval.dtype)
     if hasattr(leaf, "__dlpack_device__"):
-        return leaf  # where it lies the runtime sees
-    # Python numbers and numpy's, of which JAX narrows those of 64 bits unless told otherwise.
+        return leaf  # the runtime detects its device
+    # Python's and numpy's scalars; JAX narrows those of 64 bits unless x64 is enabled.
     return np.asarray(leaf, dtype=aval.dtype)
 
 
 def _finish(output: Any, impl: str | None, is_weak: bool, is_jax: bool) -> Any:
-    """Returns what the caller gets for a result in the host's memory."""
+    """Returns the caller's result for an output in the host's memory."""
     if impl is not None:
         return to_logical(np.asarray(output), impl)
     if is_weak and (is_jax or not output.shape):
@@ -256,7 +260,7 @@ def _finish(output: Any, impl: str | None, is_weak: bool, is_jax: bool) -> Any:
 
 
 def _finish_on_gpu(output: Any, impl: str | None, is_donated: bool, platforms: set[str]) -> Any:
-    """Returns what the caller gets for a result on a GPU, given where JAX's arguments lie."""
+    """Returns the caller's result for an output on a GPU; JAX's arguments are on `platforms`."""
     if impl is not None:
         return to_logical(np.asarray(output), impl)
     if is_donated or not platforms:

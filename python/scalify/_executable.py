@@ -1,4 +1,4 @@
-"""Compiled steps: an artefact on numpy arrays."""
+"""Compiled steps: run an artefact on arrays."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class Executable:
     """A compiled step; calling it runs one step.
 
     Attributes:
-        diagnostics: what the compiler had to say, as CompileError.diagnostics has it; empty
-            for a loaded artefact.
+        diagnostics: the compiler's diagnostics, as in `CompileError.diagnostics`; empty for a
+            loaded artefact.
     """
 
     def __init__(
@@ -49,20 +49,20 @@ class Executable:
         """Loads an artefact's bytes.
 
         Args:
-            artefact: what `save` writes.
+            artefact: the bytes that `save` writes.
             threads: 0 for one per core that the process may use. Results do not depend on it.
             diagnostics: see above.
-            explain: makes the full report, where the artefact holds none.
+            explain: makes the full report if the artefact holds none.
             device: "cpu"; "cuda" for an artefact of target sm_90a; "null", which computes nothing
-                and records in `trace` what a device would be asked to do. None for the one that
-                the artefact is for: where this machine has no GPU such an artefact can be looked
-                at and saved, and its steps raise.
-            comm: connects the ranks that an artefact for several runs on; each loads it.
+                and records in `trace` the calls that a device would get. None for the artefact's
+                own target: on a machine without a GPU, an artefact for one can be inspected and
+                saved, and its steps raise.
+            comm: connects the ranks of an artefact for several ranks; each rank loads it.
 
         Raises:
             RuntimeError: the artefact is damaged, or this machine cannot run it.
         """
-        self._absent = ""
+        self._cannot_run_reason = ""
         self._comm = comm
         self._device = device
         self._remake: Remake | None = None
@@ -76,8 +76,8 @@ class Executable:
         diagnostics: Sequence[dict[str, Any]],
         explain: Callable[[], dict[str, Any]] | None,
     ) -> None:
-        """Becomes the executable of an artefact."""
-        # What was cached of an artefact before.
+        """Loads an artefact in place of the current one."""
+        # Drops the cached properties of an earlier artefact.
         for name in ("_counted", "manifest", "args", "stored", "results", "calls_back"):
             self.__dict__.pop(name, None)
         self._artefact = artefact
@@ -88,8 +88,8 @@ class Executable:
         self.bind_callbacks(())
         self.diagnostics = list(diagnostics)
 
-    def _make_anew(self, arrays: Sequence[Any]) -> None:
-        """Compiles once more, by the arrays of the first call."""
+    def _recompile_with_measured_scales(self, arrays: Sequence[Any]) -> None:
+        """Compiles again, with scales measured from the arrays of the first call."""
         remake, self._remake = self._remake, None
         if remake is None or len(arrays) != len(self.args):
             return
@@ -109,9 +109,9 @@ class Executable:
         try:
             return _runtime.Executable(artefact, threads, "cuda", self._comm)
         except RuntimeError as error:
-            # A damaged artefact fails again, and so says what is wrong with it.
+            # A damaged artefact fails here too, with an error that says why.
             loaded = _runtime.Executable(artefact, threads, "null")
-            self._absent = (
+            self._cannot_run_reason = (
                 f"this machine cannot run an artefact for '{target}': {error}. `save` it and load "
                 "it on one that can; device='null' records what a step would do"
             )
@@ -121,7 +121,7 @@ class Executable:
         """Gives the step the Python functions that its program calls back.
 
         Args:
-            callbacks: by the numbers that JAX gave them when it traced the program.
+            callbacks: indexed by the numbers that JAX gave them when it traced the program.
         """
         if self.calls_back:
             self._host = HostCalls(self.manifest, callbacks)
@@ -130,31 +130,31 @@ class Executable:
     def __call__(self, *arrays: Any) -> list[Any]:
         """Runs one step on main's arguments and returns main's results, in order.
 
-        Arrays of numpy (ml_dtypes for bf16 and f8), JAX and DLPack are read in place where they
-        are dense and lie where the step runs: on the CPU, or in the GPU's memory at a multiple of
-        64 bytes. What the host holds is copied to a GPU in each step. A donated argument that is
-        a `scalify.Array` gives its memory to its result, which comes back as an Array; any other
-        donated array is copied once. Results that are not donated are numpy arrays on the CPU
-        and Arrays in the GPU's memory there.
+        Arrays of numpy (ml_dtypes for bf16 and f8), JAX and DLPack are read in place if they are
+        dense and in the memory of the step's device: on the CPU, or on the GPU at a multiple of 64
+        bytes. Host arrays are copied to a GPU in each step. A donated argument that is a
+        `scalify.Array` gives its memory to its result, which comes back as an Array; any other
+        donated array is copied once. Results that are not donated are numpy arrays on the CPU and
+        Arrays on a GPU.
 
-        State that the recipe stores narrow comes back as a `scalify.ScaledArray`. It takes such
-        an array over without a copy if that is stored in the same way; F32 values of any other
-        array are rounded to nearest.
+        State that the recipe stores narrow comes back as a `scalify.ScaledArray`. The step takes
+        over such an array without a copy if it has the same storage; F32 values of any other array
+        are rounded to nearest.
 
         Raises:
-            ValueError: count, shape or dtype do not fit, an Array was donated before, or is
-                donated and passed twice.
+            ValueError: the count, a shape or a dtype does not fit, an Array was donated before, or
+                is donated and passed twice.
             RuntimeError: the artefact is for a GPU, and this machine has none.
             KeyboardInterrupt: between two commands; donated Arrays are lost then.
         """
         return self.stored.give(self.run(arrays))
 
     def run(self, arrays: Sequence[Any]) -> list[Any]:
-        """Runs one step as a call does; of state that is stored narrow it returns the data."""
-        if self._absent:
-            raise RuntimeError(self._absent)
+        """Runs one step as a call does, but returns state that is stored narrow as its data."""
+        if self._cannot_run_reason:
+            raise RuntimeError(self._cannot_run_reason)
         if self._remake is not None:
-            self._make_anew(arrays)
+            self._recompile_with_measured_scales(arrays)
         inputs = self.stored.take(arrays)
         self._check_donation(inputs)
         try:
@@ -171,7 +171,7 @@ class Executable:
 
     @functools.cached_property
     def calls_back(self) -> bool:
-        """Whether a step calls this process: Python's functions, or XLA."""
+        """Whether a step calls this process: Python functions, or XLA."""
         return '"host_call"' in self._runtime.manifest
 
     def in_xla(
@@ -189,9 +189,9 @@ class Executable:
     def kept(self) -> dict[str, NDArray[Any]]:
         """Copies of the state that the executable keeps for its caller, by name.
 
-        Their names start with `scalify.`: scales of casts, amaxes of earlier steps. Save them
-        with a checkpoint, and set them when it is loaded: the run then resumes to the bit. What
-        a mapping that is set leaves out stays as it is.
+        The names start with `scalify.`: scales of casts, amaxes of earlier steps. Save them with a
+        checkpoint, and set them when it is loaded: the run then resumes bit for bit. Setting a
+        mapping leaves arrays that it does not name unchanged.
         """
         return self._kept.copies()
 
@@ -202,15 +202,15 @@ class Executable:
             self._kept.set(name, array)
 
     def take_over(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Sets those of another executable's `kept` arrays that this one keeps in that type."""
+        """Sets the `kept` arrays of another executable that this one keeps with the same type."""
         self.kept = {name: array for name, array in arrays.items() if self._kept.fits(name, array)}
 
     @property
     def amax_history(self) -> NDArray[Any] | None:
         """The amaxes of the casts in the last steps, F32 [N, window], newest last.
 
-        None where the recipe's scales are not delayed. They belong to the state: save them with a
-        checkpoint and set them when it is loaded. Zeros mean that nothing was seen.
+        None if the recipe's scales are not delayed. They belong to the state: save them with a
+        checkpoint and set them when it is loaded. A zero means that no amax was recorded.
         """
         return self._kept.get(AMAX_HISTORY)
 
@@ -222,7 +222,7 @@ class Executable:
 
     @property
     def cast_scales(self) -> NDArray[Any] | None:
-        """The scales of the casts now, F32 [N], or None where they are constants of the code.
+        """The current scales of the casts, F32 [N], or None if they are constants in the code.
 
         They belong to the state: save them with a checkpoint and set them when it is loaded.
         """
@@ -237,20 +237,20 @@ class Executable:
         self._kept.set(CAST_SCALES, given)
 
     def rescale(self) -> int:
-        """Runs `@rescale`: moves scales of casts by what the last step counted.
+        """Runs `@rescale`: moves scales of casts by the counts of the last step.
 
-        Run it every k steps. A scale moves up by 1, 2, 4 or 8 binades where more than 2^-12, 1 %,
-        10 % or 30 % of the values saturated, and down by 1, 2 or 4 where more than 2 %, 10 % or
-        50 % became zero and none is in the four binades at the top of the format. Where nothing
-        clips nothing moves, and steps keep their bits.
+        Run it every k steps. A scale moves up by 1, 2, 4 or 8 binades if more than 2^-12, 1 %, 10 %
+        or 30 % of the values saturated, and down by 1, 2 or 4 if more than 2 %, 10 % or 50 % became
+        zero and none is in the four binades at the top of the format. If nothing clips, nothing
+        moves, and steps keep their bits.
 
-        On ranks all of them call it: their counts are added, and their scales stay equal.
+        All ranks must call it: their counts are added, and their scales stay equal.
 
         Returns:
-            How many scales moved.
+            The number of scales that moved.
 
         Raises:
-            ValueError: the scales are constants of the code: compile with adaptive scales.
+            ValueError: the scales are constants in the code: compile with adaptive scales.
         """
         before = self.cast_scales
         if before is None:
@@ -268,11 +268,11 @@ class Executable:
 
     @property
     def counters(self) -> NDArray[np.uint64]:
-        """What each cast of the last step counted, [casts, 6].
+        """The counts of each cast in the last step, [casts, 6].
 
-        The words are saturated, flushed, zeros, nans, top and scales. The last one has one in its
-        upper 24 bits for each scale of the cast, and the sum of their bits without the last 15.
-        Those that are set stand until the next step.
+        The words are saturated, flushed, zeros, nans, top and scales. The last word counts the
+        cast's scales in its upper 24 bits; below it has the sum of their bits without the last 15.
+        Counters that are set stay until the next step.
         """
         return self._runtime.counters()
 
@@ -288,10 +288,10 @@ class Executable:
         return self._counted.is_lost(share, self.cast_scales is not None)
 
     def health_of_all(self) -> list[dict[str, Any]]:
-        """Returns `health()` of all ranks together, the same on each; all of them call it.
+        """Returns `health()` of all ranks together, the same on each; all ranks must call it.
 
-        Counts are sums over the ranks, `elements` as many times those of one rank, and `ranks` says
-        how many. `scale` and `moved` are those of the first rank.
+        Counts are sums over the ranks, `elements` is that of one rank times `ranks`, the number of
+        ranks. `scale` and `moved` are those of the first rank.
         """
         return placed(self._counted.health_of_all(), self.manifest.get("report", []))
 
@@ -321,8 +321,8 @@ class Executable:
     def args(self) -> list[dict[str, Any]]:
         """Per argument: name, shape, dtype, role, alias_result, storage.
 
-        The storage is a `Storage` where the data of F32 state are stored narrow, as the dtype
-        says, or None.
+        The storage is a `Storage` for F32 state whose data are stored narrow, in the given dtype,
+        else None.
         """
         args = self._runtime.args[: self._kept.num_args]
         for arg, entry in zip(args, self.manifest["args"], strict=False):
@@ -332,7 +332,7 @@ class Executable:
 
     @functools.cached_property
     def stored(self) -> StoredState:
-        """How arguments and results are stored, those of all stages of a pipeline."""
+        """The storage of arguments and results, for all stages of a pipeline."""
         return StoredState(self._kept, self.args, self.results, self.manifest.get("pipeline"))
 
     @functools.cached_property
@@ -357,27 +357,28 @@ class Executable:
 
     @property
     def memory(self) -> dict[str, Any]:
-        """Where the bytes of a step are, by the plan.
+        """The bytes of a step by purpose, from the plan.
 
         `parameters` counts elements; the rest are bytes: `arguments` by role, `state` (parameters
-        and moments), `results` beside those in the memory of arguments, `constants`, the `arena`
-        of temporaries, of it at most `kept` (activations) and `weights` (casts of parameters) from
-        the forward to the backward and `gradients` from there to the update, and `peak`, the sum.
+        and moments), `results` outside the memory of arguments, `constants`, the `arena` of
+        temporaries, and `peak`, the sum. At most `kept` (activations) and `weights` (casts of
+        parameters) of the arena are live from the forward to the backward, and `gradients` from
+        there to the update.
         """
         return dict(self.manifest["memory"])
 
     @property
     def collectives(self) -> list[dict[str, Any]]:
-        """What a step exchanges with other ranks, in the order in which all ranks issue it.
+        """The collectives of a step, in the order in which all ranks issue them.
 
         Per collective: `kind`, `join`, `loc`, `dtype`, `elements` of this rank's source, `groups`
-        of ranks, and the bytes that this rank has `sent` when it is done, headers apart.
+        of ranks, and the bytes that this rank has `sent` when it is done, without headers.
         """
         return collectives(self.manifest, 0 if self._comm is None else self._comm.rank)
 
     @property
     def assumptions(self) -> list[dict[str, Any]]:
-        """What proofs of the report rest on, per argument, for `scalify.check_assumptions`."""
+        """The assumptions of the report's proofs, per argument, for `scalify.check_assumptions`."""
         return list(self.manifest["assumptions"])
 
     @property
@@ -390,11 +391,11 @@ class Executable:
         self._runtime.threads = count
 
     def report(self) -> Report:
-        """Returns what got which scale and format, and why.
+        """Returns the scale and format of each value, and why.
 
         Casts and dots are in every artefact. All other values, facts and chains come from the
-        artefact if it was compiled with report="full", or else by compiling once more up to
-        Precision; a loaded artefact without them has the brief rows only.
+        artefact if it was compiled with report="full", else from compiling again up to Precision; a
+        loaded artefact without them has the brief rows only.
         """
         section = self.manifest["sections"].get("report")
         load = self._explain if section is None else lambda: read_section(self._artefact, section)
@@ -411,23 +412,22 @@ class Executable:
     def health(self, *arrays: Any) -> list[dict[str, Any]]:
         """Returns per cast: cast, op, loc, format, and counts of the last step.
 
-        `elements` were cast; `saturated` of them were beyond the format's largest value,
-        `flushed` were not zero and became zero, `zeros` were zero, `nans` were NaN, and `top` were
-        at least a sixteenth of the largest value, NaN among them: a scale 4 binades lower would
-        clip them. A cast of a loop counts all iterations; `each` is what one casts, and `names` are
-        JAX's of its place. `scale` is what values were divided by, to 8 bits, about the geometric
-        mean where a loop has several, and None where each block or row has its own; `moved` is log2
-        of it over that of the step before, 0 where one is unknown. A tensor that has grown or
-        shrunk as a whole clips nothing where its scale is measured: there only `moved` shows it.
+        `elements` were cast; `saturated` of them exceeded the format's largest value, `flushed`
+        were not zero and became zero, `zeros` were zero, `nans` were NaN, and `top` were at least a
+        sixteenth of the largest value, NaNs included: a scale 4 binades lower would clip them. A
+        cast in a loop counts all iterations; `each` is the elements of one iteration, and `names`
+        are JAX's for its place. `scale` is the divisor of the values, to 8 bits; about the
+        geometric mean if a loop has several, and None if each block or row has its own. `moved` is
+        log2 of the scale over that of the step before, 0 if one is unknown. If a scale is measured,
+        a tensor that grows or shrinks as a whole clips nothing: only `moved` shows it.
 
         Args:
-            *arrays: none, or the step's arguments as they are now. With them, a row follows for
-                each assumption of the artefact that they break: `assumption` (the argument's
-                name), `what` was measured, its `value` and the `bound`. Arrays on which nothing
-                is assumed are not read.
+            *arrays: none, or the step's current arguments: then a row follows for each assumption
+                of the artefact that they violate: `assumption` (the argument's name), `what` was
+                measured, its `value` and the `bound`. Arrays without assumptions are not read.
 
         Raises:
-            ValueError: not as many arrays as the step has arguments.
+            ValueError: the number of arrays differs from that of the step's arguments.
         """
         rows = placed(self._runtime.health(), self.manifest.get("report", []))
         if not arrays:
@@ -442,8 +442,8 @@ class Executable:
     def put(self, array: Any) -> _runtime.Array:
         """Returns a copy of an array in the memory of the step's device.
 
-        A step on a GPU reads it there, where an array of the host is copied in each step. What
-        is donated need not be put: it stays on the GPU after its first step.
+        A step on a GPU reads the copy in place, but copies a host array in each step. Donated
+        arrays need not be put: they stay on the GPU after their first step.
         """
         return self._runtime.put(array)
 
@@ -458,7 +458,7 @@ class Executable:
 
     @property
     def trace(self) -> str:
-        """What a null device was asked to do, a line for each call; "" of other devices."""
+        """The calls that a null device has recorded, one a line; "" on other devices."""
         return self._runtime.trace
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -479,11 +479,11 @@ def load(path: str | os.PathLike[str], threads: int = 0, device: str | None = No
 def compile_text(
     text: str, options: dict[str, Any], threads: int = 0, device: str | None = None
 ) -> Executable:
-    """Compiles StableHLO text by the compiler's own options; the rest as for `Executable`.
+    """Compiles StableHLO text with the compiler's own options; the rest as for `Executable`.
 
     Raises:
         ValueError: the target makes no executable.
-        scalify.CompileError: the text or the options cannot be.
+        scalify.CompileError: the text or the options are invalid.
     """
     artefact, diagnostics = build(text, options)
     return Executable(artefact, threads, diagnostics, explain(text, options), device)

@@ -1,7 +1,7 @@
-"""Steps of trees with leaves that are no arrays, as Equinox's modules are: `scalify.filter_jit`.
+"""Steps of trees with leaves that are not arrays, such as Equinox's modules: `scalify.filter_jit`.
 
-Arrays are traced, every other leaf (an activation, a flag) is a static value. Nothing here is
-Equinox's own: any pytree will do.
+Arrays are traced; every other leaf (an activation, a flag) is a static value. Nothing here depends
+on Equinox: any pytree works.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Literal
 import jax
 import numpy as np
 
-from scalify._adapter import Adapter, Backend, compile_by, split_keywords
+from scalify._adapter import Adapter, Backend, compile_with_backend, split_keywords
 from scalify._runtime import Array
 from scalify._saved import Saved
 from scalify._scaled_array import ScaledArray
@@ -26,7 +26,7 @@ __all__ = ["Donate", "FilterJit", "filter_jit", "filter_transform"]
 
 Donate = Literal["none", "all", "all-except-first"]
 
-# jax.ShapeDtypeStruct stands for an array where only its type is asked for.
+# jax.ShapeDtypeStruct stands for an array of which only the type is needed.
 _ARRAYS = (
     jax.Array,
     np.ndarray,
@@ -41,9 +41,9 @@ _ARRAYS = (
 
 @dataclasses.dataclass(frozen=True)
 class _Statics:
-    """The leaves of a tree that are no arrays, by their places, and the tree.
+    """The leaves of a tree that are not arrays, by position, and the tree.
 
-    The types of leaves count in comparisons: 1, 1.0 and True are equal, and no one value.
+    Comparisons include the types of leaves: 1, 1.0 and True are equal, but distinct static values.
     """
 
     tree: Any
@@ -51,8 +51,8 @@ class _Statics:
     types: tuple[type, ...]
 
 
-# Of a place that an array takes.
-_ARRAY = object()
+# Placeholder for an array.
+_ARRAY_PLACEHOLDER = object()
 
 
 def _partition(tree: Any) -> tuple[list[Any], _Statics]:
@@ -61,14 +61,15 @@ def _partition(tree: Any) -> tuple[list[Any], _Statics]:
     are_arrays = [isinstance(leaf, _ARRAYS) for leaf in leaves]
     arrays = [leaf for leaf, is_array in zip(leaves, are_arrays, strict=True) if is_array]
     statics = tuple(
-        _ARRAY if is_array else leaf for leaf, is_array in zip(leaves, are_arrays, strict=True)
+        _ARRAY_PLACEHOLDER if is_array else leaf
+        for leaf, is_array in zip(leaves, are_arrays, strict=True)
     )
     return arrays, _Statics(structure, statics, tuple(map(type, statics)))
 
 
 def _combine(arrays: list[Any], statics: _Statics) -> Any:
     rest = iter(arrays)
-    leaves = [next(rest) if leaf is _ARRAY else leaf for leaf in statics.leaves]
+    leaves = [next(rest) if leaf is _ARRAY_PLACEHOLDER else leaf for leaf in statics.leaves]
     return jax.tree.unflatten(statics.tree, leaves)
 
 
@@ -87,10 +88,10 @@ jax.tree_util.register_pytree_node(
 
 
 def _hashable(tree: Any, name: str) -> _Statics:
-    """Returns what is static of a tree of arguments.
+    """Returns the static part of a tree of arguments.
 
     Raises:
-        TypeError: a static leaf has no hash, by which a compilation would be found.
+        TypeError: a static leaf has no hash, which the lookup of a compilation needs.
     """
     _, statics = _partition(tree)
     try:
@@ -109,7 +110,7 @@ def _hashable(tree: Any, name: str) -> _Statics:
 
 
 class FilterJit(Adapter):
-    """A step whose trees may have leaves that are no arrays; see `filter_jit`."""
+    """A step whose trees may have leaves that are not arrays; see `filter_jit`."""
 
     def __init__(
         self,
@@ -128,11 +129,11 @@ class FilterJit(Adapter):
             args, kwargs = _combine(arrays, statics)
             return _Results(*_partition(fn(*args, **kwargs)))
 
-        _take_names(traced, fn, self._name)
-        step = compile_by(backend, traced, recipe=recipe, static_argnums=0, **options)
+        _copy_names(traced, fn, self._name)
+        step = compile_with_backend(backend, traced, recipe=recipe, static_argnums=0, **options)
         super().__init__(fn, step)
 
-    def _pure(
+    def _to_step_arguments(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         tree = (args, kwargs)
@@ -143,7 +144,7 @@ class FilterJit(Adapter):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Runs one step; arguments and results are as those of the function itself."""
         kwargs, own = split_keywords(kwargs, self._backend)
-        args, kwargs = self._pure(args, kwargs)
+        args, kwargs = self._to_step_arguments(args, kwargs)
         results, state = self._run(args, kwargs | own)
         tree = _combine(results.arrays, results.statics)
         return (tree, *state) if state else tree
@@ -153,13 +154,13 @@ class FilterJit(Adapter):
         return _Lowered(self, super().lower(*args, **kwargs))
 
     def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
-        """Returns shapes and dtypes of the arrays of the results, in their tree."""
+        """Returns shapes and dtypes of the results' arrays, in their tree."""
         results = self._forward("eval_shape", args, kwargs)
         return _combine(results.arrays, results.statics)
 
 
 class _Lowered:
-    """A lowered step of trees with leaves that are no arrays; the rest is `LoweredStep`'s."""
+    """A lowered step of trees with leaves that are not arrays; the rest is `LoweredStep`'s."""
 
     def __init__(self, step: FilterJit, lowered: Any) -> None:
         self._step, self._lowered = step, lowered
@@ -182,7 +183,7 @@ class _Compiled:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Runs the step; arguments and results are as those of the function itself."""
-        (_, *pure), kwargs = self._step._pure(args, kwargs)
+        (_, *pure), kwargs = self._step._to_step_arguments(args, kwargs)
         results = self._compiled(*pure, **kwargs)
         return _combine(results.arrays, results.statics)
 
@@ -199,8 +200,8 @@ def _parameters(fn: Callable[..., Any]) -> list[inspect.Parameter] | None:
         return None
 
 
-def _take_names(traced: Any, fn: Callable[..., Any], name: str) -> None:
-    """Gives the traced function the other's name and its arguments' names, for reports."""
+def _copy_names(traced: Any, fn: Callable[..., Any], name: str) -> None:
+    """Gives the traced function the name and the argument names of `fn`, for reports."""
     parameters = _parameters(fn)
     functools.update_wrapper(traced, fn, updated=())
     traced.__name__ = name
@@ -213,7 +214,7 @@ def _take_names(traced: Any, fn: Callable[..., Any], name: str) -> None:
 
 
 def _donated(fn: Callable[..., Any], donate: Donate, name: str) -> dict[str, Any]:
-    """Returns which arguments of the traced function are donated; the first one is `_statics`."""
+    """Returns the donated arguments of the traced function, whose first one is `_statics`."""
     if donate == "none":
         return {}
     if donate not in ("all", "all-except-first"):
@@ -250,10 +251,10 @@ def filter_jit(
     backend: Backend = "scalify",
     **options: Any,
 ) -> Any:
-    """Returns `fn` compiled by a recipe, its trees with leaves that are no arrays: Equinox's.
+    """Returns `fn` compiled under a recipe; its trees may have leaves that are not arrays.
 
-    As `equinox.filter_jit`: arrays of JAX and numpy are traced, all other leaves of arguments and
-    results are static values, which must have a hash. A new static value compiles anew.
+    As `equinox.filter_jit` does, it traces arrays of JAX and numpy; all other leaves of arguments
+    and results are static values, which must have a hash. A new static value compiles anew.
 
         @scalify.filter_jit(recipe="fp8", donate="all-except-first")
         def step(batch, model, opt_state): ...
@@ -261,13 +262,13 @@ def filter_jit(
     Args:
         fn: a function of pytrees; None to decorate with options.
         recipe: as for `scalify.jit`.
-        donate: whose arrays the results may take over: "none", "all", or "all-except-first".
+        donate: the arguments whose arrays are donated: "none", "all", or "all-except-first".
         backend: "scalify" for its own runtime, as `scalify.jit`; "transform" lets JAX run it, as
             `scalify.transform`, which composes with `equinox.filter_jit` around it.
-        **options: others of `scalify.jit` or `scalify.transform`, static arguments aside.
+        **options: others of `scalify.jit` or `scalify.transform`, except static arguments.
 
     Raises:
-        TypeError: at a call, for a leaf that is no array and has no hash.
+        TypeError: at a call, a leaf is not an array and has no hash.
     """
     if fn is None:
         return functools.partial(

@@ -1,4 +1,4 @@
-"""Calibration on the first batch: replaces scales that priors decided by what casts see."""
+"""Calibration on the first batch: replaces scales from priors by those of the casts' values."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from scalify._kept import CARRIED_SCALES
 
 __all__ = ["calibrate_on"]
 
-# A cast that clips hides what the casts after it would see. Carried scales need one step each, and
-# a chain of three guesses in a row is longer than any that we know.
+# A cast that clips hides the true values of the casts after it, so each cast of a chain needs a
+# step of its own. A chain of three scales from priors is longer than any that we know.
 _MAX_STEPS = 3
 
 
 def calibrate_on(entry: Entry, leaves: Sequence[Any]) -> int:
-    """Moves the carried scales of a step to what its casts see of these arguments.
+    """Moves the carried scales of a step to fit the values that its casts see for these arguments.
 
-    Runs the step on copies of donated arguments until no scale moves, three times at most, and
-    forgets all else that these steps leave. Does nothing where priors decide no scale, where the
-    step carries none, where it calls Python back, whose effects would show, or where arguments are
-    those of an earlier step.
+    Runs the step on copies of donated arguments until no scale moves, at most three times, and
+    discards all other state that these steps leave. Does nothing if no scale comes from priors, if
+    the step carries none, if it calls back into Python, whose effects would show, or if arguments
+    are results of an earlier step.
 
     Args:
         entry: a compiled step that has not run.
         leaves: its first arguments.
 
     Returns:
-        How many steps ran.
+        The number of steps that ran.
     """
     executable = entry.executable
     if executable.calls_back or not executable.report().prior_casts():

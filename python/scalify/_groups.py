@@ -1,7 +1,7 @@
-"""What `jit`, `compile` and `transform` take as groups of options, and the names these had before.
+"""The groups of options that `jit`, `compile` and `transform` take, and the options' old names.
 
-Until the release after this one an option of a group is taken by its old name too, as an argument
-of the function itself, with a warning that shows how it is written now.
+Until the next release, a function also takes an option of a group by its old name, as an argument
+of its own, with a warning that shows the new spelling.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from scalify.options import GPU, Distribution, Numerics
 
 __all__ = ["Groups", "regroup"]
 
-# The group of each option that was an argument of its own.
+# The group of each option that used to be an argument of its own.
 _OLD = {
     "mesh": "distribution",
     "zero": "distribution",
@@ -59,17 +59,17 @@ class Groups:
 def regroup(
     function: str, arguments: Mapping[str, Any], heeds: Collection[str] | None = None
 ) -> tuple[Groups, dict[str, Any]]:
-    """Returns the groups that a function was given, and its arguments by their new names.
+    """Returns the option groups that a function was given, and its arguments by their new names.
 
     Args:
         function: its name in `scalify`.
-        arguments: its `locals()`: groups as `distribution`, `numerics` and `gpu`, as far as it has
-            them, and `deprecated`, its other keyword arguments.
-        heeds: the fields that it heeds; None for all of the groups that it has.
+        arguments: its `locals()`: the groups that it takes, of `distribution`, `numerics` and
+            `gpu`, and `deprecated`, its other keyword arguments.
+        heeds: the fields that it supports; None for all fields of its groups.
 
     Raises:
-        TypeError: a keyword argument is unknown, or was given beside its group, which has it; a
-            group is none, or says what the function does not heed.
+        TypeError: a keyword argument is unknown, or set in its group too; a group has the wrong
+            type, or sets a field that the function does not support.
     """
     given = dict(arguments)
     old = given.pop("deprecated")
@@ -77,11 +77,11 @@ def regroup(
     known = [name for name in _OLD if _OLD[name] in names and (heeds is None or name in heeds)]
     for name in old:
         if name not in known:
-            raise TypeError(_unknown(function, name, [*given, *known]))
+            raise TypeError(_describe_unknown_argument(function, name, [*given, *known]))
     for group in names:
         given[group] = _made(group, given[group])
         if heeds is not None:
-            _check_heeded(function, given[group], heeds)
+            _check_supported_fields(function, given[group], heeds)
         own = {name: value for name, value in old.items() if _OLD[name] == group}
         given[group] = _joined(function, given[group], own)
     if old:
@@ -94,7 +94,7 @@ def _made(group: str, given: Any) -> Any:
     """Returns a group as its dataclass.
 
     Raises:
-        TypeError: it is none.
+        TypeError: it has another type.
     """
     if given is None:
         return _TYPES[group]()
@@ -111,19 +111,19 @@ def _joined(function: str, group: Any, own: Mapping[str, Any]) -> Any:
     """Returns a group with the options that were given by their old names.
 
     Raises:
-        TypeError: the group says one of them itself.
+        TypeError: the group sets one of them itself.
     """
     for name in own:
         if name in _set(group):
             raise TypeError(
-                f"scalify.{function}({name}=...) beside {_spelled([name])}, which says it too: "
-                "leave out the former"
+                f"scalify.{function}({name}=...) beside {_format_options([name])}, which sets it "
+                "too: leave out the former"
             )
     return dataclasses.replace(group, **own) if own else group
 
 
-def _check_heeded(function: str, group: Any, heeds: Collection[str]) -> None:
-    """Looks whether a function heeds all that a group says.
+def _check_supported_fields(function: str, group: Any, heeds: Collection[str]) -> None:
+    """Checks that a function supports all fields that a group sets.
 
     Raises:
         TypeError: it does not.
@@ -132,13 +132,13 @@ def _check_heeded(function: str, group: Any, heeds: Collection[str]) -> None:
         if name not in heeds:
             taken = [field.name for field in dataclasses.fields(group) if field.name in heeds]
             raise TypeError(
-                f"scalify.{function} does not take {_spelled([name])}: of that it takes "
-                f"{', '.join(taken)}"
+                f"scalify.{function} does not take {_format_options([name])}: of this group it "
+                f"takes {', '.join(taken)}"
             )
 
 
 def _set(group: Any) -> list[str]:
-    """Returns the names of a group's fields that are not as they are by default."""
+    """Returns the names of a group's fields that differ from their defaults."""
     return [
         field.name
         for field in dataclasses.fields(group)
@@ -147,25 +147,25 @@ def _set(group: Any) -> list[str]:
 
 
 def _is_default(value: Any, default: Any) -> bool:
-    # Arrays among the values have no truth; those by default are plain.
+    # Comparing arrays yields no single truth value; defaults are never arrays.
     return value is default or (type(value) is type(default) and bool(value == default))
 
 
-def _unknown(function: str, name: str, known: Collection[str]) -> str:
+def _describe_unknown_argument(function: str, name: str, known: Collection[str]) -> str:
     near = difflib.get_close_matches(name, known, 1)
     text = f"scalify.{function}() got an unexpected keyword argument '{name}'"
     if not near:
         return text
-    return f"{text}. Did you mean {_spelled(near) if near[0] in _OLD else f'{near[0]}=...'}?"
+    return f"{text}. Did you mean {_format_options(near) if near[0] in _OLD else f'{near[0]}=...'}?"
 
 
 def _new(old: Collection[str]) -> str:
     groups = [[name for name in old if _OLD[name] == group] for group in _TYPES]
-    return "write " + ", ".join(_spelled(names) for names in groups if names)
+    return "write " + ", ".join(_format_options(names) for names in groups if names)
 
 
-def _spelled(names: Collection[str]) -> str:
-    """Returns how options of one group are written."""
+def _format_options(names: Collection[str]) -> str:
+    """Returns the spelling of options of one group in a call."""
     group = _OLD[next(iter(names))]
     return f"{group}=scalify.{_TYPES[group].__name__}({_list(names)})"
 

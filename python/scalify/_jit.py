@@ -1,4 +1,4 @@
-"""What scalify.jit returns: a JAX function, compiled by Scalify and run by its runtime."""
+"""The result of scalify.jit: a JAX function, compiled by Scalify and run by its runtime."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ __all__ = ["Jit"]
 
 @dataclasses.dataclass(frozen=True)
 class _Call:
-    """The last call, by which one of the same types is known at a glance."""
+    """The last call, by which a call with the same types finds its entry quickly."""
 
     tree: Any
     statics: tuple[Any, ...]
@@ -69,7 +69,7 @@ class Jit:
     """A compiled function of pytrees; one executable per shape, structure and static value.
 
     Attributes:
-        made_by: the function and its arguments that make another one, for `pickle`.
+        made_by: the function and arguments that recreate this object, for `pickle`.
     """
 
     def __init__(self, signature: Signature, settings: Settings) -> None:
@@ -90,13 +90,13 @@ class Jit:
         self._last_key: Any = None
         self._last_arguments: list[Any] = []
         self._restored: JitState | None = None
-        self._watch = self._watched()
+        self._watch = self._make_watch()
         self._has_adapted = False
         self._left: JitState | None = None
         functools.update_wrapper(self, signature.fn, updated=())
 
-    def _watched(self) -> Watch:
-        """Returns what looks at the steps of a run."""
+    def _make_watch(self) -> Watch:
+        """Returns the watch that checks the steps of a run."""
 
         def advice() -> str:
             return advice_for(self._options, self._pipeline is not None)
@@ -107,13 +107,13 @@ class Jit:
         """Runs one step: pytrees in, pytrees out.
 
         Results are JAX arrays where an argument is one or is donated, else numpy arrays; on a GPU
-        they are `scalify.Array`s in its memory. What a recipe stores narrow is a
-        `scalify.ScaledArray`. While JAX traces another function, or a step of ours does, the
-        function is a part of that, by whose recipe it is compiled.
+        they are `scalify.Array`s in its memory. State that a recipe stores narrow is a
+        `scalify.ScaledArray`. While JAX or another Scalify step traces the caller, the function is
+        inlined there and compiled under the outer recipe.
 
         Raises:
-            scalify.CompileError: at the first call of a shape.
-            RuntimeError: an array that was deleted, as an earlier step does to donated ones.
+            scalify.CompileError: at the first call of a shape, the step does not compile.
+            RuntimeError: an array was deleted, as an earlier step deletes donated ones.
         """
         if is_traced():
             return self._signature.inline(args, kwargs)
@@ -126,7 +126,7 @@ class Jit:
         return jax.tree.unflatten(entry.lowered.out_tree, results)
 
     def _found(self, arguments: Arguments) -> Entry:
-        """Returns the entry for a call's arguments, compiled if there is none."""
+        """Returns the entry for a call's arguments, and compiles it if there is none."""
         key = self._key(arguments)
         before = None if key == self._last_key else self._last
         is_same_program = before is not None and self._last_key[:2] == key[:2]
@@ -137,7 +137,7 @@ class Jit:
             self._last, self._last_key = entry, key
             self._last_arguments = describe_arguments(arguments)
         if before is not None and is_same_program:
-            self._carry(before, entry, is_new)
+            self._carry_over_kept_state(before, entry, is_new)
         elif is_fresh and self._settings.calibrates:
             calibrate_on(entry, arguments.leaves)
         kinds, types = set(map(type, arguments.leaves)), types_of(arguments.leaves)
@@ -146,16 +146,16 @@ class Jit:
         return entry
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        # As a function in a class: the instance is the first argument.
+        # Binds as a function in a class does: the instance becomes the first argument.
         return self if instance is None else types.MethodType(self, instance)
 
     def __reduce__(self) -> str | tuple[Any, ...]:
-        """Pickles what it was made of: where it is loaded it compiles anew.
+        """Pickles the function and its options: the loaded copy compiles anew.
 
-        What it has measured and keeps does not go along: that is `state`, for checkpoints.
+        Measured scales and kept state are not pickled; `state` has them, for checkpoints.
         """
         if self.made_by is None:
-            raise pickle.PicklingError("a Jit that scalify.jit has not made does not pickle")
+            raise pickle.PicklingError("only a Jit that scalify.jit has made can be pickled")
         return pickle_name(self) or self.made_by
 
     @property
@@ -165,28 +165,27 @@ class Jit:
 
     @property
     def recipe(self) -> str:
-        """The recipe by which the step is compiled, a name or a text: see `Recipe.of`."""
+        """The recipe under which the step is compiled, a name or a text: see `Recipe.of`."""
         return str(self._options["recipe"])
 
     def rescale(self) -> int:
-        """Moves the scales of casts by what the last step counted; see `Executable.rescale`."""
+        """Moves the scales of casts by the counts of the last step; see `Executable.rescale`."""
         return self.executable().rescale()
 
     def widened(self) -> tuple[WideCast, ...]:
         """Returns the casts that the policy "widen" found, for the arguments of the last call.
 
-        The next compilation leaves them wide: that after `recompile`, or one in another process
-        that gets them as `scalify.Numerics(wide=)`.
+        The next compilation leaves them wide: after `recompile`, or in another process that gets
+        them as `scalify.Numerics(wide=)`.
         """
         tracker = self._trackers.get(self._last_key)
         return () if tracker is None else tuple(tracker.widened)
 
     def recompile(self) -> None:
-        """Forgets compiled code: the next call compiles, with what `widened` lists left wide.
+        """Drops compiled code: the next call compiles, and leaves the casts of `widened` wide.
 
-        Scales of casts that have moved stay where they are. So does what else executables keep,
-        unless casts are left wide: rows of a history of amaxes are others then, and it starts
-        anew.
+        Scales of casts that have moved are kept. So is the other state of executables, unless casts
+        are left wide: that changes the rows of a history of amaxes, which then starts anew.
         """
         for key, entry in self._entries.items():
             self._kept_state[key] = entry.executable.kept
@@ -198,13 +197,13 @@ class Jit:
         self._call = None
 
     def clear_cache(self) -> None:
-        """Forgets compiled code, as `recompile` does."""
+        """Drops compiled code, as `recompile` does."""
         self.recompile()
 
     def state(self) -> JitState | None:
-        """Returns what it keeps besides the caller's arrays, for arguments of the last call.
+        """Returns the state kept besides the caller's arrays, for arguments of the last call.
 
-        That is for `scalify.checkpoint`. None before the first call.
+        `scalify.checkpoint` saves it. None before the first call.
         """
         if self._last is None:
             return self._left if self._restored is None else self._restored
@@ -222,13 +221,14 @@ class Jit:
         )
 
     def restore(self, state: JitState | None) -> None:
-        """Lets the next call with the arguments of a state go on where that was taken.
+        """Makes the next call with a state's arguments continue from that state.
 
-        It compiles as then: with the scales that were measured, unless `Numerics` says others, and
-        with the same casts left wide. What it kept is forgotten; with None it starts anew.
+        It compiles as before: with the measured scales, unless `Numerics` gives others, and with
+        the same casts left wide. The state kept until now is dropped; with None the next call
+        starts anew.
         """
         self._restored, self._last, self._left, self._call = state, None, None, None
-        self._watch, self._has_adapted = self._watched(), False
+        self._watch, self._has_adapted = self._make_watch(), False
         self._entries.clear()
         for kept in (self._measured, self._trackers, self._kept_scales, self._kept_state):
             kept.clear()
@@ -237,14 +237,14 @@ class Jit:
             self._adapt()
 
     def _resume(self, arguments: Arguments, key: Hashable) -> Entry | None:
-        """Returns the entry that goes on by a restored state; None if that is of others."""
+        """Returns the entry that continues a restored state; None if it is of other arguments."""
         state = self._restored
         if state is None:
             return None
         if state.arguments != describe_arguments(arguments):
             warn(
                 f"'{self._signature.name}' starts anew for these arguments, since the checkpoint "
-                "is of a step of others: what it keeps besides them is left aside",
+                "is of a step of others: the state that it keeps besides them is ignored",
             )
             return None
         if state.scales is not None:
@@ -260,17 +260,17 @@ class Jit:
     def _look(self, entry: Entry, leaves: Sequence[Any], results: Sequence[Any]) -> None:
         """Applies the health policy to the step that has just run."""
         watch, executable = self._watch, entry.executable
-        if not watch.is_due(self._last_key) and not self._is_lost(executable):
+        if not watch.is_due(self._last_key) and not self._needs_check_now(executable):
             return
 
         def state() -> tuple[Sequence[Any], Sequence[Any]]:
-            return entry.assumed_after(leaves, results)
+            return entry.assumptions_after_step(leaves, results)
 
         action = watch.policy.action if watch.policy is not None else None
         tracker = WidenTracker()
         if action == "widen":
             tracker = self._trackers.setdefault(self._last_key, tracker)
-        # What ranks do to casts they do alike, by what all of them counted.
+        # Ranks must change casts identically, so they decide by the counts of all ranks.
         is_shared = self._pipeline is None and action in ("adapt", "widen")
         health = executable.health_of_all() if is_shared else executable.health()
         is_packed = any(argument["storage"] is not None for argument in executable.args)
@@ -282,12 +282,12 @@ class Jit:
         ):
             watch.stuck(health)
 
-    def _is_lost(self, executable: Executable) -> bool:
-        """Whether the step that has just run is looked at though no look is due."""
+    def _needs_check_now(self, executable: Executable) -> bool:
+        """Whether to check the step that has just run although no check is due."""
         policy = self._watch.policy
         if policy is None or policy.action == "widen" or policy.at_once >= 1:
             return False
-        # Ranks look together, and one process that simulates them looks when they do.
+        # All ranks check at the same steps, and so does a process that simulates them.
         is_alone = self._mesh is None and Recipe.of(self.recipe).simulated_ranks == 1
         return is_alone and executable.is_lost(policy.at_once)
 
@@ -295,7 +295,7 @@ class Jit:
         return self._pipeline is None and not self._has_adapted and may_adapt(self._options)
 
     def _adapt(self) -> None:
-        """Lets what is compiled from here on have scales that move, and moves them."""
+        """Makes later compilations use scales that move."""
         if self._may_adapt():
             self._has_adapted = True
             self._watch.adapt()
@@ -319,10 +319,10 @@ class Jit:
         return self._signature.eval_shape(args, kwargs)
 
     def executable(self, *args: Any, **kwargs: Any) -> Executable:
-        """Returns the executable for arguments of these types; without any, of the last call.
+        """Returns the executable for arguments of these types; without any, that of the last call.
 
         Raises:
-            RuntimeError: without arguments before the first call.
+            RuntimeError: there are no arguments, and no call yet.
         """
         if args or kwargs:
             arguments = self._signature.bind(args, kwargs)
@@ -332,17 +332,17 @@ class Jit:
         return self._last.executable
 
     def report(self, *args: Any, **kwargs: Any) -> Report:
-        """Returns what got which scale and format, and why; arguments as for `executable`."""
+        """Returns the scale and format of each value, and why; called like `executable`."""
         return self.executable(*args, **kwargs).report()
 
     def health(self, *args: Any, **kwargs: Any) -> list[dict[str, Any]]:
-        """Returns what each cast of the last step counted.
+        """Returns the counts of each cast in the last step.
 
         Args:
-            *args: none, or the step's arguments as they are now: a row follows for each
-                assumption of proofs that they break, as `Executable.health` has it. Of a
-                Shard a rank looks at its own part.
-            **kwargs: those given by name.
+            *args: none, or the step's current arguments: then a row follows for each assumption of
+                proofs that they violate, as in `Executable.health`. A rank checks its own part of a
+                Shard.
+            **kwargs: arguments given by name.
         """
         rows = self.executable().health()
         if self._last is not None and (args or kwargs):
@@ -351,10 +351,13 @@ class Jit:
         return rows
 
     def scales(self, *args: Any, **kwargs: Any) -> Scales:
-        """Returns the scales of the arguments, to keep with a checkpoint; as for `executable`.
+        """Returns the scales of the arguments, to save with a checkpoint; called like `executable`.
 
-        Give them to `scalify.jit` as `Numerics(scales=)` when training resumes: the step is then
-        compiled as it was.
+        Give them to `scalify.jit` as `Numerics(scales=)` when training resumes: the step then
+        compiles as before.
+
+        Raises:
+            ValueError: a stage of a pipeline has neither measured scales nor given ones.
         """
         executable = self.executable(*args, **kwargs)
         if "pipeline" not in executable.manifest:
@@ -364,31 +367,31 @@ class Jit:
             return next(reversed(self._measured.values()))
         if isinstance(self._given, Scales):
             return self._given
-        raise ValueError("a stage of a pipeline knows its own scales alone: keep those given")
+        raise ValueError("a stage of a pipeline has only its own scales: keep those given to jit")
 
     def _key(self, arguments: Arguments) -> tuple[Any, ...]:
-        """Returns what a compilation depends on.
+        """Returns the key of a compilation.
 
         Raises:
-            TypeError: a leaf is no array, or a static value has no hash: which.
+            TypeError: a leaf is not an array, or a static value has no hash; the message names it.
         """
         return self._signature.key(arguments)
 
-    def _carry(self, before: Entry, entry: Entry, is_new: bool) -> None:
-        """Lets a step of other shapes go on with what the last one keeps, by name."""
+    def _carry_over_kept_state(self, before: Entry, entry: Entry, is_new: bool) -> None:
+        """Lets a step of other shapes continue with the kept state of the last one, by name."""
         rows, anew = carry_over(before.executable, entry.executable)
         if not rows or not is_new:
             return
-        lost = f", {anew} of them anew" if anew else ""
+        lost = f"; {anew} of them start anew" if anew else ""
         warn(
             f"'{self._signature.name}' is compiled once more, for "
-            f"{describe_changed_type(before.lowered, entry.lowered)}: {rows} rows of what it keeps "
-            f"(scales, amaxes) go along by name{lost}"
+            f"{describe_changed_type(before.lowered, entry.lowered)}: {rows} rows of its kept "
+            f"state (scales, amaxes) are carried over by name{lost}"
         )
 
     def _entry(self, arguments: Arguments, key: Hashable) -> Entry:
         if key not in self._entries:
-            left = self._let_go(key)
+            left = self._release_last_executable(key)
             try:
                 entry = self._resume(arguments, key) or self._made(arguments, key)
             except BaseException:
@@ -400,8 +403,8 @@ class Jit:
                 self._last = entry
         return self._entries[key]
 
-    def _let_go(self, key: Hashable) -> JitState | None:
-        """Frees the last call's executable before another takes its place; returns its state."""
+    def _release_last_executable(self, key: Hashable) -> JitState | None:
+        """Frees the last call's executable before compiling its replacement; returns its state."""
         if self._last is None or key != self._last_key or self._pipeline is not None:
             return None
         left = self.state()
@@ -429,7 +432,7 @@ class Jit:
         if key not in self._measured:
             if any(isinstance(leaf, jax.ShapeDtypeStruct) for leaf in arguments.leaves):
                 return None
-            # Ranks measure the same: whole arrays.
+            # Whole arrays, so that all ranks measure the same scales.
             whole = [one.gather() if isinstance(one, Shard) else one for one in arguments.leaves]
             whole = [np.asarray(one) if isinstance(one, Saved) else host_view(one) for one in whole]
             self._measured[key] = measure(whole)

@@ -1,4 +1,4 @@
-"""Plain options: words and numbers of the compiler's table (PlainOptions.def)."""
+"""Plain options: the words and numbers of the compiler's table (PlainOptions.def)."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def plain_options(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_words(given: Mapping[str, Any]) -> None:
-    """Checks the arguments that the table lists words for.
+    """Checks the arguments for which the table lists words.
 
     Raises:
-        ValueError: an argument is none of its words.
+        ValueError: an argument is not one of its words.
     """
     for name, value in given.items():
         words = _words().get(_key(name))
-        if words and value is not None and value not in words:
+        if words and value not in words:
             listed = [repr(word) for word in words if word]
             expected = " or ".join([", ".join(listed[:-1]), listed[-1]] if listed[1:] else listed)
             raise ValueError(f"{name}={value!r}: expected {expected}")

@@ -1,4 +1,4 @@
-"""What the options of `jit`, `compile` and `transform` tell the compiler."""
+"""The compiler's options, from the options of `jit`, `compile` and `transform`."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ __all__ = ["Settings", "device_options", "moves", "numerics_options"]
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What a `Jit` is made by, besides its function.
+    """The options of a `Jit`, besides its function.
 
     Attributes:
-        options: of the compiler, but for what arguments of the step say.
-        scales: of these arguments; None to measure them.
-        ranges: what proofs may assume of them.
-        policy: what is done about casts that clip; None reads no counter.
+        options: of the compiler, without those that depend on the step's arguments.
+        scales: of the arguments; None to measure them.
+        ranges: what proofs may assume of the arguments.
+        policy: for casts that clip; None reads no counter.
         distribution: the ranks.
         device: where steps run.
         threads: of a step on a CPU.
-        calibrates: whether the first batch calibrates casts that stand on priors.
+        calibrates: whether the first batch calibrates casts whose scales come from priors.
     """
 
     options: dict[str, Any]
@@ -43,14 +43,14 @@ class Settings:
 
     @staticmethod
     def of(groups: Groups, given: Mapping[str, Any]) -> Settings:
-        """Returns what `scalify.jit` was given.
+        """Returns the settings for arguments of `scalify.jit`.
 
         Args:
             groups: its groups of options.
             given: its other arguments, by name.
 
         Raises:
-            ValueError: the recipe has no room for a calibration.
+            ValueError: the recipe cannot use a calibration.
         """
         numerics, recipe = groups.numerics, given["recipe"]
         own, scales = numerics_options(recipe, numerics)
@@ -63,7 +63,7 @@ class Settings:
             "packState": numerics.pack_state,
         }
         if moves(numerics):
-            # Scales of state move too, which F32 state takes as it is.
+            # Scales of state move too; F32 state does not depend on them.
             options |= {"adaptScales": True, "packState": False}
         run = (groups.distribution, groups.gpu.device, given["threads"])
         calibrates = numerics.calibration == FIRST_BATCH and groups.distribution.pipeline is None
@@ -79,12 +79,12 @@ def moves(numerics: Numerics) -> bool:
 def device_options(
     given: Mapping[str, Any], distribution: Distribution, gpu: GPU
 ) -> dict[str, Any]:
-    """Returns the compiler's options for the device and the ranks, of `jit` and of `compile`.
+    """Returns the compiler's options for device and ranks, for `jit` and `compile`.
 
     Args:
-        given: their arguments, by name.
-        distribution: see there.
-        gpu: see there.
+        given: the function's arguments, by name.
+        distribution: the group of options for ranks.
+        gpu: the group of options for a GPU.
     """
     plain: dict[str, Any] = {}
     for source in (given, vars(distribution), vars(gpu)):
@@ -95,10 +95,10 @@ def device_options(
 def numerics_options(recipe: RecipeLike, numerics: Numerics) -> tuple[dict[str, Any], ScalesLike]:
     """Returns the compiler's options for scales of casts, and the scales of arguments.
 
-    Those are of `jit` and `transform`.
+    Both are for `jit` and `transform`.
 
     Raises:
-        ValueError: the recipe has no room for a calibration.
+        ValueError: the recipe cannot use a calibration.
     """
     own, scales = carried_option(numerics.cast_scales, numerics.scales)
     options = own | {"rangeUse": numerics.range_use, **roles_option(numerics.roles)}

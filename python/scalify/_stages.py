@@ -1,4 +1,4 @@
-"""Pipelines: a step cut over ranks, each of which has some layers and runs a program of its own."""
+"""Pipelines: a step cut into stages, each with its own layers, program and ranks."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ T = TypeVar("T")
 
 @dataclasses.dataclass(frozen=True)
 class Pipeline:
-    """How a step is cut over the ranks of a mesh's axis.
+    """How a step is cut into stages over one axis of a mesh.
 
-    The model is cut at its `scalify.lax.stage_border`s into as many chunks as stages times
-    `virtual`; chunk c is on stage c modulo the stages. Micro-batches are the turns of a loop around
-    forward and backward. Of the time in which a stage computes, it waits as long as
-    (stages - 1) / (virtual * micro-batches) says (Narayanan et al., 2021).
+    The model is cut at its `scalify.lax.stage_border`s into `virtual` chunks per stage; chunk c is
+    on stage c modulo the number of stages. Micro-batches are the iterations of a loop around
+    forward and backward. A stage's idle time is (stages - 1) / (virtual * micro-batches) of its
+    compute time (Narayanan et al., 2021).
 
     The mesh's other axes are those of each stage: `make_mesh(pipe=2, data=4)` has two stages of
-    four ranks, rank 4 * stage + i, which partition what their stage does as a mesh without stages
-    does.
+    four ranks, rank 4 * stage + i, which partition their stage's program as a mesh without stages
+    would.
 
     Attributes:
-        axis: of the mesh, its first one: how many stages there are.
+        axis: the mesh's first axis, whose size is the number of stages.
         schedule: "1f1b", or "interleaved" for more than one chunk a stage.
         virtual: chunks of the model on each stage.
     """
@@ -55,11 +55,11 @@ class Pipeline:
             )
 
     def check(self, mesh: Mesh | None, shardings: Any, zero: int) -> None:
-        """Looks whether a mesh has the stages, and whether the rest goes with them.
+        """Checks that a mesh has the stages, and that shardings and ZeRO are compatible with them.
 
         Raises:
             ValueError: there is no mesh, or its first axis is not that of the stages; shardings
-                name that axis, or there is no other one.
+                name that axis, or there is no other one for shardings and `zero`.
         """
         if mesh is None or self.axis not in mesh.axes:
             raise ValueError(
@@ -68,38 +68,38 @@ class Pipeline:
         first = next(iter(mesh.axes))
         if first != self.axis:
             raise ValueError(
-                f"axis '{self.axis}' of the stages is behind '{first}' in {mesh.axes}: ranks of a "
-                f"stage follow each other, so write scalify.make_mesh({self.axis}=..., {first}=...)"
+                f"axis '{self.axis}' of the stages comes after '{first}' in {mesh.axes}: ranks of "
+                f"a stage are consecutive, so write scalify.make_mesh({self.axis}=..., {first}=...)"
             )
         specs = [one for one in jax.tree.leaves(shardings) if isinstance(one, PartitionSpec)]
         if (specs or zero) and len(mesh.axes) == 1:
             raise ValueError(
-                f"shardings and zero= are over the ranks of a stage, and in {mesh.axes} a stage is "
-                f"one: scalify.make_mesh({self.axis}=..., data=...)"
+                f"shardings and zero= are over the ranks of a stage, and in {mesh.axes} a stage "
+                f"has one: write scalify.make_mesh({self.axis}=..., data=...)"
             )
         for spec in specs:
             if self.axis in jax.tree.leaves(tuple(spec)):
                 raise ValueError(
-                    f"{spec} names the axis '{self.axis}' of the stages, which have each the state "
-                    "of their layers: shardings are over the other axes"
+                    f"{spec} names the axis '{self.axis}' of the stages, each of which has the "
+                    "state of its layers: shard over the other axes"
                 )
 
     def inner(self, mesh: Mesh) -> Mesh:
-        """Returns the mesh of one stage's ranks: the other axes, of which shardings are."""
+        """Returns the mesh of one stage's ranks: the other axes, over which shardings are."""
         return Mesh({name: size for name, size in mesh.axes.items() if name != self.axis})
 
     def options(self, mesh: Mesh) -> dict[str, Any]:
-        """Returns what the compiler is told, but for the stage."""
+        """Returns the compiler's options for the stages, without the stage's number."""
         return {"pipelineStages": mesh.axes[self.axis], "pipelineVirtual": self.virtual}
 
 
 def build_stages(
     text: str, options: Mapping[str, Any]
 ) -> tuple[list[bytes], list[list[dict[str, Any]]]]:
-    """Returns the artefact of each stage, and what the compiler said of each.
+    """Returns the artefact and the diagnostics of each stage.
 
     Args:
-        text: StableHLO of the whole step, or of what a rank of each stage would run of it.
+        text: StableHLO of the whole step, or of the whole step partitioned for a rank of a stage.
         options: with `pipelineStages` and `pipelineVirtual`.
     """
     stages = range(options["pipelineStages"])
@@ -113,7 +113,7 @@ def pack(artefacts: Sequence[bytes]) -> bytes:
 
 
 def unpack(content: bytes, index: int) -> bytes:
-    """Returns one of the artefacts that `pack` was given."""
+    """Returns the artefact with this index of those that `pack` was given."""
     at = 0
     while True:
         size = int.from_bytes(content[at : at + 8], "little")
@@ -125,12 +125,12 @@ def unpack(content: bytes, index: int) -> bytes:
 def compile_stages(
     pipeline: Pipeline, mesh: Mesh, local: Callable[[], str], options: Mapping[str, Any]
 ) -> tuple[bytes, list[dict[str, Any]]]:
-    """Returns the artefact of this rank's stage, and what was said of it.
+    """Returns the artefact of this rank's stage, and on the first rank its diagnostics.
 
     Args:
         pipeline: see above.
-        mesh: of all ranks, of which the first compiles for all stages.
-        local: makes the StableHLO that each rank of a stage's mesh would run of the whole step.
+        mesh: all ranks, of which the first compiles for all stages.
+        local: makes the StableHLO of the whole step, partitioned for a rank of a stage's mesh.
         options: of the compiler.
     """
     said: list[list[dict[str, Any]]] = []
@@ -148,12 +148,12 @@ def compile_stages(
 def own(
     manifest: Mapping[str, Any], which: Literal["args", "results"], whole: Sequence[T]
 ) -> list[T]:
-    """Returns of all arguments or results of a step those that its stage has.
+    """Returns a stage's arguments or results, given those of the whole step.
 
     Args:
-        manifest: of any artefact; of one that is no stage, all of them.
+        manifest: of any artefact; without stages, all are returned.
         which: "args" or "results".
-        whole: one entry each, but for those that an executable keeps for its caller.
+        whole: one entry each, without those that an executable keeps for its caller.
     """
     pipeline = manifest.get("pipeline")
     if pipeline is None:
@@ -162,25 +162,25 @@ def own(
 
 
 def _layouts(manifest: Mapping[str, Any], which: Literal["arg", "result"]) -> list[Any]:
-    """Returns how all arguments or results of the step lie on all ranks."""
+    """Returns the layouts of all arguments or results of the step over all ranks."""
     pipeline = manifest["pipeline"]
     found: list[Any] = []
     for entry, owner in zip(pipeline[f"{which}_types"], pipeline[f"{which}_owners"], strict=True):
         parts = layout_of(entry)
         shape = tuple(entry["shape"]) if parts is None else parts.shape
-        # What every stage has lies on each as on the others: strides of its ranks are those of all.
+        # A value on every stage has the same layout on each: a stage's strides hold for all ranks.
         found.append(parts if owner < 0 else Owned(shape, owner, pipeline["ranks"], parts))
     return found
 
 
 def cut(executable: Executable, mesh: Mesh, arrays: Sequence[Any]) -> list[Any]:
-    """Returns this stage's arguments, of all; `own` by what a Shard holds.
+    """Returns this stage's arguments, given those of the whole step; of a Shard, its data.
 
-    One element, as a gate, may be another stage's by another recipe, and goes there. Of the state
-    of all stages the executable takes over the scales by which it is stored.
+    A value of one element, such as a gate, may belong to another stage under another recipe; it is
+    gathered. The executable adopts the storage scales of the state of all stages.
 
     Raises:
-        ValueError: a Shard is another stage's than the one that takes it.
+        ValueError: a Shard has another layout than the step takes, such as another stage's.
         RuntimeError: an array of a checkpoint cannot be read, by this stage or another one.
     """
     executable.stored.adopt([_storage_of(array) for array in arrays])
@@ -193,8 +193,8 @@ def cut(executable: Executable, mesh: Mesh, arrays: Sequence[Any]) -> list[Any]:
                 arrays[index] = array.gather()  # all ranks see the same layouts
                 continue
             raise ValueError(
-                f"{array} is not where the step takes it: give it as it came from a step of the "
-                "same pipeline and shardings, or pass .gather()"
+                f"{array} does not have the layout that the step takes: pass it as a step of the "
+                "same pipeline and shardings returned it, or pass .gather()"
             )
 
     def mine() -> list[Any]:
@@ -222,20 +222,20 @@ def _take(array: Any, layout: Parts | Shares | Owned | None, rank: int) -> Any:
 
 
 def part_of(array: Any, layout: Parts | Shares | Owned, rank: int) -> Any:
-    """Returns a rank's part of a whole array: stored as that is."""
+    """Returns a rank's part of a whole array, in the array's storage."""
     if isinstance(array, ScaledArray):
         return ScaledArray(layout.cut(np.asarray(array.data), rank), array.storage)
     return layout.cut(np.asarray(array), rank)
 
 
 def wrap(executable: Executable, mesh: Mesh, results: Sequence[Any], count: int) -> list[Any]:
-    """Returns all results of the step: a stage's own as Shards, of which other ranks have nothing.
+    """Returns all results of the step: a stage's own as Shards, which are empty on other stages.
 
     Args:
         executable: of the stage.
-        mesh: whose ranks are the stages.
+        mesh: the ranks of all stages.
         results: those that this stage's executable returned.
-        count: how many the whole step returns to its caller.
+        count: the number of results that the whole step returns to its caller.
     """
     pipeline = executable.manifest["pipeline"]
     layouts = _layouts(executable.manifest, "result")[:count]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from scalify._build import by_values
+from scalify._build import make_recompiler
 from scalify._executable import Executable, compile_text
 from scalify._groups import Groups, regroup
 from scalify._settings import device_options
@@ -16,8 +16,8 @@ from scalify.scales import ScalesLike, argument_options, range_option, roles_opt
 
 __all__ = ["compile"]
 
-# What goes by the text of a step, of all groups: ranks have been told when it was partitioned.
-_HEEDS = (
+# The fields that apply to a step's text; `partition` has already applied those of ranks.
+_SUPPORTED_FIELDS = (
     *("memory_limit", "overlap", "bucket_bytes", "sums"),
     *("scales", "cast_scales", "roles", "ranges"),
     *("device", "streams", "library_attention", "epilogues"),
@@ -45,41 +45,41 @@ def compile(
     Args:
         program: text, or bytes of a jax.export artefact.
         recipe: a preset's name (see `scalify.recipes()`), a `#scalify.recipe<...>`, or a
-            `scalify.Recipe`; None for the one that the program carries as its attribute.
-        target: "cpu", or "sm_90a" ("cuda", "h100", "h200") for H100 and H200, which needs no GPU
-            to compile.
+            `scalify.Recipe`; None for the recipe in the program's attribute.
+        target: "cpu", or "sm_90a" ("cuda", "h100", "h200") for H100 and H200, which needs no GPU to
+            compile.
         strict: make an op without a rule, or a dot that misses its format, an error.
-        distribution: of a program that one of several ranks runs: `memory_limit`, `overlap`,
+        distribution: for the program of one of several ranks: `memory_limit`, `overlap`,
             `bucket_bytes` and `sums`.
-        numerics: `scales`, `cast_scales`, `roles` and `ranges` of arguments. Without scales,
-            arguments are measured at the first call, which compiles once more; until then, and
-            where it is saved before, each step measures those that no scale is declared of.
+        numerics: `scales`, `cast_scales`, `roles` and `ranges` of arguments. Without scales, the
+            first call measures the arguments and compiles again; until then, and in an artefact
+            saved before, each step measures arguments without a declared scale.
         gpu: how the step runs on a GPU.
         mcpu: the CPU whose instructions kernels may use; "x86-64-v3" if not given.
         snapshots: a folder for the IR after each stage.
         threads: as for `Executable`.
-        report: "full" keeps every value, its facts and where they came from in the artefact.
-        simulate_ranks: `program` is what one device of a mesh runs (`scalify.partition`), and the
-            executable computes what all of them do, of whole arrays and with sums in the order of
-            ranks. A number is how many devices the mesh must have.
-        **deprecated: fields of the groups by their names alone, as they were arguments before, for
-            one more release.
+        report: "full" keeps every value, its facts and their sources in the artefact.
+        simulate_ranks: `program` is that of one device of a mesh (`scalify.partition`), and the
+            executable simulates all devices, on whole arrays and with sums in the order of ranks. A
+            number is the number of devices that the mesh must have.
+        **deprecated: fields of the groups as arguments of their own, accepted for one more release.
 
     Raises:
-        scalify.CompileError: the program or the options cannot be.
-        TypeError: an argument is unknown or given twice, or a group says what is not heeded here.
-        ValueError: bytes that are no program, or scales of the wrong shape.
+        scalify.CompileError: the program or the options are invalid.
+        TypeError: an argument is unknown or given twice, or a group sets a field that is not
+            supported here.
+        ValueError: bytes that are not a program, or scales of the wrong shape.
     """
-    groups, given = regroup("compile", locals(), _HEEDS)
+    groups, given = regroup("compile", locals(), _SUPPORTED_FIELDS)
     if not isinstance(program, (str, bytes, bytearray)):
         raise TypeError(f"expected StableHLO text or bytes, not {type(program).__name__}")
     options, scales = _options(groups, given)
-    from scalify import portable  # late: as a command it is a module of its own
+    from scalify import portable  # late: it is also run as a command
 
     text = portable.to_text(program)
     made = compile_text(text, options, threads, groups.gpu.device)
     if scales is None and made.report().measured_arguments():
-        made._remake = by_values(text, options, groups.numerics.ranges)
+        made._remake = make_recompiler(text, options, groups.numerics.ranges)
     return made
 
 

@@ -41,7 +41,10 @@ __all__ = ["Transformed", "opt", "transform"]
 
 
 # All but what needs an executable that counts, or a state of ours.
-_HEEDS = frozenset(one.name for one in dataclasses.fields(Numerics)) - {"health", "pack_state"}
+_SUPPORTED_FIELDS = frozenset(one.name for one in dataclasses.fields(Numerics)) - {
+    "health",
+    "pack_state",
+}
 
 # Array types of this package, which JAX does not know.
 _OWN = (_runtime.Array, ScaledArray)
@@ -524,7 +527,7 @@ def transform(
             here.
         ValueError: the calibration is by another recipe.
     """
-    groups, given = regroup("transform", locals(), _HEEDS)
+    groups, given = regroup("transform", locals(), _SUPPORTED_FIELDS)
     if fn is None:
         return cast(Transformed, with_options(transform, given))
     signature = Signature(

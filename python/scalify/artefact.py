@@ -1,7 +1,7 @@
-"""Artefacts as bytes: what compiles one, and reads what it says of itself, without loading it.
+"""Artefacts as bytes: compiles them and reads their manifests without loading them.
 
-`scalify.compile` and `scalify.load` make an `Executable`, which needs the memory of its step. A
-plan alone does not: `manifest_of(content)["memory"]`.
+`scalify.compile` and `scalify.load` make an `Executable`, which allocates the memory of its step.
+Reading the plan does not: `manifest_of(content)["memory"]`.
 """
 
 from __future__ import annotations
@@ -13,19 +13,30 @@ from typing import Any
 from scalify import _compiler
 from scalify._manifest import manifest_of
 
-__all__ = ["build", "manifest_of"]
+__all__ = ["build", "manifest_of", "targets"]
+
+
+def targets() -> dict[str, dict[str, float]]:
+    """Returns the compiler's figures of each target, by the target's name.
+
+    `launch` is the minimum time of a kernel and `call` that of a library call, in ns; `bandwidth`
+    is what copies reach, in bytes/ns; `f32`, `bits16` and `bits8` are what products of such
+    operands reach, in FLOP/ns; `processors` and `tile` are the multiprocessors and the rows of the
+    tile that each multiplies.
+    """
+    return _compiler.targets()
 
 
 def build(text: str, options: Mapping[str, Any]) -> tuple[bytes, list[dict[str, Any]]]:
-    """Returns the artefact of StableHLO text, and what the compiler had to say, without warnings.
+    """Returns the artefact of StableHLO text, and the compiler's diagnostics, without warnings.
 
     Args:
         text: StableHLO with a public @main of static shapes.
-        options: of the compiler, by the names that `lib/Pipeline/Options.cpp` has for them, as
-            `recipe` and `target`.
+        options: of the compiler, by their names in `lib/Pipeline/Options.cpp`, such as `recipe` and
+            `target`.
 
     Raises:
-        scalify.CompileError: the text or the options cannot be.
+        scalify.CompileError: the text or the options are invalid.
     """
     artefact, diagnostics = _compiler.compile(text, json.dumps(dict(options)))
     return bytes(artefact), diagnostics

@@ -1,8 +1,8 @@
-"""Steps of Flax NNX modules: `scalify.nnx.jit`, as `flax.nnx.jit` by a recipe.
+"""Steps of Flax NNX modules: `scalify.nnx.jit`, which is `flax.nnx.jit` under a recipe.
 
 A module is split into its structure, which is static, and its arrays, which the compiled function
-takes and returns; what the step wrote is then written into the caller's own modules. Modules that
-several arguments share stay shared, streams of random numbers count on, and variables that the step
+takes and returns; the step's updates are then written into the caller's own modules. Modules that
+several arguments share stay shared, random streams keep their counts, and variables that the step
 adds are there afterwards.
 """
 
@@ -15,14 +15,14 @@ from typing import Any
 import jax
 from flax import nnx
 
-from scalify._adapter import Adapter, Backend, compile_by, split_keywords
+from scalify._adapter import Adapter, Backend, compile_with_backend, split_keywords
 from scalify.recipe import RecipeLike
 
 __all__ = ["NNXJit", "jit", "transform"]
 
 
 class _Path:
-    """Where a variable is in its module, as reports print it."""
+    """A variable's path in its module, as reports print it."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -38,19 +38,19 @@ class _Path:
 
 
 def _path_of(keys: Any) -> _Path:
-    """Returns the path as Python writes it: `.layers[0].kernel`."""
+    """Returns the path in Python's syntax: `.layers[0].kernel`."""
 
     def part(key: Any) -> str:
         name = getattr(key, "key", getattr(key, "name", getattr(key, "idx", key)))
         return f"[{name}]" if isinstance(name, int) else f".{name}"
 
-    # The variable's own array is no part of its name.
+    # The key of the variable's own array is not part of its name.
     parts = [part(key) for key in keys]
     return _Path("".join(parts[:-1] if parts and parts[-1] in (".value", ".raw_value") else parts))
 
 
 class _Node:
-    """A split module: structure that is static, arrays that are leaves."""
+    """A split module: its structure is static, its arrays are leaves."""
 
     def __init__(self, graphdef: Any, state: Any) -> None:
         self.graphdef, self.state = graphdef, state
@@ -83,7 +83,7 @@ def _is_node(value: Any) -> bool:
 
 
 class _Modules:
-    """The modules of one call, split and merged under a tag by which NNX knows them again."""
+    """The modules of one call, split and merged under a tag by which NNX matches them."""
 
     def __init__(self, tag: Any) -> None:
         self._tag = tag
@@ -98,7 +98,7 @@ class _Modules:
             )
 
     def merge(self, tree: Any, inner: bool) -> Any:
-        """Returns a tree with the modules; outside of the step those that the caller has."""
+        """Returns a tree with the modules; outside the step, the caller's own."""
         with nnx.merge_context(self._tag, inner=inner) as context:
             return jax.tree.map(
                 lambda leaf: context.merge(leaf.graphdef, leaf.state) if _is_node(leaf) else leaf,
@@ -127,28 +127,28 @@ class NNXJit(Adapter):
             ]
             return modules.split((taken, out))
 
-        super().__init__(fn, compile_by(backend, traced, recipe=recipe, **options))
+        super().__init__(fn, compile_with_backend(backend, traced, recipe=recipe, **options))
 
-    def _pure(
+    def _to_step_arguments(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         pure: tuple[tuple[Any, ...], dict[str, Any]] = self._modules.split((args, kwargs))
         return pure
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Runs one step and writes what it wrote into the modules among the arguments."""
+        """Runs one step and writes its updates into the modules among the arguments."""
         kwargs, own = split_keywords(kwargs, self._backend)
         with nnx.update_context(self):
-            args, kwargs = self._pure(args, kwargs)
+            args, kwargs = self._to_step_arguments(args, kwargs)
             results, state = self._run(args, kwargs | own)
             _, out = self._modules.merge(results, inner=False)
         return (out, *state) if state else out
 
     def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
-        """Refuses: Flax has it for functions of modules.
+        """Refuses: `flax.nnx.eval_shape` does this for functions of modules.
 
         Raises:
-            NotImplementedError: always, with what to write.
+            NotImplementedError: always, with the alternative.
         """
         raise NotImplementedError(
             f"shapes of '{getattr(self, '__name__', 'step')}', a step of NNX modules: "
@@ -167,7 +167,7 @@ def jit(
     backend: Backend = "scalify",
     **options: Any,
 ) -> Any:
-    """Returns a step of NNX modules compiled by a recipe, as `flax.nnx.jit` would compile it.
+    """Returns a step of NNX modules compiled under a recipe, as `flax.nnx.jit` would compile it.
 
         @scalify.nnx.jit(recipe="fp8", donate_argnums=(0, 1))
         def train_step(model, optimizer, batch): ...

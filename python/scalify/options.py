@@ -16,7 +16,7 @@ from scalify.scales import ScalesLike, roles_option
 
 __all__ = ["FIRST_BATCH", "GPU", "Distribution", "Numerics"]
 
-# Of `Numerics.calibration`.
+# The value of `Numerics.calibration` that calibrates on the first batch.
 FIRST_BATCH: Final = "first-batch"
 
 
@@ -24,36 +24,38 @@ FIRST_BATCH: Final = "first-batch"
 class Distribution:
     """How a step runs on several ranks, for `distribution=`.
 
-    `scalify.jit` takes a `Mesh` alone, too. `scalify.compile` takes `memory_limit`, `overlap`,
-    `bucket_bytes` and `sums`: its program is what one rank runs.
+    `scalify.jit` also takes a bare `Mesh`. `scalify.compile` takes only `memory_limit`, `overlap`,
+    `bucket_bytes` and `sums`, since its program is already that of one rank.
 
     Attributes:
-        mesh: the ranks that the step runs on, from `scalify.make_mesh`; one process for each, or
-            one alone that computes what all would. Arguments are whole arrays, the same on every
-            rank, or `scalify.Shard`s; results that lie in parts are Shards.
-        zero: level of ZeRO: donated state that ranks would all keep alike is kept in shares, with 1
-            and 2 moments, with 3 parameters too; such results are Shards.
-        pipeline: how the step is cut over the ranks of a mesh's axis, at its
-            `scalify.lax.stage_border`s. Each stage keeps the state of its layers, on the ranks of
-            the mesh's other axes as shardings and `zero` say: such results are Shards that are
-            empty elsewhere. Alone, the process runs the step of all stages.
-        reduce: of gradients that a loop over micro-batches adds up, whether ranks sum them behind
-            the last one, or "each" as it comes: as many times the bytes, and with `zero` a share of
-            them in memory. None is "last", unless `memory_limit` asks for less.
-        memory_limit: bytes that a rank may need for a step, by its plan. Where it would need more,
-            `jit` gathers weights in shares again for the backward, or sums gradients by
-            micro-batches, whichever moves fewer bytes; of `compile`'s program `partition` was told
-            when gradients are summed. Where that is not enough, the compiler says so in a remark,
-            or with `strict` in an error.
-        overlap: whether what ranks exchange goes on beside what is computed, with the same bits.
-        bucket_bytes: what a rank gives to a bucket, that is to one message of several arrays; 0
-            for none. None is 1 MiB on CPUs, 25 MiB on GPUs, 0 with `pipeline`.
-        sums: of floats over ranks, in their order as one process makes them ("ordered"), or by
-            NCCL in its own ("nccl").
+        mesh: the ranks that the step runs on, from `scalify.make_mesh`: one process per rank, or a
+            single process that simulates all ranks. Arguments are whole arrays, identical on every
+            rank, or `scalify.Shard`s; sharded results are Shards.
+        zero: level of ZeRO: donated state that would be replicated is sharded over the ranks,
+            moments with 1 and 2, parameters too with 3. Such results are Shards.
+        pipeline: how the step is cut into stages over one axis of the mesh, at its
+            `scalify.lax.stage_border`s. Each stage keeps the state of its layers, laid out over the
+            mesh's other axes by shardings and `zero`: such results are Shards that are empty on
+            other stages. A single process runs the step of all stages.
+        reduce: when ranks reduce gradients that a loop over micro-batches accumulates: "last", once
+            after the loop, or "each", after each micro-batch, which sends that many times the
+            bytes, and with `zero` keeps only a share of the gradients in memory. None is "last",
+            unless `memory_limit` asks for less.
+        memory_limit: bytes that a rank may need for a step, by its plan. If the plan needs more,
+            `jit` rematerialises all-gathers of sharded weights in the backward, or reduces
+            gradients after each micro-batch, whichever moves fewer bytes. For `compile`,
+            `partition` has already fixed when gradients are reduced. If that is not enough, the
+            compiler emits a remark, or with `strict` an error.
+        overlap: whether collectives run concurrently with computation; the bits are the same.
+        bucket_bytes: bytes that a rank contributes to a bucket, that is, to one message of several
+            arrays; 0 for no buckets. None is 1 MiB on CPUs, 25 MiB on GPUs, 0 with `pipeline`.
+        sums: the order of floating-point sums over ranks: that of one process ("ordered"), or
+            NCCL's own ("nccl").
 
     Raises:
-        ValueError: `zero` or `pipeline` without a mesh that they need, `pipeline` with
-            `memory_limit`, or a word that `reduce` does not know.
+        TypeError: `mesh` is not a `scalify.Mesh`.
+        ValueError: `zero` or `pipeline` lacks the mesh that it needs, `pipeline` is given with
+            `memory_limit`, or `reduce` or `sums` is an unknown word.
     """
 
     mesh: Mesh | None = None
@@ -67,7 +69,7 @@ class Distribution:
 
     def __post_init__(self) -> None:
         if self.mesh is not None and not isinstance(self.mesh, Mesh):
-            raise TypeError(f"mesh={self.mesh!r}: expected one of scalify.make_mesh")
+            raise TypeError(f"mesh={self.mesh!r}: expected a mesh of scalify.make_mesh")
         if self.mesh is None and self.zero:
             raise ValueError("zero= needs a mesh: ranks that share state")
         if self.reduce not in (None, "last", "each"):
@@ -78,56 +80,58 @@ class Distribution:
         self.pipeline.check(self.mesh, (), self.zero)
         if self.memory_limit:
             raise ValueError(
-                "memory_limit with pipeline=: stages keep what they gather; leave it out"
+                "memory_limit with pipeline=: stages keep gathered weights; leave it out"
             )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Numerics:
-    """Where scales come from, and what is done about casts that clip, for `numerics=`.
+    """The sources of scales, and the policy for casts that clip, for `numerics=`.
 
     `scalify.compile` takes `scales`, `cast_scales`, `roles` and `ranges`; `scalify.transform` takes
     all but `health` and `pack_state`.
 
     Attributes:
         scales: log2 of the scales of arguments, from `scalify.measure` or `Jit.scales`, by name, or
-            as a list in main's order. None: arguments are measured at the first call, as far as it
-            has values; an argument without a scale is measured in each step. "declared": arguments
-            of which no scale is known count as 2^0, and are an error under `strict`; donated state
-            counts as what is written. "static" measures, and is `cast_scales="static"`.
-        cast_scales: under recipes with propagated scales, of casts whose values may grow: "carried"
-            from step to step, which each step moves, or "static", constants of the first step.
-        roles: of arguments that the rules take for others, as `{"regular expression": role}`,
+            as a list in main's order. None: arguments are measured at the first call, if it has
+            values; an argument without a scale is measured in each step. "declared": an argument
+            without a declared scale has scale 2^0, and is an error under `strict`; donated state
+            takes the scale of the value written to it. "static" measures, and is
+            `cast_scales="static"`.
+        cast_scales: under recipes with propagated scales, the scales of casts whose values may
+            grow: "carried" from step to step and updated by each step, or "static", constants from
+            the first step.
+        roles: roles of arguments that the rules infer wrongly, as `{"regular expression": role}`,
             searched in the names that reports print; the first match counts. A role is "param",
             "master", "moment", "state", "batch", "input" or "scalar".
-        ranges: what proofs may assume of arguments, by name or as a list in main's order; it
-            counts before what was measured with the scales (`scalify.measure_ranges`).
-        range_use: "choose" lets the proofs decide: a value whose bound is beyond E4M3 and within
-            E5M2 is cast to that, and with `strict` a dot on an unproved value stays wide. "report"
+        ranges: what proofs may assume of arguments, by name or as a list in main's order; overrides
+            ranges measured with the scales (`scalify.measure_ranges`).
+        range_use: "choose" lets proofs select formats: a value whose bound exceeds E4M3 but fits
+            E5M2 is cast to E5M2, and with `strict` a dot on an unproved value stays wide. "report"
             leaves formats alone.
-        calibration: "first-batch" calibrates the casts that stand on priors (`Report.prior_casts`):
-            before the first step `jit` runs it on copies of its arguments, once to three times,
-            and carries on with the scales that their casts then have. None keeps the predicted
-            scales. A result of `scalify.calibrate` gives all casts constant scales; its arguments'
-            scales apply if `scales` is not given.
+        calibration: "first-batch" calibrates casts whose scales come from priors
+            (`Report.prior_casts`): before the first step `jit` runs it one to three times on copies
+            of its arguments, and starts with the scales that these casts then have. None keeps the
+            predicted scales. A result of `scalify.calibrate` gives all casts constant scales; its
+            arguments' scales apply if `scales` is not given.
         rescale: where the step measures scales: "residual_grad", "residual", or a regular
-            expression that is searched in JAX's names, "grad:" before it for gradients.
-        adaptive_scales: keep the scales of casts beside the state instead of in the code, so that
-            `Jit.rescale` moves them without a new compilation; the policy "rescale" implies it.
-            `transform` has no executable that would keep them, and refuses True.
-        health: what to do, between two steps, about casts that clip: an action of
-            `scalify.HealthPolicy`, or a policy with its limits. None looks at every 20th step: it
-            warns of NaNs, and where a cast saturates more than a thousandth of its values, constant
-            scales are left for such that move ("adapt"). "off" does not look.
+            expression that is searched in JAX's names, prefixed with "grad:" for gradients.
+        adaptive_scales: keep the scales of casts as state instead of constants in the code, so that
+            `Jit.rescale` moves them without recompilation; the policy "rescale" implies it.
+            `transform` has no executable to keep them, and refuses True.
+        health: what to do between steps about casts that clip: an action of `scalify.HealthPolicy`,
+            or a policy with its limits. None checks every 20th step: it warns of NaNs, and if a
+            cast saturates more than a thousandth of its values, replaces constant scales by scales
+            that move ("adapt"). "off" checks nothing.
         wide: casts to leave wide, with the dots that read them, from `Jit.widened`.
-        pack_state: let donated state that the recipe stores narrow be `scalify.ScaledArray`s
-            between steps, of one or two bytes an element. False, and with adaptive scales: F32
+        pack_state: keep donated state that the recipe stores narrow as `scalify.ScaledArray`s
+            between steps, with one or two bytes an element. False, and adaptive scales, keep F32
             with the same values.
 
     Raises:
-        TypeError: a calibration, a cast to leave wide or the roles are none.
+        TypeError: `calibration`, `wide` or `roles` has the wrong type.
         ValueError: a word is unknown, or the health policy moves scales that
-            `adaptive_scales=False` keeps.
+            `adaptive_scales=False` fixes.
     """
 
     scales: ScalesLike | Literal["static"] = None
@@ -146,8 +150,8 @@ class Numerics:
         carried_option(self.cast_scales, self.scales)
         roles_option(self.roles)
         wide_option(self.wide)
-        is_made = isinstance(self.calibration, Calibration)
-        if not is_made and self.calibration not in (None, FIRST_BATCH):
+        is_calibration = isinstance(self.calibration, Calibration)
+        if not is_calibration and self.calibration not in (None, FIRST_BATCH):
             raise TypeError(
                 f"calibration={self.calibration!r}: expected a Calibration, as scalify.calibrate "
                 f"or Calibration.load makes one, {FIRST_BATCH!r} or None"
@@ -157,7 +161,7 @@ class Numerics:
 
     @property
     def policy(self) -> HealthPolicy | None:
-        """What `health` asks for; None reads no counter."""
+        """The policy that `health` selects; None reads no counter."""
         is_static = isinstance(self.scales, str) and self.scales == "static"
         is_static = is_static or self.cast_scales == "static"
         return make_policy(self.health, self.adaptive_scales, is_static)
@@ -169,17 +173,17 @@ class GPU:
 
     Attributes:
         device: where steps run, as for `scalify.Executable`.
-        streams: how many streams commands that do not fill the GPU may run on side by side.
-        library_attention: which attentions in 16 bits are cuDNN's: "exact" where the program rounds
-            the results as cuDNN does, "recipe" also where the recipe has made the operands BF16,
-            and "none" for a machine without cuDNN: kernels and products then.
-        epilogues: whether biases, ReLUs and casts to FP8 behind products are the library's: "exact"
-            where no rounding and no count changes, "all" also casts that health counts, where the
-            library rounds once and the program more often, GELU in its tanh form by the library's
-            tanh, and the gradients of GELU and ReLU, "none" nowhere.
+        streams: number of streams on which commands that do not fill the GPU may run concurrently.
+        library_attention: which attentions in 16 bits cuDNN computes: "exact", if the program
+            rounds the results as cuDNN does; "recipe", also if the recipe has made the operands
+            BF16; "none", for a machine without cuDNN, which runs kernels and GEMMs instead.
+        epilogues: which biases, ReLUs and casts to FP8 after GEMMs the library computes: "exact",
+            if no rounding and no count changes; "all", also casts that health counts if the library
+            rounds once and the program more often, GELU in its tanh form with the library's tanh,
+            and the gradients of GELU and ReLU; "none".
 
     Raises:
-        ValueError: an option is none of its words.
+        ValueError: an option has an unknown value.
     """
 
     device: str | None = None

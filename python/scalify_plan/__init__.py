@@ -1,8 +1,8 @@
-"""The planner: what a training step would cost on GPUs that are not there. All is simulated.
+"""The planner: simulates the cost of a training step on GPUs that need not exist.
 
 scalify-plan step.mlir --device h100              # a step with shardings, as compiled
 scalify-plan --model llama-70b --mesh 16x8x4      # a model by its sizes: data x tensor x stages
-scalify-plan --model llama-70b --gpus 512         # which layout?
+scalify-plan --model llama-70b --gpus 512         # the fastest layout
 """
 
 from __future__ import annotations

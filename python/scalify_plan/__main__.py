@@ -1,4 +1,4 @@
-"""Says what a training step would cost on GPUs that are not there. Everything is simulated.
+"""Simulates the cost of a training step on GPUs that need not exist.
 
 scalify-plan step.mlir --mesh 64x8 --device h100 --recipe fp8 --zero best
 scalify-plan --model llama-70b --mesh 16x4x8 --batch 1024 --micro 2
@@ -31,18 +31,18 @@ _LEVELS: dict[str, Level] = {"fp8-lm-o1": "o1", "fp8-lm-o2": "o2", "fp8-lm-o3": 
 
 
 def _artefacts(options: argparse.Namespace) -> tuple[dict[int, bytes], list[int]]:
-    """Returns the step's artefact, by level of ZeRO, and the sizes that its mesh is asked for."""
+    """Returns the step's artefact by level of ZeRO, and the mesh sizes to check against it."""
     asked = list(options.mesh or ())
     content = options.step.read_bytes()
     if content[:8] == b"SCALIFY1":
         for name in ("recipe", "zero"):
             if name in options.given:
-                raise ValueError(f"'{options.step}' is compiled already: --{name} says nothing")
+                raise ValueError(f"'{options.step}' is compiled already: --{name} does not apply")
         return {-1: content}, asked
     levels = [0, 1, 3] if options.zero == "best" else [int(options.zero)]
     source, ranks = content.decode("utf-8"), math.prod(asked)
     if asked and not mesh_of(source):
-        asked = [ranks]  # cut by rows, over all of them
+        asked = [ranks]  # sharded by rows over all ranks
     return {
         level: graph.compile_step(source, recipe=options.recipe, zero=level, ranks=ranks)
         for level in levels
@@ -102,7 +102,7 @@ def _format(device: Device, recipe: str) -> str:
     """Returns the format of a model's products under a preset.
 
     Raises:
-        ValueError: it has none that is simulated, or that the device has.
+        ValueError: the planner does not simulate the preset, or the device lacks the format.
     """
     known = [name for name in recipes() if name != "none"]
     if recipe == "none":
@@ -162,7 +162,7 @@ def _plan_model(device: Device, options: argparse.Namespace) -> tuple[str, Any]:
 
 
 def main() -> int:
-    """Prints a plan; returns 1, with the error, where there is none."""
+    """Prints a plan; if there is none, prints the error and returns 1."""
     options = parse((__doc__ or "").splitlines()[0])
     if options.published:
         print(text.of_rows(published.rows()))

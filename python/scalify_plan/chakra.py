@@ -1,8 +1,8 @@
-"""Chakra execution traces, for simulators that take them, of what the planner simulates.
+"""Chakra execution traces of what the planner simulates, as input of other simulators.
 
-MLCommons' schema (`et_def.proto`, package ChakraProtoMsg, version 0.0.4): a file for each rank, of
-messages with their length before them, first the metadata, then a node for each task. Messages are
-`protobuf`'s own; the part of the schema that is used is declared here, by its field numbers.
+MLCommons' schema (`et_def.proto`, package ChakraProtoMsg, version 0.0.4): one file per rank of
+length-prefixed messages, first the metadata, then a node for each task. `protobuf` encodes the
+messages; the part of the schema that is used is declared here, by its field numbers.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ COLLECTIVES = {
 
 _FIELD = descriptor_pb2.FieldDescriptorProto
 _PACKAGE = "ChakraProtoMsg"
-# Number and type of fields by name: a scalar, a message or an enum, and [] for a list of it.
+# Number and type of fields by name: a scalar, a message or an enum; [] marks a repeated field.
 _MESSAGES: dict[str, dict[str, tuple[int, str]]] = {
     "BoolList": {"values": (1, "bool[]")},
     "AttributeProto": {
@@ -108,13 +108,14 @@ def _add_field(message: Any, name: str, number: int, kind: str) -> None:
 def nodes(line: events.Timeline, wires: Sequence[Wire]) -> list[Any]:
     """Returns a node for each task of a timeline, in its order.
 
-    A task depends on what it waits for, and on the one before it on its stream. Times are the
-    simulation's, in microseconds; `comm_size` is of the whole data, in bytes: what a gather gives,
-    what a reduction takes. `num_ops` are FLOPs of products, `tensor_size` bytes of memory.
+    A task depends on its needs, and on its predecessor on its stream. Times are the simulation's,
+    in microseconds; `comm_size` is the bytes of the whole data: an all-gather's result, a
+    reduction's operand. `num_ops` is the FLOPs of products, `tensor_size` the bytes of memory that
+    are moved.
 
     Args:
-        line: what was simulated.
-        wires: what its exchanges move, by their chunk.
+        line: the simulated timeline.
+        wires: of its exchanges, indexed by their chunk.
     """
     classes = messages()
     made = []
@@ -152,7 +153,7 @@ def _describe(node: Any, wire: Wire) -> None:
     node.attr.add(name="dtype", string_val=wire.dtype)
 
 
-def _put(file: BinaryIO, message: Any) -> None:
+def _write_message(file: BinaryIO, message: Any) -> None:
     content = message.SerializeToString(deterministic=True)
     length = len(content)
     while length >= 0x80:
@@ -168,7 +169,7 @@ def write(
     """Writes `step.RANK.et` for each rank; all ranks of a step run the same list.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: a file cannot be written.
     """
     folder.mkdir(parents=True, exist_ok=True)
     classes = messages()
@@ -180,8 +181,8 @@ def write(
             head = classes["GlobalMetadata"](version=SCHEMA)
             head.attr.add(name="origin", string_val="scalify-plan, simulated")
             head.attr.add(name="rank", int64_val=rank)
-            _put(file, head)
+            _write_message(file, head)
             for node in made:
-                _put(file, node)
+                _write_message(file, node)
         paths.append(path)
     return paths

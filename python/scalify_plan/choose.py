@@ -1,4 +1,4 @@
-"""A compiled step's time, and what other buckets, formats and schedules would make of it."""
+"""A compiled step's time, as planned and with other buckets, formats and schedules."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ __all__ = ["BUCKETS", "FORMATS", "Choice", "Outcome", "choices", "outcome", "tas
 
 FORMATS = ("f32", "bf16", "fp8")
 BUCKETS = (0.0, 4e6, 16e6, 64e6, 256e6, 1e9)
-# What exchanges of one bucket have alike: kind, group, format and stream.
+# The properties that exchanges of one bucket share: kind, group, format and stream.
 _Key = tuple[str, int, costs.Group, str, int]
 
 
 @dataclasses.dataclass(frozen=True)
 class Choice:
-    """What may be chosen of a compiled step.
+    """A variant of a compiled step.
 
     Attributes:
-        gradients: format of replicas' sums; empty as the plan has it.
-        weights: format of their gathers; empty as the plan has it.
-        bucket: bytes from which on exchanges of one kind are not joined; 0 joins none.
-        overlap: whether exchanges go beside what is computed.
+        gradients: format of the replicas' reductions; empty for the plan's.
+        weights: format of the replicas' all-gathers; empty for the plan's.
+        bucket: bytes at which a bucket of exchanges of one kind is full; 0 for no buckets.
+        overlap: whether exchanges run concurrently with computation.
     """
 
     gradients: str = ""
@@ -37,14 +37,14 @@ class Choice:
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """A compiled step, simulated; bytes are what one rank sends.
+    """A compiled step, simulated; bytes are those that one rank sends.
 
     Attributes:
-        choice: of which.
+        choice: the simulated variant.
         seconds: of the step.
         compute: of products and kernels.
-        exposed: of exchange beside which nothing is computed.
-        hidden: of exchange beside what is computed.
+        exposed: of exchange without concurrent computation.
+        hidden: of exchange concurrent with computation.
         nvlink: bytes over NVLink.
         network: bytes over the network.
     """
@@ -60,7 +60,7 @@ class Outcome:
 
 
 def _form(wire: Wire, data_stride: int, choice: Choice) -> Wire:
-    """Returns the wire in the formats of the choice; those of other groups stay."""
+    """Returns the wire in the formats of the choice; wires of other groups are unchanged."""
     if wire.stride != data_stride or wire.ranks.ranks == 1:
         return wire
     wanted = choice.gradients if wire.kind in SUMS else ""
@@ -73,12 +73,12 @@ def _form(wire: Wire, data_stride: int, choice: Choice) -> Wire:
 
 
 def tasks(device: Device, graph: Graph, choice: Choice) -> tuple[list[events.Task], list[Wire]]:
-    """Returns the tasks of a step under a choice, and what each exchange moves, by its chunk."""
+    """Returns the tasks of a step under a choice, and the wire of each exchange, by its chunk."""
     stride = data_stride(graph)
     made: list[events.Task] = []
     wires: list[Wire] = []
     places: dict[int, int] = {}
-    # Exchanges that wait for others to be joined: kind and group -> places of commands.
+    # Buckets that are not full yet: key -> indices of commands.
     open_buckets: dict[_Key, list[int]] = {}
 
     def close(key: _Key) -> None:
@@ -96,7 +96,7 @@ def tasks(device: Device, graph: Graph, choice: Choice) -> tuple[list[events.Tas
 
     for at, command in enumerate(graph.commands):
         for key, members in list(open_buckets.items()):
-            # Also where one exchange reads what another brings, which no event says.
+            # Also if an exchange reads a member's result, a dependence that has no event.
             brought = any(graph.commands[member].writes == command.reads for member in members)
             if set(members) & set(command.needs) or (command.wire is not None and brought):
                 close(key)
@@ -109,7 +109,8 @@ def tasks(device: Device, graph: Graph, choice: Choice) -> tuple[list[events.Tas
         wire = _form(command.wire, stride, choice)
         key = (wire.kind, wire.stride, wire.ranks, wire.dtype, command.stream)
         if command.stream == 0 or wire.is_message:
-            # Nothing waits for it but what follows; messages may go to different ranks.
+            # On the compute stream an exchange delays all that follows; messages may have different
+            # peers. Neither is joined with others.
             open_buckets[key] = [at]
             close(key)
             continue
@@ -125,14 +126,14 @@ def tasks(device: Device, graph: Graph, choice: Choice) -> tuple[list[events.Tas
 
 
 def bucket(device: Device, graph: Graph) -> float:
-    """Returns the bytes from which on gathers between replicas have 90 % of their links' rate."""
+    """Returns the bytes from which gathers between replicas reach 90 % of their links' rate."""
     stride = data_stride(graph)
     groups = [c.wire.ranks for c in graph.commands if c.wire and c.wire.stride == stride]
     return costs.bucket(device, groups[0]) if groups else 0.0
 
 
 def data_stride(graph: Graph) -> int:
-    """Returns the stride of the replicas' groups: of the mesh's first axis, which is outermost."""
+    """Returns the stride of the replicas' groups, along the mesh's first, outermost axis."""
     return math.prod(list(graph.mesh.values())[1:])
 
 
@@ -142,12 +143,12 @@ def outcome(
     choice: Choice | None = None,
     disturbance: events.Disturbance | None = None,
 ) -> Outcome:
-    """Returns a step under a choice, simulated, disturbed or not."""
+    """Returns the simulation of a step under a choice, with or without a disturbance."""
     choice = choice or Choice()
     made, wires = tasks(device, graph, choice)
     line = events.run(made, disturbance)
     links = [wire.links() for wire in wires]
-    # In the order of the list, exchanges have the numbers of their wires.
+    # Exchanges in the order of the list have the order of their wires.
     slower = sum(
         costs.taken(device, wire.ranks) * seconds
         for wire, seconds in zip(wires, line.beside(), strict=True)
@@ -164,9 +165,9 @@ def outcome(
 
 
 def choices(device: Device, graph: Graph) -> list[Outcome]:
-    """Returns the step under each choice of formats and bucket, fastest first; then fewest bytes.
+    """Returns the step under each choice of formats and bucket, fastest first.
 
-    The wider format and the smaller bucket win where they cost nothing.
+    Of equally fast choices, wider formats and smaller buckets come first.
     """
     found = [
         outcome(device, graph, Choice(gradients, weights, bucket))

@@ -1,4 +1,4 @@
-"""Seconds of one product, one kernel, one attention, one collective."""
+"""Seconds of one product, kernel, attention or collective."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def itemsize(element: str) -> int:
     """Returns the bytes of an element type of a manifest, such as "bf16" or "f8E4M3FN"."""
     bits = re.match(r"\D+(\d+)", element)
     if bits is None:
-        raise ValueError(f"element type '{element}' says no number of bits")
+        raise ValueError(f"element type '{element}' has no number of bits")
     return max(1, int(bits.group(1)) // 8)
 
 
@@ -48,18 +48,18 @@ def gemm(
 ) -> float:
     """Returns the seconds of a product [rows, depth] x [depth, columns].
 
-    The product is cut into tiles, as many at a time as there are multiprocessors; the last wave
-    takes as long as the others. The result is written behind the sums, not beside them. Memory
-    bounds from below.
+    The product is cut into tiles, one per multiprocessor at a time; a partial last wave takes as
+    long as a full one. The result is written after the sums, not concurrently. Memory traffic is a
+    lower bound.
 
     Args:
-        device: where.
+        device: the GPU.
         rows: of the result.
         columns: of the result.
-        depth: elements of a sum.
+        depth: size of the contraction.
         batch: independent products in one call.
         dtype: of the operands.
-        out: bytes that are moved for an element of the result.
+        out: bytes that are moved per element of the result.
     """
     written = batch * rows * columns * out / device.bandwidth
     operands = batch * (rows + columns) * depth * BYTES[dtype] / device.bandwidth
@@ -80,20 +80,20 @@ def kernel(device: Device, moved: float) -> float:
 
 
 def attention(device: Device, flops: float, *, backward: bool) -> float:
-    """Returns the seconds of a fused attention of so many FLOPs, those of the mask left out."""
+    """Returns the seconds of a fused attention of `flops` FLOPs, those of the mask excluded."""
     return device.launch + flops / device.attention[1 if backward else 0]
 
 
 @dataclasses.dataclass(frozen=True)
 class Group:
-    """Ranks that exchange: how many, and how many of them are in one node."""
+    """A group of ranks: its size, and how many of its ranks are in one node."""
 
     ranks: int
     inside: int
 
     @property
     def nodes(self) -> int:
-        """Over how many nodes they are."""
+        """The number of nodes that it spans."""
         return math.ceil(self.ranks / self.inside)
 
 
@@ -103,7 +103,7 @@ def group(device: Device, ranks: int, stride: int) -> Group:
 
 
 def rate(device: Device, ranks: Group) -> float:
-    """Returns the bytes/s of a ring through a group: over nodes, through all its network cards."""
+    """Returns the bytes/s of a ring in a group; across nodes, through all its network cards."""
     links = device.links
     if ranks.nodes == 1:
         return links.nvlink
@@ -111,14 +111,14 @@ def rate(device: Device, ranks: Group) -> float:
 
 
 def taken(device: Device, ranks: Group) -> float:
-    """Returns the share of a GPU that an exchange in a group takes from kernels beside it."""
+    """Returns the share of a GPU that an exchange in a group takes from concurrent kernels."""
     return device.comm_share * rate(device, ranks) / device.links.nvlink
 
 
 def bucket(device: Device, ranks: Group, share: float = 0.9) -> float:
-    """Returns the bytes from which on a gather reaches a share of its bandwidth.
+    """Returns the bytes from which a gather reaches a share of its bandwidth.
 
-    latency / (latency + bytes / bandwidth) is what is lost, by NCCL's protocol for large messages.
+    The loss is latency / (latency + bytes / bandwidth), by NCCL's protocol for large messages.
     """
     if ranks.ranks == 1:
         return 0.0
@@ -130,20 +130,20 @@ def bucket(device: Device, ranks: Group, share: float = 0.9) -> float:
 
 
 def sent(kind: str, size: float, ranks: int) -> float:
-    """Returns the bytes that each rank sends of a collective on `size` bytes of whole data."""
+    """Returns the bytes that each rank sends in a collective on `size` bytes of whole data."""
     share = size * (ranks - 1) / ranks
     return {"all_reduce": 2 * share, "send": size, "broadcast": size}.get(kind, share)
 
 
 def collective(device: Device, kind: str, size: float, ranks: Group, *, load: float = 1) -> float:
-    """Returns the seconds of a collective: latency + bytes / bandwidth, of NCCL's best protocol.
+    """Returns the seconds of a collective: latency + bytes / bandwidth, by NCCL's best protocol.
 
     Args:
         device: with its links.
         kind: "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast" or "send".
-        size: bytes of the whole data: what a gather gives, what a reduction takes.
+        size: bytes of the whole data: an all-gather's result, a reduction's operand.
         ranks: the group.
-        load: of the bandwidth that the group has, what is left for it.
+        load: share of the group's bandwidth that the collective gets.
     """
     if ranks.ranks == 1 or size <= 0:
         return 0.0
@@ -151,7 +151,7 @@ def collective(device: Device, kind: str, size: float, ranks: Group, *, load: fl
     crosses = ranks.nodes > 1
     bandwidth = rate(device, ranks)
     if kind == "all_to_all" and crosses:
-        # What stays inside a node does not meet the network.
+        # Traffic inside a node does not use the network.
         bandwidth *= (ranks.ranks - 1) / max(ranks.ranks - ranks.inside, 1)
         bandwidth = min(bandwidth, links.nvlink)
     elif kind == "all_reduce" and not crosses and links.nvls and ranks.ranks > 2:

@@ -1,7 +1,7 @@
-"""What the cost model knows of a GPU and of the links around it.
+"""Properties of a GPU and of its links, for the cost model.
 
 Every number is from a data sheet, from a published measurement of one kernel or one collective, or
-from a library's source: none comes from the time of a training step. `docs/planner.md` has the
+from a library's source; none is from the time of a training step. `docs/planner.md` has the
 sources.
 """
 
@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+
+from scalify.artefact import targets
 
 __all__ = ["A100", "DEVICES", "H100", "Device", "Links"]
 
@@ -21,10 +23,10 @@ class Links:
         node: GPUs of a node, all of them on NVLink.
         nvlink: bytes/s that a ring of NCCL moves through each GPU of a node.
         nvls: bytes/s of an all-reduce that the switch sums, or 0.
-        network: bytes/s of a GPU's share of the node's network cards, as the line has it.
-        network_share: of the line, what NCCL gets.
-        hops: by NCCL's protocol (base, hop on NVLink, hop over the network) in seconds, and the
-            share of the bandwidth that is left for data.
+        network: line rate, in bytes/s, of a GPU's share of the node's network cards.
+        network_share: share of the line rate that NCCL reaches.
+        hops: for each of NCCL's protocols (base, hop on NVLink, hop over the network) in seconds,
+            and the share of the bandwidth that is left for data.
     """
 
     node: int
@@ -45,13 +47,13 @@ class Device:
             repeated until the clock has settled, less its last wave and the write of its result.
         bandwidth: bytes/s that copies reach.
         memory: bytes.
-        multiprocessors: of the GPU.
-        tiles: (rows, columns) of the tiles that products are cut in.
-        launch: seconds between two kernels that follow each other.
-        attention: FLOP/s of fused attention (forward, backward), on the products that a causal
-            mask leaves.
-        comm_share: of the multiprocessors, what a collective at NVLink's bandwidth takes from a
-            kernel beside it; a slower one takes less.
+        multiprocessors: their number.
+        tiles: (rows, columns) of the tiles of products.
+        launch: seconds between two consecutive kernels.
+        attention: FLOP/s of fused attention (forward, backward), on the products that a causal mask
+            leaves.
+        comm_share: share of the multiprocessors that a collective at NVLink's bandwidth takes from
+            a concurrent kernel; a slower one takes less.
         links: of its node and network.
     """
 
@@ -69,7 +71,7 @@ class Device:
 
     @property
     def has_fp8(self) -> bool:
-        """Whether it has products in FP8 that are faster than those in BF16."""
+        """Whether products in FP8 are faster than those in BF16."""
         return self.peak["fp8"] > self.peak["bf16"]
 
 
@@ -80,17 +82,26 @@ _HOPPER = {
     "Simple": (8.4e-6, 3.4e-6, 14e-6, 1.0),
 }
 
-# Of both: a launch behind another kernel, and the large tiles of cuBLAS.
+# For both GPUs: a launch after another kernel, and the large tiles of cuBLAS.
 _LAUNCH = 2e-6
 _TILES = ((128, 256), (256, 128), (128, 128))
+
+# The compiler's own cost model has these figures, per nanosecond.
+_SM90A = targets()["sm_90a"]
+_PER_SECOND = 1e9
 
 H100 = Device(
     name="h100",
     peak={"bf16": 989.4e12, "fp8": 1978.9e12, "tf32": 494.7e12, "f32": 66.9e12},
-    math={"bf16": 767e12, "fp8": 1400e12, "tf32": 383e12, "f32": 60e12},
-    bandwidth=3.05e12,
+    math={
+        "bf16": _SM90A["bits16"] * _PER_SECOND,
+        "fp8": _SM90A["bits8"] * _PER_SECOND,
+        "tf32": 383e12,
+        "f32": _SM90A["f32"] * _PER_SECOND,
+    },
+    bandwidth=_SM90A["bandwidth"] * _PER_SECOND,
     memory=80e9,
-    multiprocessors=132,
+    multiprocessors=int(_SM90A["processors"]),
     tiles=_TILES,
     launch=_LAUNCH,
     attention=(500e12, 400e12),

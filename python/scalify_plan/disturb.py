@@ -1,4 +1,4 @@
-"""What links that misbehave cost a model's step, overlapped and serial."""
+"""The cost of slow or irregular links to a model's step, overlapped and serial."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class Loss:
     """A step under a disturbance, in seconds.
 
     Attributes:
-        name: what is wrong.
-        overlapped: the step, with exchanges beside what is computed.
-        serial: the step, one after the other.
-        lost: by the overlapped one, against no disturbance.
+        name: of the disturbance.
+        overlapped: the step, with exchanges concurrent with computation.
+        serial: the step, one task after the other.
+        lost: by the overlapped step, relative to no disturbance.
         serial_lost: by the serial one.
     """
 
@@ -33,12 +33,12 @@ class Loss:
 
 
 def serial(tasks: Sequence[events.Task]) -> list[events.Task]:
-    """Returns the tasks one after the other, in the order of the list."""
+    """Returns the tasks on one stream, in the order of the list."""
     return [dataclasses.replace(task, stream=0) for task in tasks]
 
 
 def losses(tasks: Sequence[events.Task]) -> list[Loss]:
-    """Returns what a schedule loses under four disturbances.
+    """Returns the losses of a schedule under four disturbances.
 
     Half and a quarter of the bandwidth, exchanges of up to twice the time at random, and one
     exchange in the middle that is late by a tenth of the step. Without exchanges nothing is lost.
@@ -62,7 +62,7 @@ def losses(tasks: Sequence[events.Task]) -> list[Loss]:
 
 
 def of_model(device: Device, model: Model, layout: Layout) -> list[Loss]:
-    """Returns what a model's step loses: its layers and what its replicas exchange."""
+    """Returns the losses of a model's step: of its layers and its replicas' exchanges."""
     one = layer.forward(device, model, layout).seconds
     back = layer.backward(device, model, layout).seconds
     return losses(replicas.schedule(device, model, layout, one, back, layout.micro_batches))

@@ -1,4 +1,4 @@
-"""Streams of tasks that wait for each other: when everything is done, and what could go wrong."""
+"""Simulation of tasks on streams that wait for each other, with optional disturbances."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ __all__ = ["Disturbance", "Task", "Timeline", "run"]
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """A command on a stream: it starts behind those before it there and behind what it needs.
+    """A command on a stream, which starts after its predecessors there and after its needs.
 
     Attributes:
         stream: 0 is the first.
-        seconds: how long it takes undisturbed.
-        needs: places of earlier tasks in the list.
+        seconds: undisturbed duration.
+        needs: indices of earlier tasks in the list.
         name: for reports.
-        chunk: of an exchange, its number among all; -1 for what computes.
+        chunk: of an exchange, its number among all exchanges; -1 for computation.
         flops: of a product.
         moved: bytes of memory that it reads and writes.
     """
@@ -36,13 +36,13 @@ class Task:
 
 @dataclasses.dataclass(frozen=True)
 class Disturbance:
-    """What makes exchanges slower than planned.
+    """Slows exchanges down.
 
     Attributes:
-        bandwidth: of the links, what is left.
-        jitter: each exchange takes up to this much longer than planned, at random, relative.
+        bandwidth: share of the links' bandwidth that is left.
+        jitter: largest relative increase of an exchange's time, which is random.
         straggler: number of the exchange that is late, or -1.
-        late: by how many seconds.
+        late: its delay in seconds.
         seed: of the random numbers.
     """
 
@@ -53,7 +53,7 @@ class Disturbance:
     seed: int = 0
 
     def apply(self) -> Callable[[Task], float]:
-        """Returns the seconds of a task, for tasks in the order of the list."""
+        """Returns the function from a task to its seconds, for tasks in the order of the list."""
         dice = random.Random(self.seed)
 
         def seconds(task: Task) -> float:
@@ -68,7 +68,7 @@ class Disturbance:
 
 @dataclasses.dataclass(frozen=True)
 class Timeline:
-    """When tasks ran.
+    """The times of tasks.
 
     Attributes:
         spans: (start, end) of each task, in seconds.
@@ -80,32 +80,32 @@ class Timeline:
 
     @property
     def seconds(self) -> float:
-        """Until the last one is done."""
+        """Seconds until the last task ends."""
         return max((end for _, end in self.spans), default=0.0)
 
     @property
     def compute(self) -> float:
-        """Seconds in which something is computed."""
-        return sum(end - start for start, end in self._computing())
+        """Seconds with computation on any stream."""
+        return sum(end - start for start, end in self._compute_intervals())
 
     @property
     def exposed(self) -> float:
-        """Seconds in which nothing is computed."""
+        """Seconds without computation."""
         return self.seconds - self.compute
 
     @property
     def hidden(self) -> float:
-        """Seconds of exchanges beside what is computed; two at once count twice."""
+        """Seconds of exchanges concurrent with computation; two at once count twice."""
         return sum(self.beside())
 
     def beside(self) -> list[float]:
-        """Returns of each exchange, in order, the seconds that it runs beside what is computed."""
-        computes = self._computing()
+        """Returns for each exchange, in order, its seconds concurrent with computation."""
+        computes = self._compute_intervals()
         starts = [start for start, _ in computes]
         before = [0.0, *itertools.accumulate(end - start for start, end in computes)]
 
         def computed(time: float) -> float:
-            """Returns the seconds computed until then."""
+            """Returns the seconds of computation until `time`."""
             count = bisect.bisect_right(starts, time)
             late = max(0.0, computes[count - 1][1] - time) if count else 0.0
             return before[count] - late
@@ -113,8 +113,8 @@ class Timeline:
         spans = zip(self.spans, self.tasks, strict=True)
         return [computed(end) - computed(start) for (start, end), task in spans if task.chunk >= 0]
 
-    def _computing(self) -> list[tuple[float, float]]:
-        """Returns when something is computed, on one stream or on several, in order."""
+    def _compute_intervals(self) -> list[tuple[float, float]]:
+        """Returns the disjoint intervals with computation on any stream, in order."""
         spans = zip(self.spans, self.tasks, strict=True)
         found: list[tuple[float, float]] = []
         for start, end in sorted(span for span, task in spans if task.chunk < 0):
@@ -126,7 +126,7 @@ class Timeline:
 
 
 def run(tasks: Sequence[Task], disturbance: Disturbance | None = None) -> Timeline:
-    """Returns when tasks run: streams side by side, each in the order of the list.
+    """Returns the times of tasks: streams run concurrently, each in the order of the list.
 
     Raises:
         ValueError: a task needs one that is not before it.

@@ -1,4 +1,4 @@
-"""The commands of a compiled step, as the plan has them, with what each costs on a GPU.
+"""The commands of a compiled step's plan, with their costs on a GPU.
 
 A step with shardings is partitioned and compiled for `sm_90a` as for a run; its manifest lists
 products, kernels and collectives in order, on streams, with the events between them. Nothing is
@@ -30,14 +30,14 @@ class Command:
     Attributes:
         op: "gemm", "attention", "kernel", "copy", "fill" or "collective".
         name: with its place in the program.
-        stream: 0 computes.
+        stream: 0 is the compute stream.
         needs: commands on other streams that it waits for.
-        seconds: on the device, alone; of a collective as the plan has it.
+        seconds: on the device, alone; of a collective as planned.
         moved: bytes of memory that it reads and writes.
         flops: of a product.
         wire: of a collective.
-        reads: of a collective, the buffer that it sends from.
-        writes: the one that it fills.
+        reads: of a collective, its source buffer.
+        writes: of a collective, its destination buffer.
     """
 
     op: str
@@ -58,8 +58,8 @@ class Graph:
 
     Attributes:
         commands: in the order of the program.
-        mesh: sizes of its axes by names.
-        memory: bytes by what they are for, as the plan says.
+        mesh: sizes of its axes by name.
+        memory: bytes by purpose, from the plan.
     """
 
     commands: Sequence[Command]
@@ -74,17 +74,17 @@ def compile_step(text: str, *, recipe: str, zero: int = 0, ranks: int = 1) -> by
         text: StableHLO as JAX lowers it.
         recipe: a preset's name, or a recipe's text.
         zero: level of ZeRO.
-        ranks: of data, over which a step without a mesh is cut by the rows of its batch.
+        ranks: data-parallel ranks, over which a step without a mesh is sharded by rows of its
+            batch.
 
     Raises:
-        CompileError: it cannot be partitioned or compiled.
+        CompileError: the step cannot be partitioned or compiled.
     """
     if ranks > 1 and not mesh_of(text):
         text = data_parallel(text, ranks)
     if mesh_of(text):
         text = partition(text, zero=zero).text
-    # Each array by itself: buckets are what is chosen here. Each sum by one command, which is
-    # costed as NCCL's.
+    # No buckets, since the planner chooses them. Each reduction is one command, costed as NCCL's.
     options = {"recipe": recipe, "target": "sm_90a", "bucketBytes": 0, "sums": "nccl"}
     artefact, _ = build(text, options)
     return artefact
@@ -94,7 +94,7 @@ def read(manifest: Manifest, device: Device) -> Graph:
     """Returns the step of a manifest, each command with its seconds on the device.
 
     Raises:
-        ValueError: it has products in FP8, which the device has not.
+        ValueError: the step has products in FP8, which the device lacks.
     """
     reader = _Reader(manifest, device)
     for command in manifest["functions"]["step"]:
@@ -104,7 +104,7 @@ def read(manifest: Manifest, device: Device) -> Graph:
 
 
 class _Reader:
-    """Turns a manifest's commands into ours: events become needs."""
+    """Converts a manifest's commands; events become needs."""
 
     def __init__(self, manifest: Manifest, device: Device) -> None:
         self.manifest = manifest
@@ -116,7 +116,7 @@ class _Reader:
         self.waits: dict[int, set[int]] = {}
 
     def add(self, command: Mapping[str, Any]) -> None:
-        """Adds a command, or what an event says."""
+        """Adds a command, or applies an event."""
         stream = int(command.get("stream", 0))
         if command["op"] == "record":
             self.events[command["event"]] = self.last.get(stream)
@@ -136,7 +136,7 @@ class _Reader:
         self.commands.append(made)
 
     def _cost(self, command: Mapping[str, Any]) -> tuple[float, float, float, Wire | None]:
-        """Returns seconds, bytes of memory, FLOPs, and what goes over wires."""
+        """Returns seconds, bytes of memory, FLOPs, and the wire of a collective."""
         op = command["op"]
         if op == "gemm":
             return self._gemm(command)

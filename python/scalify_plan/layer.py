@@ -1,4 +1,4 @@
-"""The work of one layer on one rank: products, kernels, and what tensor ranks exchange."""
+"""The work of one layer on one rank: products, kernels, and exchanges between tensor ranks."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Work:
 
     Attributes:
         compute: seconds of products and kernels.
-        exposed: seconds of exchange between tensor ranks that nothing hides.
-        hidden: seconds of exchange beside products.
-        tensor_bytes: that a rank sends to its tensor ranks.
+        exposed: seconds of exposed exchange between tensor ranks.
+        hidden: seconds of exchange concurrent with products.
+        tensor_bytes: bytes that a rank sends to its tensor ranks.
         flops: of products.
     """
 
@@ -32,7 +32,7 @@ class Work:
 
     @property
     def seconds(self) -> float:
-        """Of all."""
+        """The total; hidden exchange adds nothing."""
         return self.compute + self.exposed
 
     def __add__(self, other: Work) -> Work:
@@ -58,7 +58,7 @@ class _Layer:
 
     def __post_init__(self) -> None:
         self.tokens = self.layout.micro * self.model.seq
-        # Norms and residuals of a rank: its piece of the sequence, or all of it.
+        # Tokens in a rank's norms and residuals: its part of the sequence, or all of it.
         self.own = self.tokens / (self.layout.tensor if self.layout.sequence else 1)
         self.group = costs.group(self.device, self.layout.tensor, 1)
 
@@ -74,14 +74,14 @@ class _Layer:
         self.work.compute += costs.kernel(self.device, moved)
 
     def cast(self, elements: float, transposed: bool) -> None:
-        """Adds what a value's FP8 cast moves beyond its maker: the cast, and its transpose."""
+        """Adds the bytes that a value's FP8 cast and its transpose add to the producer's."""
         if self.layout.compute == "fp8":
             copies = 2 if transposed else 1
             reads = self.layout.cast_reads
             self.work.compute += elements * (2 * reads + copies) / self.device.bandwidth
 
     def exchange(self, kind: str, size: float, beside: float = 0.0) -> None:
-        """Adds an exchange between tensor ranks, beside products of so many seconds."""
+        """Adds an exchange between tensor ranks, concurrent with products of `beside` seconds."""
         ranks = self.layout.tensor
         if ranks == 1:
             return
@@ -89,7 +89,7 @@ class _Layer:
         self.work.tensor_bytes += costs.sent(kind, size, ranks)
         hidden = min(seconds, beside)
         self.work.hidden += hidden
-        # Kernels beside it have fewer multiprocessors.
+        # Concurrent kernels have fewer multiprocessors.
         self.work.compute += hidden * self.device.comm_share
         self.work.exposed += seconds - hidden
 
@@ -98,7 +98,7 @@ class _Layer:
         return self.gemm(self.tokens, n, k, dtype=self.layout.compute)
 
     def pieces(self, seconds: float) -> float:
-        """Returns what of a product an exchange in pieces goes beside: all but one piece."""
+        """Returns a product's seconds that a piecewise exchange overlaps: all but one piece's."""
         return seconds * (1 - 1 / self.layout.tensor) if self.layout.overlap_tensor else 0.0
 
 
@@ -110,12 +110,12 @@ def _widths(model: Model, tensor: int) -> list[tuple[int, int]]:
 
 
 def _scores(layer: _Layer, *, backward: bool) -> None:
-    """Adds the attention between its linear layers."""
+    """Adds the attention between a layer's projections."""
     model, tensor = layer.model, layer.layout.tensor
     heads = layer.layout.micro * model.heads // tensor
     seq, head = model.seq, model.head
     if model.fused_attention:
-        # Half of the scores are behind a causal mask; the backward has five products for two.
+        # A causal mask removes half of the scores. The forward has two products, the backward five.
         products = 5 if backward else 2
         flops = products * 2.0 * heads * seq * seq * head / 2
         layer.work.compute += costs.attention(layer.device, flops, backward=backward)
@@ -125,7 +125,7 @@ def _scores(layer: _Layer, *, backward: bool) -> None:
     for _ in range(2 if backward else 1):
         layer.gemm(seq, seq, head, batch=heads, dtype="bf16")
         layer.gemm(seq, head, seq, batch=heads, dtype="bf16")
-    # Softmax reads and writes; its gradient reads two. Dropout has a byte of mask.
+    # Softmax reads and writes one array; its gradient reads two. Dropout's mask is in bytes.
     layer.kernel(area * (6 if backward else 4))
     if model.dropout:
         layer.kernel(area * 5)
@@ -142,17 +142,17 @@ def forward(device: Device, model: Model, layout: Layout) -> Work:
         made = layer.dense(*first)
         if layout.sequence:
             layer.exchange("all_gather", whole, layer.pieces(made))
-        _inner(layer, first is qkv)
+        _add_inner_forward(layer, first is qkv)
         made = layer.dense(*second)
         kind = "reduce_scatter" if layout.sequence else "all_reduce"
         layer.exchange(kind, whole, layer.pieces(made) if layout.sequence else 0.0)
-        # Bias, dropout with its mask, the residual's sum.
+        # Bias, dropout with its mask, and the residual's sum.
         layer.kernel(layer.own * hidden * (7 if model.dropout else 6))
     return layer.work
 
 
-def _inner(layer: _Layer, attends: bool) -> None:
-    """Adds what is between a block's two linear layers in the forward."""
+def _add_inner_forward(layer: _Layer, attends: bool) -> None:
+    """Adds the kernels between a block's two linear layers in the forward."""
     model, tensor = layer.model, layer.layout.tensor
     if attends:
         if not model.biases:
@@ -165,25 +165,25 @@ def _inner(layer: _Layer, attends: bool) -> None:
 
 
 def backward(device: Device, model: Model, layout: Layout) -> Work:
-    """Returns the backward of one layer over a micro-batch, what it makes again included."""
+    """Returns the backward of one layer over a micro-batch, with its recomputation."""
     layer = _Layer(device, model, layout)
     qkv, out, up, down = _widths(model, layout.tensor)
     hidden, whole = model.hidden, 2.0 * layer.tokens * model.hidden
     for first, second in ((up, down), (qkv, out)):
         if model.dropout:
             layer.kernel(layer.own * hidden * 5)
-        made = _gradients(layer, *second)
+        made = _add_linear_gradients(layer, *second)
         if layout.sequence:
             layer.exchange("all_gather", whole, layer.pieces(made[0]))
-        _inner_gradient(layer, first is qkv)
-        made = _gradients(layer, *first)
+        _add_inner_backward(layer, first is qkv)
+        made = _add_linear_gradients(layer, *first)
         if layout.sequence:
-            # The input of the product is gathered again, beside the other gradient.
+            # The backward gathers the product's input again, concurrent with the input's gradient.
             layer.exchange("all_gather", whole, made[0])
             layer.exchange("reduce_scatter", whole, made[1])
         else:
             layer.exchange("all_reduce", whole, made[1])
-        # The norm's gradient reads two, and its result is added to the residual's.
+        # The norm's gradient reads two arrays, and its result is added to the residual's.
         layer.kernel(layer.own * hidden * 8)
     again = Work()
     if layout.recompute == "full":
@@ -195,20 +195,20 @@ def backward(device: Device, model: Model, layout: Layout) -> Work:
     return layer.work + again
 
 
-def _gradients(layer: _Layer, n: int, k: int) -> tuple[float, float]:
-    """Adds a linear layer's gradients; returns the seconds of input's and weight's."""
+def _add_linear_gradients(layer: _Layer, n: int, k: int) -> tuple[float, float]:
+    """Adds a linear layer's gradients; returns the seconds of the input's and the weight's."""
     tokens, dtype = layer.tokens, layer.layout.compute
     layer.cast(tokens * n, transposed=True)
     if layer.model.biases:
         layer.kernel(2.0 * tokens * n)
     to_input = layer.gemm(tokens, k, n, dtype=dtype)
-    # Weights' gradients are added to those of other micro-batches, in F32.
+    # Weights' gradients are accumulated over micro-batches in F32.
     to_weight = layer.gemm(n, k, tokens, out=8, dtype=dtype)
     return to_input, to_weight
 
 
-def _inner_gradient(layer: _Layer, attends: bool) -> None:
-    """Adds what is between a block's two linear layers in the backward."""
+def _add_inner_backward(layer: _Layer, attends: bool) -> None:
+    """Adds the kernels between a block's two linear layers in the backward."""
     model, tensor = layer.model, layer.layout.tensor
     if attends:
         _scores(layer, backward=True)
@@ -219,7 +219,7 @@ def _inner_gradient(layer: _Layer, attends: bool) -> None:
 
 
 def ends(device: Device, model: Model, layout: Layout) -> tuple[Work, Work, Work, Work]:
-    """Returns the work of a micro-batch before and behind the layers.
+    """Returns the work of a micro-batch before and after the layers.
 
     Returns:
         Forward and backward of the embedding, forward and backward of head and loss.
@@ -235,8 +235,9 @@ def ends(device: Device, model: Model, layout: Layout) -> tuple[Work, Work, Work
     first.gemm(tokens, columns, hidden, dtype="bf16")
     if layout.sequence:
         first.exchange("all_gather", 2.0 * tokens * hidden)
-    # Logits to F32, their largest, exponentials and sum; then the gradient, rounded. Else as
-    # Megatron-LM has it, each in place: less the largest, exponentials, their sum, the quotient.
+    # Fused: logits to F32, their maximum, exponentials and sum; then the gradient, rounded.
+    # Unfused, as in Megatron-LM, each in place: subtract the maximum, exponentials, their sum, the
+    # quotient.
     first.kernel(tokens * columns * (18.0 if model.fused_loss else 6 + 4 + 8 + 8 + 4 + 8))
     second.kernel(tokens * columns * (10.0 if model.fused_loss else 8 + 6))
     to_input = second.gemm(tokens, hidden, columns, dtype="bf16")

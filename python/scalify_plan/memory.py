@@ -1,4 +1,4 @@
-"""Bytes that a rank holds, by what they are for."""
+"""Bytes that a rank holds, by purpose."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["activations", "held", "rank_parameters"]
 
 
 def rank_parameters(model: Model, layout: Layout) -> float:
-    """Returns the parameters of the rank that has most of them: of the first or last stage."""
+    """Returns the parameters of the rank that has most of them, on the first or last stage."""
     layers = model.layers // layout.pipeline * model.layer_parameters
     ends = model.embedding_parameters * (1 if model.tied or layout.pipeline > 1 else 2)
     return (layers + ends) / layout.tensor
@@ -21,8 +21,8 @@ def rank_parameters(model: Model, layout: Layout) -> float:
 def activations(model: Model, layout: Layout) -> float:
     """Returns the bytes that a layer keeps for the backward of a micro-batch.
 
-    As Korthikanti et al. (2022) count them, by what is kept: inputs of norms and of products,
-    queries, keys and values, masks, and scores where attention is not fused.
+    Counted as by Korthikanti et al. (2022): inputs of norms and of products, queries, keys and
+    values, masks, and scores where attention is not fused.
     """
     h, tensor = model.hidden, layout.tensor
     tokens = layout.micro * model.seq
@@ -30,7 +30,7 @@ def activations(model: Model, layout: Layout) -> float:
     own = tensor if layout.sequence else 1
     if layout.recompute == "full":
         return tokens * 2.0 * h / own
-    # Inputs of two norms, and what they give to products.
+    # Inputs of two norms, and the norms' results, which products read.
     kept = (4.0 + 2 * narrow) * h / own
     kept += (2.0 * h if model.dropout else 0.0) / own
     kept += (2.0 * (h + 2 * model.kv) + narrow * h) / tensor
@@ -43,15 +43,15 @@ def activations(model: Model, layout: Layout) -> float:
 def held(model: Model, layout: Layout) -> dict[str, float]:
     """Returns the bytes of a rank: weights, gradients, state, activations, buckets, and peak.
 
-    CUDA's context, libraries and fragments are left out.
+    CUDA's context, libraries and fragmentation are not counted.
     """
     count, shares = rank_parameters(model, layout), layout.data
-    # FP8 products read a weight in both orders; BF16's own stays where it is what is gathered.
+    # FP8 products read a weight in both orders; where BF16 weights are gathered, they stay too.
     weight = 2.0
     if layout.compute == "fp8" and layout.wire[1] != "fp8":
         weight = 4.0
     layers = model.layers // layout.pipeline
-    # FP8-LM's o3 has one order of each, and the other of two layers.
+    # FP8-LM's o3 stores one order of each weight, and the other one of two layers.
     stored, turned = (1.0, 1.0) if layout.level == "o3" else (weight, 0.0)
     two_layers = 2 * model.layer_parameters / layout.tensor
     weights = stored * count + turned * two_layers
@@ -59,7 +59,7 @@ def held(model: Model, layout: Layout) -> dict[str, float]:
     if layout.zero >= 1:
         state /= shares
     if layout.zero >= 2:
-        # A share, and two buckets on their way.
+        # A share, and two buckets in flight.
         gradients = gradients / shares + 2 * min(layout.bucket, count) * BYTES[layout.wire[0]]
     if layout.zero == 3:
         # Two layers' weights are gathered at a time.

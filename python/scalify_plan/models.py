@@ -12,19 +12,20 @@ class Model:
     """A decoder-only transformer.
 
     Attributes:
-        layers: how many.
+        layers: their number.
         hidden: channels of the residual.
         ffn: channels of the feed-forward.
         heads: of queries.
         kv_heads: of keys and values.
-        vocab: rows of the embedding, as padded.
+        vocab: rows of the embedding, padding included.
         seq: tokens of a sequence.
-        gated: SwiGLU, of three matrices, in place of GELU's two.
+        gated: whether it has SwiGLU, with three matrices, instead of GELU with two.
         biases: whether dense layers have them.
         tied: whether the embedding is also the head.
-        dropout: whether residuals and attention are dropped out.
-        fused_attention: one kernel, no scores in memory.
-        fused_loss: a kernel or two, not one for each operation of a cross entropy.
+        dropout: whether residuals and attention have dropout.
+        fused_attention: whether attention is one kernel, without scores in memory.
+        fused_loss: whether the loss is one or two kernels, not one for each operation of a cross
+            entropy.
     """
 
     name: str
@@ -54,7 +55,7 @@ class Model:
 
     @property
     def layer_parameters(self) -> int:
-        """Of one layer."""
+        """Parameters of one layer."""
         mats = self.hidden * (2 * self.hidden + 2 * self.kv)
         mats += self.hidden * self.ffn * (3 if self.gated else 2)
         vectors = 2 * self.hidden * (2 if self.biases else 1)
@@ -64,17 +65,17 @@ class Model:
 
     @property
     def embedding_parameters(self) -> int:
-        """Of one matrix over the vocabulary; learnt positions are left out."""
+        """Parameters of one matrix over the vocabulary, without learnt positions."""
         return self.vocab * self.hidden
 
     @property
     def parameters(self) -> int:
-        """Of the whole model."""
+        """Parameters of the whole model."""
         ends = self.embedding_parameters * (1 if self.tied else 2)
         return self.layers * self.layer_parameters + ends + self.hidden
 
     def flops(self, causal: bool = False) -> float:
-        """Returns the FLOPs of a token in forward and backward, nothing made again.
+        """Returns the FLOPs of a token in forward and backward, without recomputation.
 
         As Megatron counts: 6 for each parameter of a matrix, head included, and attention's
         products over whole rows, or over the half that a causal mask leaves.

@@ -1,4 +1,4 @@
-"""The command line of `scalify-plan`: what can be asked for, and what goes together."""
+"""The command line of `scalify-plan`: its options, and checks that they are compatible."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _count(text: str) -> int:
     return count
 
 
-def _above_zero(text: str) -> float:
+def _positive_number(text: str) -> float:
     try:
         number = float(text)
     except ValueError:
@@ -58,31 +58,31 @@ def _parser(description: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="scalify-plan", description=description)
     add = parser.add_argument
     add("step", nargs="?", type=pathlib.Path, help="StableHLO text, or an artefact")
-    add("--model", choices=sorted(MODELS), help="in place of a step")
+    add("--model", choices=sorted(MODELS), help="a model instead of a step")
     mesh = (
-        "sizes of the mesh's axes, as 64x8; of a model, data x tensor x stages; a step without a "
+        "sizes of the mesh's axes, as 64x8; for a model, data x tensor x stages; a step without a "
         "mesh is data parallel over all of it"
     )
     add("--mesh", type=_sizes, help=mesh)
     add("--device", choices=sorted(DEVICES), help="(h100)")
-    add("--recipe", help="of a step; of a model a preset: format of products, FP8-LM's level (fp8)")
+    add("--recipe", help="of a model a preset: gives products' format and FP8-LM's level (fp8)")
     add("--zero", choices=["0", "1", "2", "3", "best"], help="level of ZeRO (1)")
-    add("--gpus", type=_count, help="of a model: search for the layout")
+    add("--gpus", type=_count, help="search for a model's layout on so many GPUs")
     add("--batch", type=_count, help="sequences of a model's step (1024)")
     add("--micro", type=_count, help="sequences of a micro-batch (1)")
-    add("--interleave", type=_count, help="pieces of a stage (1)")
-    add("--cap", type=_above_zero, help="GB that a rank may hold")
+    add("--interleave", type=_count, help="pieces of the model on each stage (1)")
+    add("--cap", type=_positive_number, help="GB that a rank may hold")
     add("--chakra", type=pathlib.Path, help="folder for a step's Chakra traces")
-    add("--ranks", type=_count, help="of how many ranks, at most (8)")
-    add("--json", action="store_true", help="print data")
-    add("--published", action="store_true", help="published rows beside ours")
+    add("--ranks", type=_count, help="number of ranks to trace, at most (8)")
+    add("--json", action="store_true", help="print JSON")
+    add("--published", action="store_true", help="published rows beside the planner's")
     return parser
 
 
 def parse(description: str, arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """Returns the command line, with `given`: the names of what it says itself.
+    """Returns the command line, with `given`: the names of the options that are set.
 
-    Ends the process with an error where a number is out of range, or an option would be ignored.
+    Ends the process with an error if a number is out of range, or an option would be ignored.
     """
     parser = _parser(description)
     options = parser.parse_args(arguments)
@@ -97,7 +97,7 @@ def parse(description: str, arguments: Sequence[str] | None = None) -> argparse.
         if options.model and options.gpus:
             what, known = "a search for a layout, which --gpus asks for", _SEARCH
     for name in sorted(options.given - known):
-        parser.error(f"--{name} says nothing of {what}" if name != "step" else "leave out the step")
+        parser.error(f"--{name} does not apply to {what}" if name != "step" else "omit the step")
     if "cap" in options.given and known is not _SEARCH and options.zero != "best":
         parser.error("--cap is for a choice of levels: --zero best, or --gpus")
     if "ranks" in options.given and options.chakra is None:

@@ -1,9 +1,9 @@
-"""Published times of training steps, and what the planner says of them.
+"""Published times of training steps beside the planner's.
 
-No number of the cost model was fitted on any of these rows. What a publication does not say, as
-the micro-batch of Megatron-LM's H100 rows, is the planner's own choice: the fastest that fits.
+No number of the cost model was fitted to any of these rows. Where a publication omits a setting,
+such as the micro-batch of Megatron-LM's H100 rows, the planner chooses the fastest that fits.
 Megatron-LM's H100 rows are shown twice more with one factor: fitted for each row on the others, and
-as one row of Megatron-LLaMA on A100 has it.
+from one row of Megatron-LLaMA on A100.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ class Row:
     """A published figure beside the planner's.
 
     Attributes:
-        table: which publication.
+        table: the publication.
         name: of the row.
         unit: of both figures.
-        published: what was measured.
-        simulated: what the planner says.
-        bar: how far they may lie apart: relative, or in points where the unit is "%"; None where
-            the row is only shown.
+        published: the measured figure.
+        simulated: the planner's figure.
+        bar: the largest allowed error: relative, or in points where the unit is "%"; None where the
+            row is only shown.
     """
 
     table: str
@@ -47,7 +47,7 @@ class Row:
 
     @property
     def error(self) -> float:
-        """Relative, or in points where the unit is "%"."""
+        """The planner's error: relative, or in points where the unit is "%"."""
         if self.unit == "%":
             return self.simulated - self.published
         return self.simulated / self.published - 1
@@ -59,7 +59,7 @@ class Row:
 
 
 # Korthikanti et al. 2022 (arXiv 2205.05198), tables 3 and 5: A100 with 80 GB, no replicas.
-# Stages, pieces of each, sequences, micro-batch; seconds with full and with selective recompute.
+# Stages, pieces per stage, sequences, micro-batch; seconds with full and with selective recompute.
 _SELENE = {
     "gpt-22b": (1, 1, 4, 4, 1.42, 1.10),
     "gpt-175b": (8, 3, 64, 1, 18.13, 13.75),
@@ -68,16 +68,16 @@ _SELENE = {
 }
 
 
-def _of_2022(name: str) -> Model:
-    """Returns a model with dropout, and a kernel for each operation of attention and loss."""
+def _unfused_model(name: str) -> Model:
+    """Returns a model with dropout, and one kernel for each operation of attention and loss."""
     changed = dataclasses.replace(MODELS[name], dropout=True, fused_attention=False)
     return dataclasses.replace(changed, fused_loss=False)
 
 
 def _selene() -> Iterator[Row]:
     for name, (stages, pieces, batch, micro, full, selective) in _SELENE.items():
-        # Of that time: nothing is overlapped but in the backward.
-        model = _of_2022(name)
+        # As in 2022: only the backward overlaps exchanges.
+        model = _unfused_model(name)
         common = Layout(
             8, stages, 1, batch, micro, pieces, overlap_tensor=False, overlap_pipeline=False
         )
@@ -102,7 +102,7 @@ def _selene_memory() -> Iterator[Row]:
     table = "Megatron, A100, memory"
     for name, (state, activations, few) in _SELENE_GIB.items():
         stages, pieces, batch, micro, *_ = _SELENE[name]
-        model = _of_2022(name)
+        model = _unfused_model(name)
         whole = Layout(8, stages, 1, batch, micro, pieces, sequence=False)
         scores = dataclasses.replace(whole, sequence=True, recompute="attention")
         plain, less = held(model, whole), held(model, scores)
@@ -153,13 +153,13 @@ def _eos_rows() -> dict[str, tuple[float, float]]:
 
 
 def calibration(without: str | None = None) -> float:
-    """Returns the share of the simulated MFU that Megatron-LM's stack had on H100.
+    """Returns the ratio of published to simulated MFU of Megatron-LM on H100.
 
-    By least squares over that README's rows. It is the one number here that is taken from times
-    of training steps, and is used for these rows alone.
+    Fitted by least squares to that README's rows. Like `share_on_a100` it is from times of training
+    steps, and is used for these rows alone.
 
     Args:
-        without: a row that is left out, so that it can be judged by what was fitted without it.
+        without: a row to leave out of the fit, so that the row can be judged by the fit.
     """
     pairs = [pair for name, pair in _eos_rows().items() if name != without]
     products = sum(published * simulated for published, simulated in pairs)
@@ -167,10 +167,10 @@ def calibration(without: str | None = None) -> float:
 
 
 def share_on_a100() -> float:
-    """Returns the share of the simulated rate that Megatron-LLaMA had on 32 A100.
+    """Returns the ratio of published to simulated rate of Megatron-LLaMA on 32 A100.
 
-    One published row, of another GPU, network, model and optimizer than the rows on H100 that
-    are judged by it; none of these is looked at.
+    It is from one published row, whose GPU, network, model and optimizer differ from those of the
+    H100 rows that are judged by it; it depends on none of these rows.
     """
     row = _llama_on_32()
     return row.published / row.simulated
@@ -184,12 +184,12 @@ def _eos() -> Iterator[Row]:
         yield Row(f"{table}, by one row on A100", name, "%", mfu, share_on_a100() * found, 4.0)
 
 
-# Megatron-LLaMA's README: 13B, 4 x 200 Gb/s a node, tokens/s/GPU of its overlapped optimizer and
-# of the distributed one. The batch of that table is not said; that of the 32-GPU one is.
+# Megatron-LLaMA's README: 13B, 4 x 200 Gb/s a node, tokens/s/GPU of its overlapped optimizer and of
+# the distributed one. That table does not give its batch; the table of 32 GPUs does.
 _ODO = {256: (1890.0, 1630.0), 512: (1845.0, 1430.0)}
 
 
-def _odo_on() -> tuple[Device, Model]:
+def _megatron_llama_setup() -> tuple[Device, Model]:
     links = dataclasses.replace(A100.links, network=A100.links.network / 2)
     model = dataclasses.replace(MODELS["llama-13b"], seq=2048, fused_loss=False)
     return dataclasses.replace(A100, links=links), model
@@ -198,13 +198,13 @@ def _odo_on() -> tuple[Device, Model]:
 @functools.cache
 def _llama_on_32() -> Row:
     small = Layout(2, 1, 16, 2048, 4, overlap_tensor=False, gradients="each", zero=2, bucket=4e8)
-    rate = predict(*_odo_on(), small).flops / 1e12
+    rate = predict(*_megatron_llama_setup(), small).flops / 1e12
     return Row("Megatron-LLaMA, 13B", "32 GPUs", "TFLOP/s", 180, rate, None)
 
 
 def _odo() -> Iterator[Row]:
     yield _llama_on_32()
-    device, model = _odo_on()
+    device, model = _megatron_llama_setup()
     for gpus, (overlapped, plain) in _ODO.items():
         common = Layout(2, 1, gpus // 2, 2048, 4, overlap_tensor=False)
         ours = dataclasses.replace(common, gradients="each", zero=2, bucket=4e8)
@@ -216,8 +216,8 @@ def _odo() -> Iterator[Row]:
 
 
 def _titan() -> Iterator[Row]:
-    # torchtitan's boxes: 96 GB of HBM2e, 2.4 TB/s; attention is PyTorch's, FlashAttention-2.
-    # BF16 weights are gathered, F32 gradients summed. What it computes again is not in the model.
+    # torchtitan's GPUs: 96 GB of HBM2e, 2.4 TB/s; attention is PyTorch's, FlashAttention-2. BF16
+    # weights are gathered, F32 gradients reduced. Its recomputation is not modelled.
     device = dataclasses.replace(
         H100, bandwidth=2.4e12 * 0.91, memory=96e9, attention=(333e12, 280e12)
     )
@@ -254,7 +254,7 @@ def _nemo() -> Iterator[Row]:
     yield Row("NeMo, FP8", "GPT3-175B, 512 H100", "TFLOP/s", 932, found.flops / 1e12, 0.15)
 
 
-# FP8-LM's table of volumes: tensor, stages, replicas, how much less is sent.
+# FP8-LM's table of volumes: tensor, stages, replicas, reduction of the volume in percent.
 _VOLUMES = {
     "gpt-7b": (1, 1, 32, 62.6),
     "gpt-13b": (2, 1, 16, 63.8),
@@ -268,7 +268,7 @@ def _volumes() -> Iterator[Row]:
         wide = Layout(tensor, stages, replicas, replicas, zero=1, wire=("f32", "bf16"))
         narrow = dataclasses.replace(wide, wire=("fp8", "fp8"))
         before, after = sum(volume(model, wide)), sum(volume(model, narrow))
-        # Dense layers are in FP8; embedding and learnt positions stay as they were.
+        # Dense layers are in FP8; embedding and learnt positions keep their formats.
         kept = (model.vocab + model.seq * tensor) * model.hidden / tensor
         share = kept / (kept + model.layers // stages * model.layer_parameters / tensor)
         found = 100 * (1 - (after * (1 - share) + before * share) / before)
@@ -287,5 +287,5 @@ _TABLES: tuple[Callable[[], Iterator[Row]], ...] = (
 
 
 def rows() -> list[Row]:
-    """Returns all published rows with what the planner says."""
+    """Returns all published rows with the planner's figures."""
     return [row for table in _TABLES for row in table()]

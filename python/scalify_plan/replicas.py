@@ -1,4 +1,4 @@
-"""What replicas exchange in a step, and how much of it goes beside what they compute."""
+"""The replicas' exchanges in a step, and how much of them overlaps with computation."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ COMPUTE, REDUCE, GATHER = 0, 1, 2
 
 @dataclasses.dataclass(frozen=True)
 class Exchange:
-    """Between replicas, of a step.
+    """The exchanges between replicas in a step.
 
     Attributes:
-        exposed: seconds beside which nothing is computed.
-        hidden: seconds beside what is computed.
-        slower: seconds that this takes longer for it.
+        exposed: seconds without concurrent computation.
+        hidden: seconds concurrent with computation.
+        slower: seconds that the concurrent computation takes longer.
         nvlink: bytes that a rank sends over NVLink.
         network: bytes that it sends over the network.
     """
@@ -37,7 +37,7 @@ class Exchange:
 
 
 def volume(model: Model, layout: Layout) -> tuple[float, float]:
-    """Returns the bytes that a rank sends of gradients and of weights in a step."""
+    """Returns the bytes of gradients and of weights that a rank sends in a step."""
     count, (gradient, weight) = rank_parameters(model, layout), layout.wire
     share = (layout.data - 1) / layout.data * count
     times = layout.micro_batches if layout.gradients == "each" else 1
@@ -51,7 +51,7 @@ def volume(model: Model, layout: Layout) -> tuple[float, float]:
 
 
 def _buckets(sizes: list[float], bucket: float) -> list[int]:
-    """Returns for each layer, in the order in which they are ready, its bucket's number."""
+    """Returns the bucket number of each layer, for layers in the order in which they are ready."""
     numbers, number, filled = [], 0, 0.0
     for size in sizes:
         numbers.append(number)
@@ -72,7 +72,7 @@ class _Schedule:
         self.layers = model.layers // layout.pipeline
         total = rank_parameters(model, layout)
         each = model.layer_parameters / layout.tensor
-        # The first layer brings the embedding with it.
+        # The first layer includes the embedding.
         self.sizes = [total - each * (self.layers - 1)] + [each] * (self.layers - 1)
         self.group = costs.group(device, layout.data, layout.tensor)
         self.tasks: list[events.Task] = []
@@ -90,13 +90,13 @@ class _Schedule:
         size = elements * BYTES[form]
         own = 0.0
         if kind == "reduce_scatter" and form == "fp8":
-            # Sums of FP8 are made at the receiver, in F32.
+            # The receiver sums FP8 data in F32.
             kind = "all_to_all"
             own = costs.kernel(self.device, size + elements / self.group.ranks * BYTES["f32"])
         return costs.collective(self.device, kind, size, self.group, load=load) + own
 
     def gather(self, layers: range, load: float = 1) -> None:
-        """Adds the gathers of some layers, a bucket at a time, in the order of their use."""
+        """Adds the all-gathers of some layers, a bucket at a time, in the order of their use."""
         sizes = [self.sizes[layer] for layer in layers]
         numbers = _buckets(sizes, self.layout.bucket)
         for number in range(numbers[-1] + 1):
@@ -108,7 +108,7 @@ class _Schedule:
                 self.gathered[at] = place
 
     def go(self, layers: range, seconds: float, *, reduce: bool, name: str) -> None:
-        """Adds a pass over layers in order; gradients of full buckets are reduced."""
+        """Adds a pass over layers in order; reduces gradients of full buckets."""
         waiting, filled, last = [], 0.0, list(layers)[-1]
         for at in layers:
             needs = (self.gathered[at],) if at in self.gathered else ()
@@ -128,18 +128,19 @@ class _Schedule:
 def schedule(
     device: Device, model: Model, layout: Layout, forward: float, backward: float, many: int
 ) -> list[events.Task]:
-    """Returns the tasks of a rank: what its layers compute, and what replicas exchange.
+    """Returns the tasks of a rank: its layers' computation and the replicas' exchanges.
 
-    Of stages, those at the start and at the end of the step, between which nothing is exchanged:
-    with pieces that interleave, as many micro-batches go through a piece as there are stages.
+    With stages, only the passes at the start and at the end of the step, between which nothing is
+    exchanged: with interleaved pieces, as many micro-batches go through a piece as there are
+    stages.
 
     Args:
-        device: where.
-        model: what.
-        layout: how.
+        device: the GPU.
+        model: the model to train.
+        layout: its layout.
         forward: seconds of a layer's forward.
         backward: seconds of its backward.
-        many: micro-batches.
+        many: number of micro-batches.
     """
     plan = _Schedule(device, model, layout, forward, backward)
     pieces = layout.interleave
@@ -170,12 +171,12 @@ def schedule(
 
 
 def exchange(device: Device, model: Model, layout: Layout, one: Work, back: Work) -> Exchange:
-    """Returns what replicas exchange in a step.
+    """Returns the replicas' exchanges in a step.
 
     Args:
-        device: where.
-        model: what.
-        layout: how.
+        device: the GPU.
+        model: the model to train.
+        layout: its layout.
         one: a layer's forward.
         back: its backward.
     """
@@ -184,7 +185,7 @@ def exchange(device: Device, model: Model, layout: Layout, one: Work, back: Work
     ranks = costs.group(device, layout.data, layout.tensor)
     exposed, hidden = 0.0, 0.0
     many = layout.micro_batches
-    # Beyond the third micro-batch each next one is like the one before.
+    # Each micro-batch after the third adds as much as the third.
     few = min(many, 3) if layout.pipeline == 1 else 1
     steady = (0.0, 0.0)
     for count in sorted({max(few - 1, 1), few}):
@@ -200,7 +201,7 @@ def exchange(device: Device, model: Model, layout: Layout, one: Work, back: Work
     if layout.zero in (1, 2) and not layout.gather_hidden:
         exposed += costs.collective(device, "all_gather", elements * BYTES[layout.wire[1]], ranks)
     sent = sum(volume(model, layout))
-    # In a ring over nodes one rank of each node sends over the network, through all its cards.
+    # In a ring across nodes one rank of each node sends over the network, through all its cards.
     far = 1.0 / ranks.inside if ranks.nodes > 1 else 0.0
     slower = hidden * costs.taken(device, ranks)
     return Exchange(exposed, hidden, slower, sent * (1 - far), sent * far)

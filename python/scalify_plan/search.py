@@ -1,4 +1,4 @@
-"""Which layout of a model on so many GPUs is fastest under a cap of memory, simulated."""
+"""A simulated search for a model's fastest layout on a number of GPUs under a memory cap."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ __all__ = ["WIRES", "Found", "candidates", "fastest", "search", "tune"]
 
 WIRES = (("f32", "bf16"), ("bf16", "bf16"), ("fp8", "fp8"))
 BUCKETS = (2.5e7, 1e8, 4e8)
-# What is left of a GPU's memory beside its context, libraries' work space and fragments.
+# The share of a GPU's memory that its context, libraries' workspaces and fragmentation leave.
 ROOM = 0.88
-TUNED = 12
+TUNED_LAYOUTS = 12
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,7 +35,7 @@ def candidates(
 ) -> Iterator[Layout]:
     """Yields layouts of a model on so many GPUs; tensor ranks stay in a node.
 
-    ZeRO-1 sums gradients in the last micro-batch, 2 and 3 in each, which have no stages.
+    ZeRO-1 reduces gradients in the last micro-batch; 2 and 3 reduce them in each, without stages.
     """
     powers = [1, 2, 4, 8, 16, 32]
     levels: tuple[Literal[1, 2, 3], ...] = (1, 2, 3)
@@ -79,22 +79,23 @@ def search(
     cap: float | None = None,
     best: int = 1,
 ) -> list[Found]:
-    """Returns the fastest layouts of those that fit, fastest first.
+    """Returns the fastest layouts that fit, fastest first.
 
     Formats of the wire and sizes of buckets are tried on the fastest dozen.
 
     Args:
-        device: of which the GPUs are.
-        model: what is trained.
-        gpus: how many there are.
+        device: the kind of GPU.
+        model: the model to train.
+        gpus: their number.
         batch: sequences of a step.
         compute: format of linear layers' products.
-        level: FP8-LM's, as `Layout` has it.
-        cap: bytes that a rank may hold; else the device's memory, less what others need there.
-        best: how many to return.
+        level: FP8-LM's, as in `Layout`.
+        cap: bytes that a rank may hold; by default the share `ROOM` of the device's memory.
+        best: the number of layouts to return.
 
     Raises:
-        ValueError: no layout fits; how many bytes the smallest takes, and that of FP8-LM's o3.
+        ValueError: no layout fits; with the bytes of the smallest, and of the smallest under
+            FP8-LM's o3.
     """
     cap = device.memory * ROOM if cap is None else cap
     layouts = list(candidates(model, gpus, batch, compute, device.links.node, level))
@@ -109,14 +110,16 @@ def search(
             narrow = [dataclasses.replace(layout, level="o3") for layout in layouts]
             fault += f", {_smallest(model, narrow):.3g} under 'fp8-lm-o3'"
         raise ValueError(fault)
-    # What replicas exchange can only add to the least: the rest need not be looked at.
+    # Replicas' exchanges only add to the lower bound, so layouts with higher bounds are skipped.
     bounds = sorted(((least(device, model, one), one) for one in fits), key=lambda pair: pair[0])
     found: list[Found] = []
     for bound, layout in bounds:
-        if len(found) >= TUNED and bound > _seconds(found[TUNED - 1]):
+        if len(found) >= TUNED_LAYOUTS and bound > _seconds(found[TUNED_LAYOUTS - 1]):
             break
         found = sorted([*found, Found(layout, predict(device, model, layout))], key=_seconds)
-    tuned = [one for near in found[:TUNED] for one in _tuned(device, model, near.layout, cap)]
+    tuned = [
+        one for near in found[:TUNED_LAYOUTS] for one in _try_wires(device, model, near.layout, cap)
+    ]
     return sorted(tuned, key=_seconds)[:best]
 
 
@@ -124,9 +127,9 @@ def _smallest(model: Model, layouts: Iterable[Layout]) -> float:
     return min((held(model, layout)["peak"] for layout in layouts), default=float("inf"))
 
 
-def _tuned(device: Device, model: Model, layout: Layout, cap: float) -> Iterator[Found]:
-    """Yields the layout with each wire and bucket with which it fits."""
-    # BF16 products read weights that no FP8 can hold.
+def _try_wires(device: Device, model: Model, layout: Layout, cap: float) -> Iterator[Found]:
+    """Yields the layout with each wire and bucket for which it fits."""
+    # BF16 products read weights that FP8 cannot represent.
     wires: Sequence[tuple[str, str]] = WIRES if layout.compute == "fp8" else WIRES[:2]
     if layout.level:
         wires = WIRES[-1:]
@@ -140,7 +143,7 @@ def tune(device: Device, model: Model, layout: Layout, cap: float | None = None)
     """Returns a layout with each level of ZeRO, wire and bucket that fits, fastest first.
 
     Raises:
-        ValueError: the model cannot lie so, or nothing fits.
+        ValueError: the layout does not fit the model, or nothing fits into the cap.
     """
     cap = device.memory * ROOM if cap is None else cap
     if fault := dataclasses.replace(layout, zero=1, gradients="last").faults(model):
@@ -154,7 +157,7 @@ def tune(device: Device, model: Model, layout: Layout, cap: float | None = None)
         one
         for level in levels
         if not level.faults(model)
-        for one in _tuned(device, model, level, cap)
+        for one in _try_wires(device, model, level, cap)
     ]
     if not found:
         raise ValueError(f"no level of ZeRO lets '{model.name}' fit into {cap:.3g} bytes a rank")
@@ -162,12 +165,12 @@ def tune(device: Device, model: Model, layout: Layout, cap: float | None = None)
 
 
 def _seconds(found: Found) -> float:
-    # Of equals the one that comes first: fewer ranks for tensors, wider formats.
+    # Rounded, so that ties keep their order: fewer tensor ranks and wider formats first.
     return round(found.step.seconds, 4)
 
 
 def fastest(device: Device, model: Model, layout: Layout, cap: float) -> Found:
-    """Returns the micro-batch and interleave that are fastest of those that fit; else as given.
+    """Returns the fastest micro-batch and interleave that fit; the rest is as in `layout`.
 
     Raises:
         ValueError: none fits.

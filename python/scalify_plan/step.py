@@ -1,4 +1,4 @@
-"""The time of a training step of a model in a layout, simulated."""
+"""The simulated time of a model's training step in a layout."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ __all__ = ["Prediction", "least", "predict"]
 
 @dataclasses.dataclass(frozen=True)
 class Prediction:
-    """A step, simulated. Seconds add up to `seconds`; bytes are what one rank sends.
+    """A simulated step. Exposed seconds add up to `seconds`; bytes are those that one rank sends.
 
     Attributes:
         seconds: of the step.
         compute: products and kernels of the slowest stage.
         bubble: in which it waits for other stages.
-        tensor: exchange between tensor ranks that nothing hides.
-        stages: sends between stages that nothing hides.
-        replicas: exchange between replicas that nothing hides.
+        tensor: exposed exchange between tensor ranks.
+        stages: exposed sends between stages.
+        replicas: exposed exchange between replicas.
         optimizer: the update.
-        hidden: exchange beside what is computed.
+        hidden: exchange concurrent with computation.
         nvlink: bytes over NVLink.
         network: bytes over the network.
-        memory: bytes of a rank by what they are for, and their "peak".
-        tokens: of a second and a GPU.
-        flops: of the model by second and GPU, as Megatron counts.
-        mfu: of the BF16 peak, or of the FP8 peak where products are FP8.
+        memory: bytes of a rank by purpose, and their "peak".
+        tokens: per second and GPU.
+        flops: of the model per second and GPU, as Megatron counts.
+        mfu: share of the BF16 peak, or of the FP8 peak where products are FP8.
     """
 
     seconds: float
@@ -59,20 +59,20 @@ class _Stage:
 
     forward: layer.Work
     backward: layer.Work
-    one_forward: layer.Work
-    one_backward: layer.Work
+    layer_forward: layer.Work
+    layer_backward: layer.Work
 
 
 @functools.lru_cache(maxsize=1 << 12)
 def _pieces(device: Device, model: Model, layout: Layout) -> tuple[layer.Work, ...]:
-    """Returns forward and backward of a layer, and those of both ends of the model."""
+    """Returns forward and backward of a layer, and of both ends of the model."""
     one, back = layer.forward(device, model, layout), layer.backward(device, model, layout)
     return (one, back, *layer.ends(device, model, layout))
 
 
 def _stages(device: Device, model: Model, layout: Layout) -> tuple[_Stage, float]:
     """Returns the slowest stage, and the seconds of a micro-batch on all the others."""
-    # What the work of a micro-batch depends on; all else as it is by default.
+    # The fields that a micro-batch's work depends on; the others have their defaults.
     alike = Layout(
         tensor=layout.tensor,
         micro=layout.micro,
@@ -96,7 +96,7 @@ def _stages(device: Device, model: Model, layout: Layout) -> tuple[_Stage, float
 
 
 def _sends(device: Device, model: Model, layout: Layout) -> tuple[float, float, float]:
-    """Returns the seconds of a send between stages, its bytes, and whether it meets the network."""
+    """Returns the seconds of a send between stages, its bytes, and whether it uses the network."""
     if layout.pipeline == 1:
         return 0.0, 0.0, 0.0
     size = 2.0 * layout.micro * model.seq * model.hidden / layout.tensor
@@ -106,9 +106,9 @@ def _sends(device: Device, model: Model, layout: Layout) -> tuple[float, float, 
 
 
 def update_seconds(device: Device, model: Model, layout: Layout) -> float:
-    """Returns the seconds of the optimizer: it reads and writes master, moments and weights.
+    """Returns the seconds of the optimizer, which reads and writes master, moments and weights.
 
-    The gradient is read for its norm and for the update; all gradients are zeroed.
+    It reads the gradient for its norm and for the update; all gradients are zeroed.
     """
     count = rank_parameters(model, layout)
     share = count / (layout.data if layout.zero else 1)
@@ -117,8 +117,8 @@ def update_seconds(device: Device, model: Model, layout: Layout) -> float:
     return costs.kernel(device, moved)
 
 
-def _transposed(device: Device, model: Model, layout: Layout) -> layer.Work:
-    """Returns a micro-batch's work on FP8 weights of which one order lies there."""
+def _weight_transposes(device: Device, model: Model, layout: Layout) -> layer.Work:
+    """Returns a micro-batch's transposes of FP8 weights, which are stored in one order alone."""
     if layout.level != "o3":
         return layer.Work()
     each = costs.kernel(device, 2 * model.layer_parameters / layout.tensor)
@@ -126,8 +126,8 @@ def _transposed(device: Device, model: Model, layout: Layout) -> layer.Work:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Bare:
-    """A step without what replicas exchange."""
+class _StepWithoutExchanges:
+    """A step without the replicas' exchanges."""
 
     stage: _Stage
     work: layer.Work
@@ -143,12 +143,12 @@ class _Bare:
         return self.work.seconds + self.sends + self.bubble + self.optimizer
 
 
-def _bare(device: Device, model: Model, layout: Layout) -> _Bare:
+def _bare(device: Device, model: Model, layout: Layout) -> _StepWithoutExchanges:
     if fault := layout.faults(model):
         raise ValueError(f"'{model.name}' in this layout: {fault}")
     stage, others = _stages(device, model, layout)
     many = layout.micro_batches
-    work = (stage.forward + stage.backward + _transposed(device, model, layout)).times(many)
+    work = (stage.forward + stage.backward + _weight_transposes(device, model, layout)).times(many)
     send, size, far = _sends(device, model, layout)
     # Each piece of the model receives once forward and once backward.
     sends = many * 2 * layout.interleave * send
@@ -156,26 +156,26 @@ def _bare(device: Device, model: Model, layout: Layout) -> _Bare:
     bubble = others / layout.interleave + 2 * (layout.pipeline - 1) * send
     sent = 2 * layout.interleave * many * size
     update = update_seconds(device, model, layout)
-    return _Bare(stage, work, bubble, exposed, beside, sent, far, update)
+    return _StepWithoutExchanges(stage, work, bubble, exposed, beside, sent, far, update)
 
 
 def least(device: Device, model: Model, layout: Layout) -> float:
-    """Returns the seconds of a step whose replicas exchange nothing: no less can be.
+    """Returns the seconds of a step without the replicas' exchanges, a lower bound.
 
     Raises:
-        ValueError: the model cannot lie so; the reason.
+        ValueError: the layout does not fit the model; the reason.
     """
     return _bare(device, model, layout).seconds
 
 
 def predict(device: Device, model: Model, layout: Layout) -> Prediction:
-    """Returns a step, simulated.
+    """Returns a simulated step.
 
     Raises:
-        ValueError: the model cannot lie so; the reason.
+        ValueError: the layout does not fit the model; the reason.
     """
     bare = _bare(device, model, layout)
-    between = exchange(device, model, layout, bare.stage.one_forward, bare.stage.one_backward)
+    between = exchange(device, model, layout, bare.stage.layer_forward, bare.stage.layer_backward)
     seconds = bare.seconds + between.exposed + between.slower
     tokens = layout.batch * model.seq / layout.ranks / seconds
     flops = tokens * model.flops()

@@ -1,4 +1,4 @@
-"""What the planner says, as text."""
+"""The planner's results as text."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _lines(pairs: Sequence[tuple[str, str]]) -> str:
 
 
 def of_layout(layout: Layout) -> str:
-    """Returns a layout in a line."""
+    """Returns the text of a layout, in one line."""
     parts = [f"data {layout.data}", f"tensor {layout.tensor}", f"stages {layout.pipeline}"]
     if layout.interleave > 1:
         parts.append(f"{layout.interleave} pieces a stage")
@@ -50,7 +50,7 @@ def of_layout(layout: Layout) -> str:
 
 
 def of_prediction(step: Prediction) -> str:
-    """Returns a model's step."""
+    """Returns the text of a model's step."""
     memory = ", ".join(f"{name} {_size(count)}" for name, count in step.memory.items() if count)
     return _lines(
         [
@@ -88,7 +88,7 @@ def of_outcomes(
     wrong: Sequence[Loss],
     bucket: float,
 ) -> str:
-    """Returns a compiled step: as the plan has it, the best choices, and what goes wrong."""
+    """Returns the text of a compiled step: the plan, the best choices, and disturbances."""
     kept = _size(sum(memory["arguments"].values()))
     lines = [
         ("step", f"{_time(plan.seconds)}; {_time(serial.seconds)} where nothing overlaps"),
@@ -121,7 +121,7 @@ def _figure(value: float) -> str:
 
 
 def of_rows(found: Sequence[Row]) -> str:
-    """Returns the rows as a table of Markdown."""
+    """Returns the rows as a table in Markdown."""
     lines = ["| rows | | published | SIMULATED | error | bar | |", "|---|---|---|---|---|---|---|"]
     for row in found:
         points = row.unit == "%"

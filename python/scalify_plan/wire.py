@@ -1,4 +1,4 @@
-"""What a collective of a compiled step moves, how long it takes, over which links."""
+"""The data of a compiled step's collective, its time, and the links that it uses."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ SUMS = ("all_reduce", "reduce_scatter")
 
 @dataclasses.dataclass(frozen=True)
 class Wire:
-    """What a collective moves.
+    """The data that a collective moves.
 
     Attributes:
-        kind: as the plan names it; a message is "send" on one rank and "receive" on the other.
-        elements: of the whole data: what a gather gives, what a reduction takes.
+        kind: as in the plan; a message is "send" on one rank and "receive" on the other.
+        elements: of the whole data: an all-gather's result, a reduction's operand.
         dtype: of an element.
         ranks: of the group, and how many of them share a node.
-        stride: from a member to the next, which tells groups of one mesh apart.
+        stride: between members, which distinguishes the groups of one mesh.
     """
 
     kind: str
@@ -44,10 +44,10 @@ class Wire:
         return self.kind in ("permute", "send", "receive")
 
     def seconds(self, device: Device) -> float:
-        """Returns how long it takes alone.
+        """Returns its seconds without concurrent work.
 
-        FP8 sums are an all-to-all of pieces, a sum of them in F32 in the order of ranks, and of an
-        all-reduce a gather behind it.
+        A reduction in FP8 is an all-to-all of pieces and their sum in F32 in the order of ranks; an
+        all-reduce adds an all-gather.
         """
         if self.is_message:
             return costs.collective(device, "send", self.size, self.ranks)
@@ -63,7 +63,7 @@ class Wire:
     def links(self) -> tuple[float, float]:
         """Returns the bytes that a rank sends over NVLink and over the network.
 
-        In a ring through nodes one rank of each sends over the network, through all cards that the
+        In a ring across nodes one rank of each sends over the network, through all cards that the
         group has there: an equal share for each rank.
         """
         if self.kind == "receive":
@@ -74,11 +74,11 @@ class Wire:
 
 
 def read_wire(command: Mapping[str, Any], manifest: Mapping[str, Any], node: int) -> Wire:
-    """Returns what a manifest's collective moves.
+    """Returns the wire of a manifest's collective.
 
     Args:
         command: of the manifest.
-        manifest: with its buffers; a pipeline's says which stage it is.
+        manifest: with its buffers; a pipeline's gives the number of its stage.
         node: ranks of a node.
     """
     source = manifest["buffers"][command["src"]]

@@ -1,4 +1,4 @@
-"""Kills training jobs at random moments, and sees whether they go on bit for bit.
+"""Kills training jobs at random moments, and checks that they resume bit for bit.
 
     python checkpoint_kills.py FOLDER --victim rank --kills 100
 
@@ -105,7 +105,7 @@ def train(base: pathlib.Path, run: pathlib.Path) -> None:
 
 
 def fork_rank(base: pathlib.Path, run: pathlib.Path, rank: int, job: str) -> int:
-    """Starts a rank; what it says goes to a file."""
+    """Starts a rank, whose output goes to a file."""
     child = os.fork()
     if child:
         return child
@@ -145,7 +145,7 @@ def wait(children: list[int]) -> list[int]:
 
 
 class Kills:
-    """Jobs of one folder, one after the other, and what was seen of them."""
+    """Jobs of one folder, one after the other, and statistics of them."""
 
     def __init__(self, base: pathlib.Path, victim: str, seed: int) -> None:
         self.base = base
@@ -180,7 +180,7 @@ class Kills:
         return (self.base / f"rank{rank}.log").read_text(errors="replace")
 
     def check_survivor(self, rank: int, status: int, hit: int) -> None:
-        """Checks how a rank ended that was not killed itself."""
+        """Checks the exit of a rank that was not itself killed."""
         if status == 0:
             # It was done when the other one was killed, which had no more than to end.
             self.seen["was done"] += 1
@@ -205,8 +205,8 @@ class Kills:
         assert step == STEPS
         return {name: np.asarray(leaf).tobytes() for name, leaf in tree.items()}
 
-    def check_promise(self, run: pathlib.Path) -> None:
-        """Checks that the newest checkpoint is whole, and no older than what was promised."""
+    def check_newest_checkpoint(self, run: pathlib.Path) -> None:
+        """Checks that the newest checkpoint is whole, and no older than the last completed save."""
         promised = 0
         if (self.base / "promised").exists():
             lines = (self.base / "promised").read_text().splitlines()
@@ -221,7 +221,7 @@ class Kills:
         self.seen["in the middle of a save" if unfinished else "between saves"] += 1
 
     def kill(self, count: int) -> None:
-        """Kills so many jobs, and sees each round to its end."""
+        """Kills so many jobs, and finishes each round."""
         started = time.monotonic()
         assert not self.run_job(self.base / "timed", None)
         whole = time.monotonic() - started
@@ -236,7 +236,7 @@ class Kills:
                     break
                 whole *= 1.05
                 done += 1
-                self.check_promise(run)
+                self.check_newest_checkpoint(run)
             self.run_job(run, None)
             assert self.state(run) == self.wanted, f"round {self.rounds} has other bits"
             shutil.rmtree(run)

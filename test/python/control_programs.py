@@ -1,4 +1,4 @@
-"""Ten small training steps with control flow that the rules were not written for.
+"""Ten small training steps with control flow for which no rule was written.
 
 Each is a function of (params, batch) that returns (loss, gradients or what it adds to parameters);
 `PROGRAMS` maps a name to it and its arguments.
@@ -32,7 +32,7 @@ def weights(*shapes: tuple[int, ...], gain: float = 1.0) -> dict[str, np.ndarray
 
 
 def regression(forward: Callable[..., jax.Array]) -> Callable[..., Any]:
-    """Returns the step whose loss is the mean square of what `forward` leaves of a target."""
+    """Returns the step whose loss is the mean square of the target minus `forward`."""
 
     def step(params: Any, batch: Any) -> Any:
         x, target = batch
@@ -134,7 +134,7 @@ def cond_in_scan(params: Any, x: jax.Array) -> jax.Array:
 
 
 def switch(params: Any, x: jax.Array) -> jax.Array:
-    """Three branches, of scales 2^10 apart, each with a dot; what joins them normalises."""
+    """Three branches, of scales 2^10 apart, each with a dot; their result is normalised."""
 
     def branch(index: int) -> Callable[..., jax.Array]:
         return lambda h: (h * 1024.0 ** (index - 1)) @ params[f"w{index}"]
@@ -148,7 +148,7 @@ def switch(params: Any, x: jax.Array) -> jax.Array:
 
 
 def buffer(params: Any, x: jax.Array) -> jax.Array:
-    """A `fori_loop` that writes what it makes into a buffer, and reads the slot before."""
+    """A `fori_loop` that writes its results into a buffer, and reads the previous slot."""
 
     def body(index: Any, slots: jax.Array) -> jax.Array:
         last = jax.lax.dynamic_index_in_dim(slots, index, keepdims=False)

@@ -1,4 +1,4 @@
-"""Compiles JAX functions for the CPU target and runs them beside jax.jit."""
+"""Compiles JAX functions for the CPU target and compares them with jax.jit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of what one does with `jax.jit`'s results and wrapper, each run under it and under ours.
+"""Writes the page on uses of `jax.jit` and its results, which run under it and `scalify.jit`.
 
 python test/python/drop_in.py --write docs/drop-in.md
 """
@@ -21,10 +21,10 @@ def page() -> str:
         "# In place of jax.jit",
         "",
         *textwrap.wrap(
-            "What one does with `jax.jit`'s results and wrapper, each line run under it and under "
-            '`scalify.jit` by recipe "none" in `test/python/test_drop_in.py`: the same values, '
-            "types and errors, or what differs and why. Lines on results run under `fp8` and "
-            "`fp8-lm-o2` too, whose narrow state is a `scalify.ScaledArray`. `make drop-in` writes "
+            "This page lists uses of `jax.jit` and its results, and how they differ under "
+            "`scalify.jit`. `test/python/test_drop_in.py` runs each line under both, with recipe "
+            '"none", and compares values, types and errors. Lines on results also run under `fp8` '
+            "and `fp8-lm-o2`, whose narrow state is a `scalify.ScaledArray`. `make drop-in` writes "
             "this page.",
             width=100,
         ),
@@ -37,7 +37,7 @@ def page() -> str:
                 "",
                 f"## {group}",
                 "",
-                "| what | as with jax.jit | what differs |",
+                "| use | as with jax.jit | difference |",
                 "|---|---|---|",
             ]
         same = "refused" if one.refused else "yes, but" if one.differs else "yes"

@@ -1,4 +1,4 @@
-"""One thing that one does with `jax.jit`."""
+"""One use of `jax.jit` or its results."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ __all__ = ["Entry", "ours", "theirs"]
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-    """One thing that one does.
+    """One use.
 
     Attributes:
         group: the part of the table.
-        what: as it is written.
-        run: does it with a `jit`, or with a step's results.
-        differs: what is other with ours and why; "" for nothing.
-        refused: what our error says, where ours refuses it.
+        what: the use, as code or words.
+        run: applies it to a `jit`, or to a step's results.
+        differs: the difference under `scalify.jit` and its reason; "" for none.
+        refused: the error of `scalify.jit`, if it refuses the use.
     """
 
     group: str

@@ -1,4 +1,4 @@
-"""What one does with a step's results: functions of (state, loss), which two steps have given."""
+"""Uses of a step's results: functions of the (state, loss) that two steps return."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ OPTIMIZER = optax.adam(1e-2)
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass
 class State:
-    """As Flax's TrainState, whose step starts as Python's 0."""
+    """A state like Flax's TrainState, whose step starts as Python's 0."""
 
     step: Any
     params: Any
@@ -69,7 +69,7 @@ def train(state: State, x: Any) -> tuple[State, Any]:
 
 @functools.cache
 def results(recipe: str | None) -> tuple[State, Any]:
-    """Returns what two steps give, of jax.jit for None."""
+    """Returns the results of two steps under a recipe, or under jax.jit for None."""
     run: Any = (
         jax.jit(train, donate_argnums=0)
         if recipe is None
@@ -81,7 +81,7 @@ def results(recipe: str | None) -> tuple[State, Any]:
 
 # Results: state that was donated, and others.
 
-R = "What one does with results"
+R = "Uses of results"
 use(R, "`jax.jit(evaluate)(params, x)`", lambda r: jax.jit(evaluate)(r[0].params, batch()))
 use(R, "`jax.grad(evaluate)(params, x)`", lambda r: jax.grad(evaluate)(r[0].params, batch()))
 use(R, "`jax.vmap(f)(w)`", lambda r: jax.vmap(jnp.sum)(r[0].params["w"]))

@@ -1,4 +1,4 @@
-"""What one does with `jit` itself: functions of it, which is `jax.jit` or ours."""
+"""Uses of the wrapper: functions of `jit`, which is `jax.jit` or `scalify.jit`."""
 
 from __future__ import annotations
 
@@ -241,8 +241,8 @@ def _(jit: Any) -> Any:
 @entry(
     W,
     "a conversion to bfloat16 or float16 and back",
-    differs="Rounds, as the function does op by op. `jax.jit` may leave the rounding out "
-    "(`xla_allow_excess_precision`, on by default), and then differs from ours by it.",
+    differs="Rounds, as the function does op by op. `jax.jit` may omit the rounding "
+    "(`xla_allow_excess_precision`, on by default), and then the results differ.",
 )
 def _(jit: Any) -> Any:
     x = jnp.asarray([1.0, 1.001, 3.14159], jnp.float32)
@@ -267,8 +267,8 @@ def _(jit: Any) -> Any:
 @entry(
     W,
     "`pickle.dumps(jit(f))`",
-    differs="`jax.jit` functions do not pickle (JAX 0.10). Of ours is pickled what they were made "
-    "of, and they compile anew.",
+    differs="`jax.jit` functions do not pickle (JAX 0.10). `scalify.jit` pickles the function and "
+    "the options, and compiles again.",
 )
 def _(jit: Any) -> Any:
     run = jit(_double)
@@ -308,8 +308,8 @@ def _(jit: Any) -> Any:
 @entry(
     D,
     "a deleted array as argument is an error",
-    differs="Always a RuntimeError, `Array has been deleted`; with `jax.jit` it may be a "
-    "ValueError of XLA's.",
+    differs="Always a RuntimeError, `Array has been deleted`; `jax.jit` may raise XLA's "
+    "ValueError.",
 )
 def _(jit: Any) -> Any:
     x, run = jnp.ones(3), jit(lambda x: x + 1, donate_argnums=0)
@@ -321,7 +321,7 @@ def _(jit: Any) -> Any:
     return "no error"
 
 
-@entry(D, "`donate_argnames`; what is not donated stays")
+@entry(D, "`donate_argnames`; other arguments stay")
 def _(jit: Any) -> Any:
     x, y = jnp.ones(3), jnp.ones(3)
     z = jit(lambda x, y: x + y, donate_argnames="x")(x=x, y=y)
@@ -362,7 +362,7 @@ def _(jit: Any) -> Any:
     return y, x.is_deleted(), any("donated buffers were not usable" in str(w.message) for w in said)
 
 
-@entry(D, "results are those of their own: changed neither by later steps nor by each other")
+@entry(D, "results do not alias: neither later steps nor other results change them")
 def _(jit: Any) -> Any:
     run = jit(lambda x: (x + 1, x * 2), donate_argnums=0)
     first, second = run(jnp.ones(4))
@@ -440,9 +440,9 @@ def _(jit: Any) -> Any:
 
 T = "Transformations around it"
 _INSIDE = (
-    "The function becomes a part of what is around it, and is compiled by that step's recipe, or "
-    "under JAX alone by none, with a warning where its own would cast. `scalify.transform` keeps "
-    "its recipe inside of `jax.jit` and `jax.vmap`."
+    "The function is inlined into the enclosing function, and compiled with the enclosing step's "
+    "recipe, or under JAX alone with none, with a warning if its own recipe would cast. "
+    "`scalify.transform` keeps its recipe inside `jax.jit` and `jax.vmap`."
 )
 
 
@@ -452,7 +452,7 @@ def _(jit: Any) -> Any:
     return jax.jit(lambda x: run(x) + 1)(jnp.ones(2))
 
 
-@entry(T, "`jit` around it: static arguments, donation, what it closes over")
+@entry(T, "`jit` around it: static arguments, donation, closures")
 def _(jit: Any) -> Any:
     @jit
     def outer(x: Any, s: Any) -> Any:
@@ -509,7 +509,7 @@ def _(jit: Any) -> Any:
         return jit(f)(jnp.ones(2))
 
 
-@entry(S, "`with jax.disable_jit()`", differs="Runs compiled all the same.")
+@entry(S, "`with jax.disable_jit()`", differs="The step still runs compiled.")
 def _(jit: Any) -> Any:
     with jax.disable_jit():
         return jit(_double)(jnp.ones(2))
@@ -518,7 +518,7 @@ def _(jit: Any) -> Any:
 @entry(
     S,
     "`jax.config.jax_debug_nans`",
-    differs="Is not looked at: `health` names the first cast that read a NaN.",
+    differs="Ignored: `health` names the first cast that read a NaN.",
 )
 def _(jit: Any) -> Any:
     return jit(_double)(jnp.ones(2))

@@ -1,4 +1,4 @@
-"""What XLA:GPU asks of a dot before it calls cuBLASLt in FP8, as a checker of StableHLO text.
+"""Checks StableHLO text for the form of dots that XLA:GPU lowers to cuBLASLt calls in FP8.
 
 Written from the published behaviour of XLA's GemmRewriter, on jaxlib's own MLIR bindings; it
 shares no code with the compiler. Every rule has the number of its item in
@@ -43,7 +43,7 @@ def _shape(value: Any) -> list[int]:
 
 
 def _reaches_fp8(value: Any, depth: int = 8) -> bool:
-    """Whether FP8 data is near above a value, through whatever stands between."""
+    """Whether a value derives from FP8 data in a few ops, none of them a dot or a call."""
     if _element(value) in LARGEST:
         return True
     op = _owner(value)

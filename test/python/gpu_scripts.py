@@ -1,4 +1,4 @@
-"""The modules of integration/gpu, for tests of what they conclude."""
+"""The modules of integration/gpu, for tests of their conclusions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Training steps of LLaMAs as text, for tests of what is compiled for a GPU."""
+"""Training steps of LLaMAs as text, for tests of artefacts for a GPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steps that write where they read: state in, state of the same shapes out."""
+"""Steps that may update in place: state in, state of the same shapes out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much of its arena a step has in use at once, counted from the commands that it runs."""
+"""The most bytes of its arena that a step uses at once, counted from its commands."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _buffers(command: Mapping[str, Any]) -> Iterator[int]:
 
 
 def _ends(commands: Sequence[Mapping[str, Any]]) -> list[int]:
-    """Returns, for each command, the one behind which what it does is known to be done."""
+    """Returns for each command the index of the command at which it is known to be done."""
     ends = list(range(len(commands)))
     open_, recorded = [], {}
     for place, command in enumerate(commands):
@@ -41,9 +41,9 @@ def _ends(commands: Sequence[Mapping[str, Any]]) -> list[int]:
 
 
 def live_bytes(manifest: Mapping[str, Any]) -> int:
-    """Returns the most bytes of the arena that hold, at one command, what is still needed.
+    """Returns the largest number of live bytes of the arena at any command.
 
-    A temporary is needed from the first command that names it to the last one, a collective's until
+    A temporary is live from the first command that names it to the last one, a collective's until
     it has been waited for.
     """
     commands, buffers = manifest["functions"]["step"], manifest["buffers"]

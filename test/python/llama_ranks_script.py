@@ -1,7 +1,7 @@
-"""Trains a small LLaMA on a mesh, as ranks or alone, and prints a digest of all it has in the end.
+"""Trains a small LLaMA on a mesh, as ranks or alone, and prints a digest of its final state.
 
 `python llama_ranks_script.py --mesh data=4,tensor=2 --recipe fp8 --zero 2`, alone or under mpirun.
-An axis "sequence" has norms on parts of the sequence, as Megatron has it.
+An axis "sequence" shards norms by sequence, as Megatron does.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Sharded programs, and what their parts compute on devices of XLA's CPU."""
+"""Sharded programs, and their execution on devices of XLA's CPU."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ P = PartitionSpec
 
 @dataclasses.dataclass(frozen=True)
 class Sharded:
-    """A function, its arguments, and where these and the results lie.
+    """A function, its arguments, and the shardings of these and of the results.
 
     Attributes:
         fn: of arrays or pytrees.
@@ -60,7 +60,7 @@ class Sharded:
         return mesh_of(self.axes)
 
     def shardings(self) -> tuple[Any, Any]:
-        """Returns those of arguments and of results."""
+        """Returns the shardings of arguments and of results."""
         mesh = self.mesh()
         return jax.tree.map(
             lambda spec: NamedSharding(mesh, spec), (self.specs, self.out), is_leaf=is_spec
@@ -68,7 +68,7 @@ class Sharded:
 
 
 def mesh_of(axes: dict[str, int]) -> Mesh:
-    """Returns a mesh of which Shardy, and not JAX, propagates shardings."""
+    """Returns a mesh over which Shardy, not JAX, propagates shardings."""
     types = (AxisType.Auto,) * len(axes)
     return jax.make_mesh(tuple(axes.values()), tuple(axes), axis_types=types)
 
@@ -168,7 +168,7 @@ def whole(name: str, leaf: Any) -> PartitionSpec:
 
 
 def tensor_parallel(name: str, leaf: Any) -> PartitionSpec:
-    """Megatron's split: columns of what comes first, rows of what follows, the vocabulary."""
+    """Megatron's sharding: columns of first matrices, rows of second ones, the vocabulary."""
     if leaf.ndim == 2 and re.search("wq|wk|wv|w_gate|w_up|head", name):
         return P(None, "tensor")
     if leaf.ndim == 2 and re.search("wo|w_down|embed", name):
@@ -186,7 +186,7 @@ def arrays(*shapes: tuple[int, ...]) -> list[np.ndarray[Any, Any]]:
 
 
 def scanned() -> Sharded:
-    """Layers in a loop, their weights split, activations split along the sequence between them."""
+    """Layers in a loop with sharded weights; activations between them are sharded by sequence."""
     stack, down, x = arrays((3, 8, 16), (3, 16, 8), (4, 6, 8))
 
     def loss(stack: Any, down: Any, x: Any) -> Any:
@@ -230,7 +230,7 @@ def mapped() -> Sharded:
 
 
 def moved() -> Sharded:
-    """Parts that change their dimension, their device, and the number of them."""
+    """Shards that change their dimension, their device, and their number."""
     x, y = arrays((16, 24), (8, 32))
 
     def fn(x: Any, y: Any) -> Any:

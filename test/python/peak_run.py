@@ -1,6 +1,7 @@
 """Runs steps of an artefact and prints, as JSON, the memory that they took by /proc.
 
-A process of its own: other executables have arenas too. Launched as a rank, it runs that one's.
+A process of its own: other executables have arenas too. Launched as a rank, it runs that rank's
+artefact.
 """
 
 from __future__ import annotations

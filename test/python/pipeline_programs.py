@@ -17,7 +17,7 @@ WIDTH = 16
 
 
 def mlp_state(layers: int, dtype: Any = np.float32) -> dict[str, Any]:
-    """Returns weights of layers, a table of inputs that is the head too, momenta, a step."""
+    """Returns weights of layers, an embedding tied to the head, momenta, a step."""
     rng = np.random.default_rng(0)
 
     def draw(*shape: int) -> Any:
@@ -40,7 +40,7 @@ def _layer(weights: Any, x: jax.Array) -> jax.Array:
 
 
 def loss_of(params: Any, tokens: jax.Array, chunks: int, wire: Any) -> jax.Array:
-    """Returns the loss of next tokens, with the model cut into as many chunks as are asked for."""
+    """Returns the loss of next tokens, with the model cut into a number of chunks."""
     layers = params["layers"]
     x = params["embed"][tokens[:, :-1]]
     for index, weights in enumerate(layers):
@@ -85,7 +85,7 @@ def mlp_step(chunks: int, wire: str = "given", unroll: bool = False) -> Any:
 
 
 def lower(step: Any, state: Any, tokens: Any) -> str:
-    """Returns the text of a step that takes its state over."""
+    """Returns the text of a step whose state is donated."""
     return jax.jit(step, donate_argnums=0).lower(state, tokens).as_text(debug_info=True)
 
 

@@ -81,7 +81,7 @@ def _gpt2_params(dim: int = 32, vocab: int = 64, length: int = 16) -> Any:
 
 
 def _gpt2_loss(params: Any, tokens: jax.Array) -> jax.Array:
-    """GPT-2 in small: learned positions, LayerNorm, erf GELU, tied head."""
+    """A small GPT-2: learned positions, LayerNorm, erf GELU, tied head."""
 
     def norm(x: jax.Array, p: Any) -> jax.Array:
         x = x - x.mean(-1, keepdims=True)
@@ -191,7 +191,7 @@ def lower(name: str) -> Lowered:
 
 
 def _warm(leaf: np.ndarray, index: int) -> np.ndarray:
-    """Fills zero state, so that the step is that of a training under way."""
+    """Replaces zero state by nonzero values, as in the middle of training."""
     if leaf.dtype == np.int32 and leaf.ndim == 0:
         return np.array(7, np.int32)
     if leaf.dtype == np.float32 and not leaf.any():

@@ -91,7 +91,7 @@ def _compare(program: Program, got: Sequence[Any], want: Sequence[Any], magnitud
 
 
 def check(program: Program) -> None:
-    """Raises AssertionError where a result of Scalify's is not that of JAX.
+    """Raises AssertionError if a result of Scalify differs from JAX's.
 
     Values whose bits are defined must have them, any NaN being equal to any other. Of others the
     difference may be 64 roundings of the coarsest type that took part, of the largest number of
@@ -123,7 +123,7 @@ def _loss(program: Program) -> Callable[..., Any]:
 
 
 def check_gradient(program: Program) -> None:
-    """Raises AssertionError where gradients of the program's F32 arguments are not jax.jit's.
+    """Raises AssertionError if gradients of the program's F32 arguments differ from jax.jit's.
 
     They may differ by 16 times what F32 differs from F64, and by 64 roundings of the largest.
     """
@@ -187,7 +187,7 @@ def _rms(array: np.ndarray) -> float:
 
 
 def check_recipe(program: Program, recipe: str) -> None:
-    """Raises AssertionError where a recipe's results are further from F32's than its formats are.
+    """Raises AssertionError if a recipe's results are further from F32's than its formats allow.
 
     The bound is the largest error of eight runs in which what casts may round has random errors of
     their size, times four: a single number of ours may be at the end of what such errors do, and

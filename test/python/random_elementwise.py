@@ -1,4 +1,4 @@
-"""Elementwise ops of random programs: how each is drawn, and what it is in JAX."""
+"""Elementwise ops of random programs: how each is drawn, and its implementation in JAX."""
 
 from __future__ import annotations
 

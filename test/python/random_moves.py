@@ -1,4 +1,4 @@
-"""Moves and indices in random programs: how each is drawn, and what it is in JAX."""
+"""Moves and indices in random programs: how each is drawn, and its implementation in JAX."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def _take(x: Any, at: Any, axis: int, mode: str) -> Any:
 
 @op("at")
 def _at(x: Any, update: Any, at: Any, how: str) -> Any:
-    """x with rows overwritten, or combined with `update`'s, at places along the first dim."""
+    """x with rows overwritten, or combined with `update`'s, at indices along the first dim."""
     rows = jnp.ravel(at)[: update.shape[0]]
     if how == "set":
         # Of two updates of one row either may win: places that differ.

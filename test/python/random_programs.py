@@ -31,7 +31,7 @@ LARGEST = 4096  # elements of a value
 
 @dataclasses.dataclass(frozen=True)
 class Value:
-    """What is known of a value: its type, whether its bits are defined, its coarsest rounding."""
+    """Properties of a value: its type, whether its bits are defined, its coarsest rounding."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -157,7 +157,7 @@ class Writer:
         self.depth = depth
 
     def pick(self, wanted: Callable[[Value], bool] = lambda value: True) -> int | None:
-        """Returns the place of a value, more often a late one; None where there is none."""
+        """Returns the index of a value, more often a late one; None if there is none."""
         places = [i for i, value in enumerate(self.values) if wanted(value)]
         if not places:
             return None
@@ -184,7 +184,7 @@ class Writer:
         bodies: Sequence[Program] = (),
         **params: Any,
     ) -> int:
-        """Appends a step and returns the place of its value."""
+        """Appends a step and returns the index of its value."""
         self.steps.append(Step(op, tuple(operands), tuple(params.items()), value, tuple(bodies)))
         self.values.append(value)
         return len(self.values) - 1

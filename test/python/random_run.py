@@ -86,7 +86,7 @@ def _start(*options: str) -> tuple[int, str]:
 
 
 def run_share(kind: str, count: int, seed: int, folder: Path) -> bool:
-    """Runs children until `count` programs are done; returns whether one found something."""
+    """Runs children until `count` programs are done; returns whether one failed."""
     last = folder / "last"
     while count > 0:
         code, output = _start(
@@ -110,7 +110,7 @@ def run_share(kind: str, count: int, seed: int, folder: Path) -> bool:
 
 
 def run_parent(arguments: argparse.Namespace) -> int:
-    """Runs children until all programs are done; returns how many of these found something."""
+    """Runs children until all programs are done; returns the number of failures."""
     found = done = 0
     started = time.monotonic()
     kinds = arguments.kinds.split(",")

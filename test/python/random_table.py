@@ -1,4 +1,4 @@
-"""The table of the ops of random programs, and what all of them use.
+"""The table of the ops of random programs, and their shared functions.
 
 `APPLY` has every op by the name that a program prints; `grow` adds one step to a program. Each
 file of ops registers its own: `random_ops` brings them in.
@@ -63,7 +63,7 @@ def grow_smooth(writer: Writer) -> None:
 
 
 def partner(writer: Writer, place: int) -> int:
-    """Returns the place of another value of the same type, or of one that is made so."""
+    """Returns the index of another value of the same type, or of one converted to it."""
     value = writer.values[place]
     other = writer.pick(lambda one: (one.shape, one.dtype) == (value.shape, value.dtype))
     assert other is not None
@@ -76,7 +76,7 @@ def partner(writer: Writer, place: int) -> int:
 
 
 def fit(writer: Writer, place: int, shape: tuple[int, ...]) -> int:
-    """Returns a value's elements, in order and as often as it takes, in another shape."""
+    """Returns a value's elements, in order and repeated as needed, in another shape."""
     if writer.values[place].shape == shape:
         return place
     return writer.add("resize", [place], writer.joined(place, shape=shape), shape=shape)
@@ -88,5 +88,5 @@ def _resize(x: Any, shape: tuple[int, ...]) -> Any:
 
 
 def pick_index(writer: Writer) -> int | None:
-    """Returns the place of integers that may be indices; None where there are none."""
+    """Returns the index of a value of integers that may be indices; None if there is none."""
     return writer.pick(lambda value: value.dtype in INTEGERS and value.elements > 0)

@@ -1,4 +1,4 @@
-"""Runs a program and shows every value of it, with the bounds that the range analysis gives."""
+"""Runs a program and returns all its values, with the bounds from the range analysis."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _plain(attribute: Any) -> Any:
 
 
 def _expose(text: str) -> tuple[str, list[tuple[str, Mapping[str, Any], str]]]:
-    """Returns the text with every value of main's block as a result, and what is said of each."""
+    """Returns the text with every value of main's block as a result, and the bounds of each."""
     context = _context()
     with context, ir.Location.unknown(context):
         module = ir.Module.parse(text)
@@ -137,7 +137,7 @@ def _axes(mask: int, rank: int) -> tuple[int, ...]:
 
 
 def violations(observed: Sequence[Observed]) -> list[str]:
-    """Returns one line for each bound that an executed value leaves."""
+    """Returns one line for each bound that an executed value exceeds."""
     return [line for entry in observed for line in _violations(entry)]
 
 

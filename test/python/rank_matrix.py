@@ -67,7 +67,7 @@ class Row:
 
 
 def on_threads(mesh: str, form: str) -> tuple[str, str, str]:
-    """Returns what ranks exchange and the losses, what differs, and all losses."""
+    """Returns a text of exchanges and losses, the differences, and all losses."""
     axes, zero = MESHES[mesh]
     with pytest.MonkeyPatch.context() as patch:
         sharded = steps.program(axes, patch)
@@ -96,7 +96,7 @@ def on_threads(mesh: str, form: str) -> tuple[str, str, str]:
 
 
 def on_processes(mesh: str, recipe: RecipeLike, zero: int) -> tuple[str, str, str]:
-    """Returns the digest of processes, what differs from one process, and the digest."""
+    """Returns a text of the processes' digest, the difference from one process, and the digest."""
     axes = ",".join(f"{name}={size}" for name, size in MESHES[mesh][0].items())
     options = ["--mesh", axes, "--recipe", str(recipe), "--zero", str(zero)]
     options += ["--steps", str(steps.STEPS), "--dim", "64"]

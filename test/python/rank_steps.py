@@ -1,4 +1,4 @@
-"""Steps on ranks beside one process that computes what all of them do."""
+"""Steps on ranks against one process that simulates all ranks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BUILD = pathlib.Path(os.environ.get("SCALIFY_BUILD", pathlib.Path(__file__).pare
 
 
 def for_gpus(text: str, options: Mapping[str, Any]) -> str:
-    """Returns the program as GPUs get it behind Distribution, to be compiled on from there."""
+    """Returns the program for GPUs after Distribution, to be compiled on from there."""
     names = {"recipe": "recipe", "bucketBytes": "bucket-bytes"}
     given = [f"--{names[key]}={options[key]}" for key in names if key in options]
     given += ["--declared-scales"] * bool(options.get("declaredScales"))
@@ -46,7 +46,7 @@ def train(executable: Executable, state: Sequence[Any], batches: Sequence[Any]) 
 def train_on_ranks(
     artefact: bytes, ranks: int, state: Sequence[Any], batches: Sequence[Any]
 ) -> tuple[list[Any], list[float], dict[str, int]]:
-    """Trains on ranks, as threads; what some have alike must have the same bits.
+    """Trains on ranks, as threads; replicated arrays must have the same bits.
 
     Bytes that the transport counts must be those of the plan.
 
@@ -94,7 +94,7 @@ def train_on_ranks(
 def train_alone(
     local: Partitioned, options: Mapping[str, Any], state: Sequence[Any], batches: Sequence[Any]
 ) -> tuple[list[Any], list[float]]:
-    """Trains in one process that computes what all ranks would; returns whole state and losses."""
+    """Trains in one process that simulates all ranks; returns whole state and losses."""
     artefact, _ = build(local.text, {**options, "simulateRanks": local.devices})
     one = Executable(artefact, 1)
     laid = [layout_of(entry) for entry in one.manifest["args"]]
@@ -115,15 +115,15 @@ def check_ranks(
 ) -> tuple[list[float], dict[str, int]]:
     """Trains on ranks, as threads, and in one process, and compares all bits.
 
-    The one process keeps wide what ranks exchange narrow. Bytes that the transport counts must be
-    those of the plan.
+    The one process keeps values wide that ranks exchange narrow. Bytes that the transport counts
+    must be those of the plan.
 
     Args:
         local: a step on state and a batch; it returns the state and a loss.
         options: of the compiler.
         state: whole arrays.
         batches: whole arrays, one a step.
-        as_gpus: whether ranks exchange and sum what those with GPUs would.
+        as_gpus: whether ranks exchange and reduce as those with GPUs would.
 
     Returns:
         The losses, and the collectives of a rank: how many of each kind and format.

@@ -1,6 +1,6 @@
 """A training script, to be launched as ranks or alone: `python ranks_script.py train`.
 
-With a folder behind that it saves a checkpoint after every step, and goes on from the newest.
+With a folder as a further argument it saves a checkpoint after every step, and resumes the newest.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ STEPS = 4
 
 
 def main() -> None:
-    """Trains a small model whose second matrix lies in parts."""
+    """Trains a small model whose second matrix is sharded."""
     mode = sys.argv[1]
     mesh = scalify.make_mesh(data=2, tensor=2)
     rng = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""What elementwise ops are of special values: programs with all of them, and what numpy says.
+"""Elementwise ops of special values: programs with all of them, and numpy's results.
 
 A program has one op a result, of one element type: unary ops of each value, binary ones of each
 pair of them. Operands are arguments, or constants that the compiler may fold.
@@ -70,7 +70,7 @@ def round_to(exact: np.ndarray, dtype: Any) -> np.ndarray:
 
 
 def values(dtype: Any) -> np.ndarray:
-    """Zeros, subnormals, the ends of the range, what has no number, halves, and a few others."""
+    """Zeros, subnormals, the ends of the range, infinities and NaN, halves, and a few others."""
     dtype = np.dtype(dtype)
     if not is_float(dtype):
         low, high = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
@@ -92,7 +92,7 @@ def values(dtype: Any) -> np.ndarray:
 
 @dataclasses.dataclass(frozen=True)
 class Op:
-    """One op: how it is written, what it is of F64 or of Python's integers, and how near."""
+    """One op: its text, its reference on F64 or Python's integers, and its tolerance."""
 
     text: str
     arity: int
@@ -260,7 +260,7 @@ def wide(x: np.ndarray) -> np.ndarray:
 
 
 def expected(op: Op, operands: Sequence[np.ndarray]) -> np.ndarray:
-    """What numpy says of the op, rounded once to the result's type."""
+    """Returns numpy's result of the op, rounded once to the result's type."""
     to = np.dtype(op.to or operands[0].dtype)
     with np.errstate(all="ignore"):
         exact = np.asarray(op.exact(*(wide(x) for x in operands)))
@@ -283,7 +283,7 @@ def _near(number: int) -> float:
 def converted(x: np.ndarray, dtype: Any) -> np.ndarray:
     """The numbers in another type: rounded once, integers of integers wrapped around.
 
-    What no integer of the type is becomes the nearest one, and NaN becomes 0.
+    A number outside the type's range becomes the nearest integer of the type, and NaN becomes 0.
     """
     to = np.dtype(dtype)
     numbers = wide(x)
@@ -331,7 +331,7 @@ def blob(x: np.ndarray) -> str:
 def program(
     ops: Sequence[Op], operands: Sequence[Sequence[np.ndarray]], constants: bool = False
 ) -> tuple[str, list[np.ndarray]]:
-    """The text of one function with a result for each op, and what it is called with.
+    """Returns the text of one function with a result for each op, and its arguments.
 
     Args:
         ops: what is computed.
@@ -387,7 +387,7 @@ def _places(x: np.ndarray) -> np.ndarray:
 def assert_near(
     got: np.ndarray, want: np.ndarray, ulps: int, op: str, operands: Sequence[np.ndarray]
 ) -> None:
-    """Holds a result to what it should be: NaN where it should, zeros of the same sign.
+    """Asserts that a result is near its reference, with the same NaNs and signs of zeros.
 
     Raises:
         AssertionError: names operands, result and what was expected, of the first ten.

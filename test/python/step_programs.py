@@ -105,7 +105,7 @@ FORMS = {"written out": _written_out, "scan": _scanned, "fori_loop": _fori}
 
 
 def cosine(left: Any, right: Any, start: Any) -> float:
-    """Returns the cosine between what two runs added to the same start."""
+    """Returns the cosine between two runs' updates of the same start."""
     a, b = (
         np.concatenate(
             [

@@ -1,4 +1,4 @@
-"""Steps that leave constant scales for scales that move, where they are called in other ways."""
+"""The policy "adapt": steps that switch from constant scales to scales that move."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def adapted() -> Any:
 
 @pytest.mark.parametrize(("columns", "looks"), [(2, 20), (4, 1)])
 def test_a_step_that_loses_a_tenth_of_a_cast_is_looked_at_at_once(columns: int, looks: int) -> None:
-    """Of 32 columns 2 are 6 %, which waits for the look that is due, and 4 are 12 %."""
+    """Of 32 columns, 2 are 6 %, which waits for the next due check, and 4 are 12 %."""
     fn = made(health=scalify.HealthPolicy("adapt", every=20))
     x = np.ones((32, 32), np.float32)
     x[:, :columns] = 2.0**15
@@ -69,7 +69,7 @@ def test_a_nan_is_named_at_once() -> None:
 
 @pytest.mark.parametrize("action", ["rescale", "adapt"])
 def test_a_cast_whose_scale_cannot_move_is_named(action: Any) -> None:
-    """In a loop: what the policy has promised does not come."""
+    """A cast in a loop, whose scale the policy would move but cannot."""
 
     def total(xs: Any, w: Any) -> Any:
         return jax.lax.scan(lambda sums, x: (sums + x @ w, None), jnp.zeros_like(w), xs)[0]
@@ -84,7 +84,7 @@ def test_a_cast_whose_scale_cannot_move_is_named(action: Any) -> None:
 
 
 def test_a_scale_that_is_far_too_high_is_looked_at_at_once() -> None:
-    """Behind a batch that had raised it, all of the next one would become zero."""
+    """After a batch that raised the scale, all values of the next one would become zero."""
     fn = made(health=scalify.HealthPolicy("rescale", every=20))
     large = np.full((32, 32), 2.0**30, np.float32)
     small = np.ones((32, 32), np.float32)
@@ -98,7 +98,7 @@ def test_a_scale_that_is_far_too_high_is_looked_at_at_once() -> None:
 
 @pytest.mark.parametrize(("largest", "is_sick"), [(2.0**-12, True), (448.0, False)])
 def test_a_cast_of_which_nothing_is_left_is_sick(largest: float, is_sick: bool) -> None:
-    """Under the policy that there is unasked, for which tails that become zero are healthy."""
+    """Under the default policy, for which flushed tails are healthy."""
     fn = made()
     x = np.full((32, 32), 2.0**-12, np.float32)
     x[0, 0] = largest

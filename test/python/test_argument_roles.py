@@ -1,4 +1,4 @@
-"""Roles that the user gives: of state whose pytree says nothing, and what cannot be given."""
+"""Roles given by the user: for state whose pytree does not show them, and invalid ones."""
 
 from __future__ import annotations
 

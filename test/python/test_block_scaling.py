@@ -1,4 +1,4 @@
-"""Block scaling: data and scales bit for bit a numpy reference, gradients of the example."""
+"""Block scaling: data and scales against a numpy reference bit for bit, and gradients."""
 
 from __future__ import annotations
 

@@ -211,7 +211,7 @@ FORMS: dict[str, Any] = {
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_calibration_survives_the_transformations_of_jax(form: str) -> None:
-    """What is measured under each of them is what the probe sees, and reaches the casts."""
+    """Under each of them the measured scales are those of the probe, and reach the casts."""
     rng = np.random.default_rng(3)
     x = (300 * rng.normal(size=(16, 32))).astype(np.float32)
     w = (rng.normal(size=(32, 32)) / 64).astype(np.float32)

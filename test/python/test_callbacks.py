@@ -165,7 +165,7 @@ def test_only_the_branch_that_runs_calls(way: str, form: str) -> None:
 
 @pytest.mark.parametrize("way", OURS)
 def test_a_pure_callback_is_not_called_for_the_other_branch(way: str) -> None:
-    """It may refuse the values that the other branch is for."""
+    """The callback may reject the other branch's values."""
 
     def host(x: Any) -> Any:
         if (x < 0).any():
@@ -296,7 +296,7 @@ def test_an_artefact_that_calls_back_is_refused_elsewhere(tmp_path: pathlib.Path
 
 
 def test_what_calls_back_to_its_owner_is_collected() -> None:
-    """The runtime refers to the function, and the function to whoever has the executable."""
+    """The runtime refers to the function, and the function to the executable's owner."""
     jitted = scalify.jit(lambda x: jax.pure_callback(lambda x: x, shape_of(x), x), recipe="none")
     jitted(X)
 

@@ -23,7 +23,7 @@ def linear(x: Any, w: Any) -> Any:
 
 
 def quantized(x: np.ndarray, scale: float) -> np.ndarray:
-    """Returns what a cast to E4M3 at a scale makes of values: rounded to even, saturated."""
+    """Returns values after a cast to E4M3 at a scale: rounded to even, saturated."""
     clipped = np.clip(x / scale, -LARGEST, LARGEST)
     return clipped.astype(ml_dtypes.float8_e4m3fn).astype(np.float32) * np.float32(scale)
 
@@ -54,7 +54,7 @@ WINDOWS = {
 
 @pytest.mark.parametrize("recipe", WINDOWS)
 def test_an_amax_stays_within_its_window(recipe: str) -> None:
-    """At its ends it moves nothing; beyond them the scale is the rule's."""
+    """At the window's ends no scale moves; beyond them the scale follows the rule."""
     largest, low, high, room = WINDOWS[recipe]
     rng = np.random.default_rng(0)
     w, x = (rng.normal(size=(16, 16)).astype(np.float32) for _ in range(2))
@@ -247,14 +247,14 @@ def test_gradients_hold_while_a_product_grows(path: str) -> None:
 
 @pytest.mark.parametrize("path", ["jit", "compile", "transform"])
 def test_static_scales_lose_them(path: str) -> None:
-    """The test above can fail."""
+    """The bar of the test above can be missed: static scales miss it."""
     _, _, cosines = train(PATHS[path](cast_scales="static"), weights())
     assert min(cosines) < 0.9, cosines
 
 
 @pytest.mark.parametrize("path", ["jit", "scan", "transform"])
 def test_healthy_steps_have_the_bits_of_constants(path: str) -> None:
-    """In the first steps nothing has left its format: no scale has moved."""
+    """In the first steps no value exceeds its format, so no scale moves."""
     carried_run, static = PATHS[path](), PATHS[path](cast_scales="static")
     w, one, _ = train(carried_run, weights(), steps=3)
     v, two, _ = train(static, weights(), steps=3)

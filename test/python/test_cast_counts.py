@@ -1,4 +1,4 @@
-"""Counts of casts: of results in parts of a larger array, and of what is cast once more."""
+"""Counts of casts: of results in parts of a larger array, and of values that are cast twice."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def clamped(x: Any, w: Any, v: Any, scale: Any) -> Any:
 
 
 def static(x: Any, w: Any, v: Any) -> Any:
-    """One of a scale that is a constant; nothing is beyond the format."""
+    """A cast with a constant scale; no value exceeds the format."""
     return dot((dot(x, w) * 0.25).astype(E4M3), v)
 
 
@@ -71,7 +71,7 @@ def narrow(x: Any, w: Any, v: Any) -> Any:
 
 
 def two_layers(w: Any, v: Any, x: Any) -> Any:
-    """The third is the head, which a recipe leaves wide."""
+    """The third product is the head, which a recipe leaves wide."""
     return jnp.sum((x @ w) @ v @ jnp.ones((v.shape[1], 16)) * 0.25)
 
 
@@ -101,7 +101,7 @@ def manifest_of(text: str, epilogues: str, recipe: str) -> dict[str, Any]:
 
 
 def bytes_moved(manifest: dict[str, Any]) -> int:
-    """Returns what kernels read and write, and products write."""
+    """Returns the bytes that kernels read and write, and products write."""
     written = (
         gemm["m"] * gemm["n"] * (1 if gemm["dtype"].startswith("f8") else 4)
         for gemm in commands(manifest, "gemm")
@@ -124,7 +124,7 @@ def commands(manifest: dict[str, Any], op: str) -> list[dict[str, Any]]:
 
 
 def written_out(match: re.Match[str]) -> str:
-    """Returns a `plan.matmul` of whole matrices as StableHLO ops, by what PlanOps.td says of it."""
+    """Returns a `plan.matmul` of whole matrices as StableHLO ops, as PlanOps.td defines it."""
     lines, last, wide = product(match, (match["ta"], match["tb"]))
     own = f"%m{match['out'][1:]}"
     factors = [f"{own}_alpha", match["sa"], match["sb"]]
@@ -178,7 +178,7 @@ def formed(text: str, recipe: str, epilogues: str) -> str:
 
 @pytest.mark.parametrize("scale", [0.25, 32.0], ids=["in range", "saturating"])
 def test_a_cast_of_the_users_own(scale: float) -> None:
-    """Against NumPy; the bits, since all sums are exact."""
+    """Against NumPy bit for bit, since all sums are exact."""
     x, w, v = halves(32, 64), halves(64, 48, seed=1), halves(48, 16, seed=2)
     args = (*(each.astype(E4M3) for each in (x, w, v)), np.float32(scale))
     text = lowered(clamped, *args)
@@ -209,7 +209,7 @@ def test_a_cast_that_does_not_saturate(fn: Callable[..., Any], factor: float) ->
 @pytest.mark.parametrize("recipe", ["fp8", "fp8-delayed", "bf16"])
 @pytest.mark.parametrize("name", ["layers", "adapter", "adapter in BF16"])
 def test_recipes_compute_the_same(name: str, recipe: str) -> None:
-    """Bit for bit what the CPU's own plan computes, where all sums are exact, in BF16 too."""
+    """Against the CPU's own plan bit for bit, since all sums are exact; in BF16 too."""
     narrow = tuple(each.astype(BF16) for each in ADAPTED)
     fn, args = {
         "layers": (jax.value_and_grad(two_layers, argnums=(0, 1)), LAYERS),

@@ -1,4 +1,4 @@
-"""Checkpoints: files that others read, blocks of layouts, what is damaged, what does not fit."""
+"""Checkpoints: their files, blocks of layouts, damage, and leaves that do not fit."""
 
 from __future__ import annotations
 
@@ -394,7 +394,7 @@ def test_a_file_that_cannot_be_read_is_not_passed_over(
 
 
 def test_ranks_have_one_answer(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where each looks, one that looks later may see what another one did not."""
+    """If each rank looked itself, a later one could see a checkpoint that another did not."""
     *_, last = three(tmp_path)
     found = [last, None, None, None]
 

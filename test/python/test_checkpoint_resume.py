@@ -67,7 +67,7 @@ def run(step: Any, tree: Any, indices: range) -> tuple[Any, list[float]]:
 
 
 def bits(tree: Any, step: Any) -> dict[str, bytes]:
-    """Returns all that the next step depends on."""
+    """Returns all state that the next step depends on."""
     leaves = {
         jax.tree_util.keystr(path): np.asarray(leaf).tobytes()
         for path, leaf in jax.tree_util.tree_leaves_with_path(tree)
@@ -194,7 +194,7 @@ def test_an_interrupted_compilation_goes_on_from_the_checkpoint(
 
 @pytest.mark.filterwarnings("ignore:of cast")
 def test_a_step_without_saved_state_starts_anew(tmp_path: pathlib.Path) -> None:
-    """In a process that goes back it would else keep what later steps have left."""
+    """A process that resumes an earlier step would else keep the state of later steps."""
     for name in ("fp8-delayed", "fp8 with casts that widen"):
         recipe, folder = name.split()[0], tmp_path / name
         step = make(recipe, NUMERICS[name])
@@ -221,7 +221,7 @@ def test_a_step_without_saved_state_starts_anew(tmp_path: pathlib.Path) -> None:
 
 
 def test_rows_of_another_program_start_anew(tmp_path: pathlib.Path) -> None:
-    """As many are left on both sides, and stand for different casts."""
+    """Both sides have the same number of unmatched rows, of different casts."""
 
     def scoped(scope: str) -> Any:
         def step(params: Any, x: jax.Array) -> Any:

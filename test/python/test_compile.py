@@ -131,7 +131,7 @@ def test_a_program_without_arguments_and_one_that_passes_through() -> None:
 
 
 def gated(layers: int) -> tuple[list[Any], Any, str]:
-    """SwiGLUs without norms: of weights that count as 1, scales grow by a power with each."""
+    """SwiGLUs without norms: with weights that count as 1, scales grow by a power per layer."""
 
     def loss(weights: list[Any], x: Any) -> Any:
         for gate, up, down in weights:

@@ -192,7 +192,7 @@ def test_stacks_are_narrow(name: str) -> None:
 
 
 def test_a_weight_of_an_open_loop_is_cast_before_it() -> None:
-    """Decoding: one cast for all tokens, however many the data asks for."""
+    """Decoding: one cast of a weight for all tokens, whose number depends on data."""
 
     def decode(w: jax.Array, x: jax.Array, stop: jax.Array) -> jax.Array:
         def goes_on(carry: Any) -> jax.Array:
@@ -293,7 +293,7 @@ def test_phases_in_bodies_do_not_need_names(name: str) -> None:
 
 @pytest.mark.parametrize("remat", [False, True])
 def test_routers_in_a_scan_have_their_role(remat: bool) -> None:
-    """With both gradients, and the dot that a checkpoint makes again."""
+    """With both gradients, and the dot that a checkpoint recomputes."""
 
     def layer(x: Any, p: Any) -> Any:
         gates, _ = jax.lax.top_k(jax.nn.softmax(x @ p["router"]), 2)
@@ -443,7 +443,7 @@ def test_a_carry_that_jumps_and_rests_is_measured() -> None:
     [("fp16", "f16", 0.9999), ('#scalify.recipe<"fp8", saved = f8E4M3FN>', "f8E4M3FN", 0.98)],
 )
 def test_what_the_backward_keeps_of_a_loop_is_narrow(recipe: str, element: str, bar: float) -> None:
-    """All stacks but those of statistics: a number per row, or less."""
+    """All stacks except statistics, which have at most one number per row."""
     args = (parameters(), tokens())
     transformed = scalify.transform(
         scan_step,

@@ -1,4 +1,4 @@
-"""Steps with control flow that nobody tuned for, under strict FP8 and FP16, against JAX itself."""
+"""Steps with control flow that no rule was tuned for, under strict FP8 and FP16, against JAX."""
 
 from __future__ import annotations
 

@@ -396,7 +396,7 @@ def test_scatter_add_duplicates_and_out_of_range() -> None:
 
 
 def test_gradient_of_labels() -> None:
-    """One element a row, as selects; labels outside of the row have no gradient."""
+    """One element per row, by selects; labels outside the row have no gradient."""
 
     def loss(x: Any, label: Any, g: Any) -> Any:
         taken = jnp.take_along_axis(x, label[..., None], -1, mode="fill", fill_value=0.0)
@@ -407,7 +407,7 @@ def test_gradient_of_labels() -> None:
 
 
 def test_reversed_reads_of_reshaped_rows() -> None:
-    """Places that run backwards through rows of another length than the result's."""
+    """Indices that run backwards through rows whose length differs from the result's."""
     for shape in ((4, 14), (2, 28), (14, 4), (56,)):
         check(
             lambda m, g: jnp.flip(m.reshape(8, 7) + g.T),
@@ -517,7 +517,7 @@ def test_a_sum_along_rows_has_one_order() -> None:
 
 @pytest.mark.parametrize("columns", [4, 7, 16, 33, 70])
 def test_a_sum_along_rows_has_one_order_inside_of_another_sum(columns: int) -> None:
-    """There the other sum has the lanes, and a lane a row."""
+    """There the lanes are along the other sum, one row per lane."""
     x = normal(96, columns) * normal(96, 1)
     rows = run(lambda x: (x * x).sum(1), x)[0]
     (apart,) = run(lambda rows: rows.sum(), rows)

@@ -1,4 +1,4 @@
-"""Artefacts for an H100, on a machine without one: what they hold, and what a step would do.
+"""Artefacts for an H100, on a machine without one: their contents, and the calls of a step.
 
 A null device records every call of a step on a driver and a cuBLASLt that check arguments and
 compute nothing; so what is asserted here is the sequence, the pointers and the descriptors.
@@ -40,7 +40,7 @@ def compile_step(text: str, recipe: str, **more: Any) -> tuple[bytes, dict[str, 
 
 @functools.cache
 def compiled(recipe: str) -> tuple[bytes, dict[str, Any]]:
-    """Returns those of a step of the example."""
+    """Returns the artefact and manifest of a step of the example."""
     return compile_step(gpu_steps.example(2), recipe)
 
 
@@ -104,7 +104,7 @@ def run_steps(recipe: str, steps: int) -> list[str]:
 
 
 def check_matmul(manifest: dict[str, Any], command: dict[str, Any], seen: Iterator[str]) -> None:
-    """Looks for the call of a GEMM among those that are left: of several batches the first."""
+    """Finds the call of a GEMM among the remaining ones; of several batches, the first."""
     # Row-major C = A B is the library's column-major C' = B' A'; a result that is stored
     # transposed turns that round again.
     left, right = ("b", "a") if command["c_strides"][1] == 1 else ("a", "b")
@@ -251,7 +251,7 @@ def test_f32_products_are_tf32_where_the_program_says_so(
 
 
 def test_updates_of_equal_parameters_are_one_kernel() -> None:
-    """Scales of state are entries of one array, and their places are in no kernel."""
+    """Scales of state are entries of one array; no kernel contains their indices."""
 
     def kernels(layers: int) -> set[str]:
         options = {"recipe": "fp8-lm-o2", "target": "cpu", "packState": True}
@@ -291,7 +291,7 @@ def test_a_machine_without_a_gpu_says_so(tmp_path: pathlib.Path) -> None:
     exe = scalify.compile(
         jax.jit(lambda x: x + 1).lower(np.ones(8, np.float32)).as_text(), target="sm_90a"
     )
-    if not exe._absent:
+    if not exe._cannot_run_reason:
         pytest.skip("this machine has a GPU")
     with pytest.raises(RuntimeError, match=r"cannot run an artefact for 'sm_90a'.*libcuda"):
         exe(np.ones(8, np.float32))

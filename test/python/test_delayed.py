@@ -105,7 +105,7 @@ def linear(x: Any, w: Any) -> Any:
 
 
 def quantized(x: np.ndarray, scale: float) -> np.ndarray:
-    """Returns what a cast to E4M3 at a scale makes of values: rounded to even, saturated."""
+    """Returns values after a cast to E4M3 at a scale: rounded to even, saturated."""
     import ml_dtypes
 
     clipped = np.clip(x / scale, -448, 448)
@@ -222,7 +222,7 @@ def test_micro_batches_keep_the_largest_amax(run: Callable[..., Any]) -> None:
 
 
 def whole_batch(w: Any, x: Any) -> Any:
-    """The step of `micro_batches` on all rows at once."""
+    """The step of `micro_batches`, with all rows in one batch."""
     value, grad = jax.value_and_grad(loss)(w, x.reshape(-1, WIDTH))
     return w - grad, value  # 0.5 of a sum of two means
 
@@ -262,12 +262,12 @@ def test_two_micro_batches_are_one_of_twice_the_size_but_for_sums() -> None:
 
 
 def branches(w: Any, x: Any, is_first: Any) -> Any:
-    """A product with one of two weights, of an operand that the branch makes."""
+    """A product with one of two weights; the branch computes its operand."""
     return jax.lax.cond(is_first, lambda x: abs(x) @ w[0], lambda x: (x * abs(x)) @ w[1], x)
 
 
 def test_a_branch_that_did_not_run_has_no_amax() -> None:
-    """In numpy: the casts of a branch see the steps in which it ran, slices of w all of them."""
+    """Against numpy: casts of a branch see only the steps in which it ran; slices of w see all."""
     w = arguments()[0]
     fn = scalify.jit(
         branches,

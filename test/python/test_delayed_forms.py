@@ -1,4 +1,4 @@
-"""Delayed scaling: no way of writing a step changes a bit of its training."""
+"""Delayed scaling: equivalent forms of a step train with the same bits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DOTS = jax.checkpoint_policies.dots_saveable
 
 
 def growing(x: Any, w: Any) -> tuple[Any, None]:
-    """A stream without norms: its scale, and what its rounding does, differ from layer to layer."""
+    """A stream without norms: its scale and the effect of rounding differ from layer to layer."""
     return x + jnp.tanh(x @ w) @ w.T, None
 
 
@@ -30,18 +30,18 @@ def attending(x: Any, w: Any) -> tuple[Any, None]:
 
 
 def standardised(x: Any, w: Any) -> tuple[Any, None]:
-    """A weight that is computed, and that a checkpoint computes again."""
+    """A weight that is computed, and that a checkpoint recomputes."""
     return x + jnp.tanh(norm(x) @ (w - w.mean(0))), None
 
 
 def narrow(x: Any, w: Any) -> tuple[Any, None]:
-    """Activations in BF16, which converts hide on the way to the products."""
+    """Activations in BF16, with converts between them and the products."""
     y = jnp.tanh(x.astype(jnp.bfloat16) @ w.astype(jnp.bfloat16))
     return x + y.astype(jnp.float32), None
 
 
 def gated(x: Any, w: Any) -> tuple[Any, None]:
-    """Values of one shape that are saved together, and mean something else each."""
+    """Values of one shape and different meanings that are saved together."""
     h = norm(x)
     y = (h @ w) * jax.nn.sigmoid(h @ w.T)
     return x + jnp.tanh(y @ w), None
@@ -57,7 +57,7 @@ def routed(x: Any, w: Any) -> tuple[Any, None]:
 
 
 def chosen(x: Any, w: Any) -> tuple[Any, None]:
-    """Branches: what the backward reads of them comes out as results of one type."""
+    """Branches, whose results for the backward share one type."""
     h = norm(x)
     y = jax.lax.cond(w[0, 0] > 0, lambda h: jnp.tanh(h @ w) @ w.T, lambda h: (h @ w) ** 2, h)
     return x + y, None
@@ -82,13 +82,13 @@ def loop(body: Callable[..., Any], x: Any, w: Any) -> tuple[Any, Any]:
 
 
 def twice(stack: Callable[..., Any], body: Callable[..., Any], x: Any, w: Any) -> Any:
-    """Two stacks with nothing between them: the second reads what the first has made."""
+    """Two stacks without ops in between: the second reads the first one's result."""
     x, _ = stack(body, x, w)
     return stack(body, x, w[::-1])
 
 
 def in_groups(outer: bool, inner: bool, body: Callable[..., Any], x: Any, w: Any) -> Any:
-    """Checkpoints around a group of layers and around each of these."""
+    """Checkpoints around a group of layers and around each of its layers."""
     layer = jax.checkpoint(body) if inner else body
 
     def group(x: Any, w: Any) -> Any:
@@ -175,7 +175,7 @@ def test_checkpoints_in_checkpoints() -> None:
 
 
 def test_a_recurrence_in_each_layer() -> None:
-    """The first state is a zero that the loop over layers carries as it is."""
+    """The initial state is a zero that the loop over layers carries unchanged."""
 
     def layer(x: Any, w: Any) -> tuple[Any, None]:
         def cell(h: Any, row: Any) -> tuple[Any, Any]:
@@ -191,7 +191,7 @@ def test_a_recurrence_in_each_layer() -> None:
 
 
 def test_micro_batches_of_layers_that_are_loops() -> None:
-    """Without names of transformations inside, the forward of a micro-batch is its forward."""
+    """Without transformation names inside, a micro-batch's forward is still its forward."""
 
     def layer(x: Any, w: Any) -> tuple[Any, None]:
         return scan(growing, x, jnp.stack([w, w.T]))

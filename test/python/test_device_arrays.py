@@ -1,4 +1,4 @@
-"""Arrays in a GPU's memory, on a null device: its memory is the host's, and says that it is CUDA's.
+"""Arrays in a GPU's memory, on a null device, whose host memory is exported as CUDA's.
 
 A producer by ctypes stands for JAX or PyTorch on a GPU: it hands out memory of the null device as
 DLPack's structure, and counts how often that is let go.
@@ -53,7 +53,7 @@ _NAME = b"dltensor"
 
 
 class Foreign:
-    """An array of another library in memory that it has from somewhere."""
+    """An array of another library, in given memory."""
 
     def __init__(
         self,
@@ -91,14 +91,14 @@ class Foreign:
 
 
 class OldForeign(Foreign):
-    """One of before DLPack 1.0, which knows no versions."""
+    """An array from before DLPack 1.0, which has no versions."""
 
     def __dlpack__(self, stream: int | None = None) -> Any:  # type: ignore[override]
         return super().__dlpack__(stream=stream)
 
 
 def address_of(array: _runtime.Array) -> int:
-    """Returns where an Array lies, by what it exports."""
+    """Returns the address of an Array, from its DLPack export."""
     get = ctypes.pythonapi.PyCapsule_GetPointer
     get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     capsule = array.__dlpack__()
@@ -122,14 +122,14 @@ def inputs() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def new_lines(gpu: _runtime.Executable, run: Callable[[], Any]) -> tuple[Any, list[str]]:
-    """Returns what a call gives, and what the device was asked for it."""
+    """Returns a call's result, and the device calls that it made."""
     before = len(gpu.trace)
     result = run()
     return result, gpu.trace[before:].splitlines()
 
 
 def copies(lines: list[str]) -> list[str]:
-    """Returns the copies of data; what casts counted comes back in each step."""
+    """Returns the copies of data, without the counters that each step copies back."""
     return [line for line in lines if line.startswith("cuMemcpy") and " counters" not in line]
 
 

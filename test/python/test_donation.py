@@ -78,7 +78,7 @@ def step(params: Any, opt: Any, x: Any) -> Any:
 
 
 def stored(tree: Any) -> list[jax.Array]:
-    """Returns the arrays in which a tree's values lie."""
+    """Returns the arrays that store a tree's values."""
     leaves = jax.tree.leaves(tree)
     return [leaf.data if isinstance(leaf, scalify.ScaledArray) else leaf for leaf in leaves]
 
@@ -109,7 +109,7 @@ def test_state_stays_where_it_is(recipe: str) -> None:
 
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_what_a_user_still_has_keeps_its_values(recipe: str) -> None:
-    """A view of numpy or DLPack, or work that JAX has not done yet: the step then copies."""
+    """With a view of numpy or DLPack, or pending work of JAX, the step copies."""
 
     def second_step(holds: bool) -> Any:
         run, x = compiled(recipe), batch()
@@ -132,7 +132,7 @@ def test_what_a_user_still_has_keeps_its_values(recipe: str) -> None:
 
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_steps_outside_of_xla_do_the_same(recipe: str) -> None:
-    """As those that call back into Python run: with copies, and the same bits and types."""
+    """Such as those that call back into Python: they copy, with the same bits and types."""
 
     def run_two(outside: bool) -> Any:
         run, x, state = compiled(recipe), batch(), init()

@@ -1,4 +1,4 @@
-"""The table of what one does with jax.jit, entry by entry, and that its page is current."""
+"""Each use of jax.jit gives the same results under scalify.jit; the page is current."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_wrapper(entry: Entry) -> None:
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_a_conversion_and_back_rounds(dtype: str) -> None:
-    """As numpy and ml_dtypes do it; jax.jit may leave the rounding out."""
+    """As in numpy and ml_dtypes; jax.jit may omit the rounding."""
     x = np.random.default_rng(0).normal(size=256).astype(np.float32)
     kind = jax.numpy.dtype(dtype)
     step = scalify.jit(lambda x: x.astype(kind).astype(np.float32) * 3, recipe="none")
@@ -67,7 +67,7 @@ def test_results(entry: Entry) -> None:
 @pytest.mark.parametrize("recipe", ["fp8", "fp8-lm-o2"])
 @pytest.mark.parametrize("entry", USES, ids=lambda entry: entry.what)
 def test_results_of_recipes(entry: Entry, recipe: str) -> None:
-    """What is stored narrow reads as JAX's arrays of its true values do."""
+    """State that is stored narrow reads like JAX's arrays of its true values."""
     found = results(recipe)
     if recipe == "fp8-lm-o2":
         assert isinstance(found[0].params["w"], scalify.ScaledArray)

@@ -1,4 +1,4 @@
-"""What cannot be: a clear error that names the place, and never a crash."""
+"""Unsupported programs: an error that names the place, and never a crash."""
 
 from __future__ import annotations
 

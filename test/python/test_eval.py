@@ -50,7 +50,7 @@ def logits(params: Any, tokens: Any) -> Any:
 
 
 def evaluate(params: Any, tokens: Any) -> Any:
-    """Loss and logits, as a validation pass wants them."""
+    """Returns loss and logits, as for a validation pass."""
     scores = llama.logits(params, tokens[:, :-1], CFG)
     losses = optax.softmax_cross_entropy_with_integer_labels(scores, tokens[:, 1:])
     return jnp.mean(losses), scores
@@ -88,7 +88,7 @@ def compiled(backend: str, fn: Any, recipe: str, **options: Any) -> Any:
 
 
 def assert_near(loss: Any, scores: Any, format_: str) -> None:
-    """Holds loss and logits against F32's, within what the format's roundings explain."""
+    """Asserts that loss and logits are within the format's roundings of F32's."""
     want, exact = reference()
     centred = exact - exact.mean(-1, keepdims=True)
     spread = float(np.sqrt(np.mean(centred**2)))
@@ -178,7 +178,7 @@ def test_a_cache_is_state_and_takes_the_scale_of_what_is_written() -> None:
     rows = {row["value"]: row for row in fn.report(*args)}
     for layer in range(CFG.layers):
         row = rows[f"cache[{layer}]['value']"]
-        assert row["reason"].endswith("the scale of what is written into it"), row
+        assert row["reason"].endswith("takes the scale of the values written into it"), row
     text = jax.jit(step_of, donate_argnums=1).lower(*args).as_text(debug_info=True)
     assert (
         scalify.opt(text, "scalify-import").count("scalify.role = #scalify.role<state>")

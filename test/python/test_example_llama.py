@@ -86,7 +86,7 @@ def test_training_goes_on_from_checkpoints(tmp_path: pathlib.Path) -> None:
     assert "jit:scalify.amax_history" in end
     refused = run("--resume")
     assert refused.returncode == 2
-    assert "say where they are by --save" in refused.stderr
+    assert "name their folder by --save" in refused.stderr
     # Another run would lose its checkpoints to those that are there.
     fresh = run(*small, *options, "--save", str(tmp_path))
     assert fresh.returncode == 2

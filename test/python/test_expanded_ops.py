@@ -1,4 +1,4 @@
-"""Sorts, windows, convolutions, branches, chlo: what a plan has no command for, beside jax.jit."""
+"""Ops without a command of the plan, against jax.jit: sorts, windows, convolutions, chlo."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ SORTS: dict[str, Callable[..., Any]] = {
 @pytest.mark.parametrize("name", SORTS)
 @pytest.mark.parametrize("shape", [(6, 17), (70, 9), (5, 100)])
 def test_sorts(name: str, shape: tuple[int, int]) -> None:
-    """Rows of up to 64 elements and longer ones go two ways; 70 and 100 are filled up."""
+    """Rows of up to 64 elements are sorted differently than longer ones; 70 and 100 are padded."""
     check(SORTS[name], ties(*shape), exact=name != "grad")
 
 
 def test_what_sorts_alike_stays_as_it_was_though_zeros_fill_up() -> None:
-    """Of a descending sort zeros that fill up would be in the middle."""
+    """In a descending sort, padding by zeros would end up in the middle."""
     x = np.sign(ties(70))
     order = jnp.argsort(x, descending=True)
     check(lambda x: jnp.argsort(x, descending=True), x, exact=True)
@@ -119,7 +119,7 @@ def test_reducers_hold_constants() -> None:
 
 @pytest.mark.parametrize("size", [6, 70])
 def test_any_comparator_gives_a_permutation(size: int) -> None:
-    """A NaN goes neither before nor behind others; `LE` says so of equal ones, both ways."""
+    """A NaN compares false both ways; `LE` compares equal elements true both ways."""
     text = """func.func @main(%x: tensor<{n}xf32>) -> tensor<{n}xf32> {{
       %r = "stablehlo.sort"(%x) <{{dimension = -1 : i64}}> ({{
       ^bb0(%a: tensor<f32>, %b: tensor<f32>):
@@ -253,7 +253,7 @@ def test_convolutions(name: str) -> None:
 
 
 def test_a_window_may_leave_out_an_edge() -> None:
-    """Beside the pad written out: XLA's CPU reads beyond the edge where padding is negative."""
+    """Against an explicit pad: XLA's CPU reads beyond the edge if padding is negative."""
 
     def fn(x: jax.Array, k: jax.Array, edges: Any) -> jax.Array:
         return lax.conv_general_dilated(x, k, (1, 1), edges, dimension_numbers=IMAGES)
@@ -278,7 +278,7 @@ def test_branches_that_depend_on_data() -> None:
 
 
 def test_a_router_trains_under_every_preset() -> None:
-    """Top-k, a cumulative sum and a branch in one step; gradients beside F32's."""
+    """Top-k, a cumulative sum and a branch in one step; gradients against F32's."""
     x = normal(32, 16)
     params = {"r": normal(16, 4, seed=1), "w": normal(4, 16, 16, seed=2) / 4}
 
@@ -302,7 +302,7 @@ def test_a_router_trains_under_every_preset() -> None:
 @pytest.mark.parametrize("algorithm", ["RNG_THREE_FRY", "RNG_PHILOX", "RNG_DEFAULT"])
 @pytest.mark.parametrize("shape", [(), (7,), (3, 5, 7), (3, 4, 6)])
 def test_random_bits_are_those_of_xla(algorithm: str, shape: tuple[int, ...]) -> None:
-    """Bits and the next state, where the counter ends within the step too."""
+    """Bits and the next state, also if the counter wraps within the step."""
     key = np.array([0x9FFFFFFE, 7, 0xFFFFFFFF, 0xFFFFFFFF], np.uint32)
     which = getattr(lax.RandomAlgorithm, algorithm)
     with jax.enable_x64(True):
@@ -337,7 +337,7 @@ def test_a_state_that_no_generator_has_is_named() -> None:
 
 
 def test_bitcasts_between_widths() -> None:
-    """They ended the compiler: an element had no place of its own."""
+    """They crashed the compiler: an element had no offset of its own."""
     x = ties(3, 8)
 
     def fn(x: jax.Array) -> Any:
@@ -355,7 +355,7 @@ def test_padding_may_take_all_away() -> None:
 
 
 def test_padding_may_take_all_away_by_the_specification() -> None:
-    """JAX refuses these; the specification has no windows there, and so what was before them."""
+    """JAX refuses these; the specification has no windows there, so the initial value remains."""
     text = """func.func @main(%x: tensor<1x1x3xf32>, %k: tensor<1x1x2xf32>, %s: tensor<1x1x0xf32>,
                               %i: tensor<f32>) -> (tensor<1x1x0xf32>, tensor<1x1x3xf32>) {
       %c = stablehlo.convolution(%x, %k) dim_numbers = [b, f, 0]x[o, i, 0]->[b, f, 0],
@@ -381,7 +381,7 @@ def test_padding_may_take_all_away_by_the_specification() -> None:
 
 
 def test_products_of_no_elements() -> None:
-    """Zeros, on a GPU too, where a product of nothing could not be loaded."""
+    """The results are zeros, on a GPU too, where an empty product could not be loaded."""
 
     def fn(x: jax.Array, w: jax.Array) -> Any:
         return jax.grad(lambda w: ((x @ w) ** 2).sum())(w)
@@ -393,7 +393,7 @@ def test_products_of_no_elements() -> None:
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.float64, ml_dtypes.bfloat16])
 def test_next_numbers(dtype: type) -> None:
-    """As C has them, which XLA's CPU has but from subnormal numbers: it takes those for zeros."""
+    """As in C. XLA's CPU agrees except from subnormal numbers, which it takes for zeros."""
     info = ml_dtypes.finfo(dtype)
     word = f"u{np.dtype(dtype).itemsize}"
 
@@ -442,7 +442,7 @@ SPECIAL: dict[str, Callable[..., Any]] = {
 
 @pytest.mark.parametrize("name", SPECIAL)
 def test_special_functions(name: str) -> None:
-    """Powers whose exponent is 4 have 4 times the logarithm's error, 3 of which are summed."""
+    """Powers with exponent 4 have 4 times the logarithm's error; 3 of them are summed."""
     check(SPECIAL[name], 3 * normal(999), rtol=1e-5)
 
 
@@ -459,7 +459,7 @@ def test_approximate_extrema_are_exact(pick: Callable[..., Any]) -> None:
 
 
 def test_candidates_of_approximate_extrema() -> None:
-    """As many as XLA gives, of which the first are the largest."""
+    """As many candidates as XLA's, of which the first are the largest."""
     x = normal(3, 500)
     fn = lambda x: lax.approx_max_k(x, 2, aggregate_to_topk=False)  # noqa: E731
     values, places = (np.asarray(y) for y in compiled(fn, (x,)).run([x]))

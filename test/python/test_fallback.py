@@ -1,4 +1,4 @@
-"""jit(fallback="xla"): what the CPU target lacks runs by XLA inside of the step."""
+"""jit(fallback="xla"): XLA runs ops that the CPU target lacks, inside the step."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def filtered(x: Any) -> Any:
 
 
 def counted(x: Any, limit: Any) -> Any:
-    """Runs as often as the data say."""
+    """A loop whose trip count depends on data."""
     return jax.lax.while_loop(lambda v: jnp.sum(v * v) < limit, lambda v: v * 1.5 + 0.1, x)
 
 
@@ -87,7 +87,7 @@ def test_results_are_those_of_jax(case: str) -> None:
 
 
 def test_a_loop_of_the_other_branch_does_not_run() -> None:
-    """For the values of that it would never end."""
+    """With this branch's values it would never end."""
 
     def step(x: Any) -> Any:
         def grown(x: Any) -> Any:
@@ -121,7 +121,7 @@ def train_step(params: Any, x: Any, y: Any) -> tuple[Any, Any]:
 
 @pytest.mark.parametrize(("recipe", "bound"), [("none", 1e-5), ("fp8", 0.1)])
 def test_a_model_trains_with_a_layer_of_xla(recipe: str, bound: float) -> None:
-    """The bound of fp8 is that of its casts, 0.026 each in the root mean square."""
+    """The bound for fp8 follows from its casts' errors, 0.026 each in the root mean square."""
     rng = np.random.default_rng(1)
     start = {
         "a": rng.normal(0, 0.2, (16, 32)).astype(np.float32),
@@ -182,7 +182,7 @@ def test_callbacks_in_a_loop_of_xla() -> None:
 
 @pytest.mark.parametrize("recipe", ["fp8", "fp16"])
 def test_casts_in_a_loop_of_xla_do_not_clip(recipe: str) -> None:
-    """Nothing counts them: dots in there stay wide, from the first call on."""
+    """Their casts would not be counted, so the loop's dots stay wide from the first call on."""
 
     def solved(s: Any) -> Any:
         return jax.scipy.sparse.linalg.cg(s, X[0, :6])[0]

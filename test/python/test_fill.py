@@ -1,4 +1,4 @@
-"""No step shows memory that it has not written: SCALIFY_FILL changes no bit.
+"""No step reads memory that it has not written: SCALIFY_FILL changes no bit.
 
 All other tests run with it (conftest.py), so that what reads such memory gives NaN in them.
 """

@@ -1,4 +1,4 @@
-"""scalify.filter_jit: trees with leaves that are no arrays, against equinox.filter_jit."""
+"""scalify.filter_jit: trees with leaves that are not arrays, against equinox.filter_jit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calibration on the first batch: priors decide no scale of a step that jit runs."""
+"""Calibration on the first batch: no scale of a step that jit runs comes from a prior."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def arguments() -> tuple[dict[str, np.ndarray], np.ndarray]:
 def compiled(
     calibration: Literal["first-batch"] | None, convert: Callable[[Any], Any], **numerics: Any
 ) -> tuple[scalify.Jit, Any]:
-    """Returns a step that takes `b` for zeros at first, and its first results."""
+    """Returns a step compiled for zeros in `b`, and its first results."""
     options = scalify.Numerics(scales=[-3, ZERO, 0], calibration=calibration, **numerics)
     run = scalify.jit(step, HEAD, donate_argnums=0, numerics=options)
     return run, run(*jax.tree.map(convert, arguments()))
@@ -74,7 +74,7 @@ def test_it_leaves_the_callers_arrays_and_other_state_alone() -> None:
 
 
 def test_static_scales_and_casts_without_priors_are_not_calibrated() -> None:
-    """Steps whose casts stand on no prior run once, and so do those without carried scales."""
+    """Steps without scales from priors run once, and so do those without carried scales."""
     calls = []
 
     def counting(x: Any) -> None:

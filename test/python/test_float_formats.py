@@ -40,7 +40,7 @@ def random_words(count: int, chunk: int = 1_000_000) -> Iterator[np.ndarray]:
 
 
 def edges(dtype: type) -> np.ndarray:
-    """Returns each value of `dtype`, the ties between neighbours, and what lies beside both."""
+    """Returns each value of `dtype`, the ties between neighbours, and the numbers next to both."""
     values = all_words(dtype)
     values = np.unique(values[np.isfinite(values)].astype(np.float64))
     ties = (values[1:] + values[:-1]) / 2
@@ -79,7 +79,7 @@ def test_fp8_of_random_words(cast: Cast, dtype: type) -> None:
 
 @pytest.mark.parametrize(("cast", "dtype"), FP8)
 def test_fp8_of_words_in_range(cast: Cast, dtype: type) -> None:
-    """Random bit patterns rarely fall where FP8 has values: these do."""
+    """Random bit patterns are rarely in FP8's range: these are."""
     rng = np.random.default_rng(1)
     exponents = rng.integers(-20, 18, 2_000_000).astype(np.float32)
     check(cast, dtype, rng.normal(size=exponents.size).astype("f4") * 2**exponents, saturate=True)

@@ -1,4 +1,4 @@
-"""Recipes' formats by running them: roles, exceptions, what is saved, state, counts of ops."""
+"""Recipes' formats by running them: roles, exceptions, saved values, state, counts of ops."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def large_multiplies(text: str) -> int:
 
 @pytest.fixture(scope="module")
 def normal_form(llama: dict[str, ModuleType]) -> str:
-    """The example's whole step of 2 layers, imported."""
+    """Returns the example's whole step of 2 layers, after Import."""
     cfg = llama["config"].ModelConfig(layers=2, seq=32)
     adamw = llama["optimizer"].make_optimizer(llama["config"].TrainConfig())
     step = llama["optimizer"].make_step(cfg, adamw)

@@ -125,7 +125,7 @@ def test_state_of_optax_is_stored_by_what_it_is(optimizer: Any, expected: dict[s
 
 
 def fitting(amax: float, largest: float) -> float:
-    """The smallest power of two by which an amax fits, a binade up."""
+    """Returns the smallest power of two by which an amax fits, plus a binade."""
     return float(2.0 ** (np.ceil(np.log2(np.float32(amax) / np.float32(largest))) + 1))
 
 
@@ -134,7 +134,8 @@ def test_a_scale_of_state_is_the_rule_s_in_numpy() -> None:
         return {"mu": 0.5 * state["mu"] + g}
 
     recipe = scalify.Recipe.preset("fp8-lm-o2").replace(state_rounding="nearest")
-    fn = scalify.jit(step, recipe, donate_argnums=0, numerics=scalify.Numerics(scales=[-127, 0]))
+    numerics = scalify.Numerics(scales=[-127, 0], roles={"mu": "moment"})
+    fn = scalify.jit(step, recipe, donate_argnums=0, numerics=numerics)
     rng = np.random.default_rng(0)
     state: Any = {"mu": np.zeros((8, 16), np.float32)}
     value = state["mu"]
@@ -225,7 +226,7 @@ def test_one_kernel_updates_a_parameter() -> None:
 
 @pytest.mark.parametrize("recipe", ["fp8-lm-o2", "fp8-delayed"])
 def test_the_last_steps_by_another_recipe(recipe: str) -> None:
-    """State goes from step to step as it is, to BF16 and back; each loss and update is jax's."""
+    """The same state is passed to a BF16 step and back; each loss and update is jax's."""
     optimizer = optax.adam(1e-2, b2=0.95)
     first, state = compiled(recipe, optimizer)
     last, _ = compiled("bf16", optimizer)

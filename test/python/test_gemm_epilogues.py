@@ -77,7 +77,7 @@ def stacked(params: Any, x: Any) -> Any:
 
 
 def heads(w: Any, b: Any, x: Any) -> Any:
-    """Three products of one input, each of which a product reads again."""
+    """Three products of one input, each of which is read by another product."""
     q, k, v = (jnp.einsum("btc,chd->bthd", x, w[i]) + b[i] for i in range(3))
     return jnp.einsum("bthd,bshd->bths", q, k).sum(-1), v
 
@@ -124,7 +124,7 @@ def widened_type(tensor: str) -> str:
 
 
 def written_out(match: re.Match[str]) -> str:
-    """Returns a `plan.matmul` as StableHLO ops, by what PlanOps.td says that it does."""
+    """Returns a `plan.matmul` as StableHLO ops, as PlanOps.td defines it."""
     m, n = int(match["m"]), int(match["n"])
     out, result = match["out"], match["result"]
     own = f"%m{out[1:]}"
@@ -332,11 +332,11 @@ def test_what_the_library_cannot_add_or_round_still_runs(
 
 @pytest.mark.parametrize(("recipe", "said"), [("bf16", 0), ("fp8", 1)])
 def test_casts_keep_their_biases(recipe: str, said: int) -> None:
-    """The kernel of the next cast reads the product anyway, and nothing is said of that."""
+    """The kernel of the next cast reads the product anyway, and there is no remark."""
     manifest = manifest_of(step_text(), "exact", recipe)
     assert not any("epilogue" in gemm for gemm in commands(manifest, "gemm"))
     # Under fp8 the last layer is sensitive, and reads F32 that an FP8 product made.
-    remarks = [r["message"] for r in manifest["remarks"] if "behind the product" in r["message"]]
+    remarks = [r["message"] for r in manifest["remarks"] if "product's epilogue" in r["message"]]
     assert len(remarks) == said
     assert all("adds a bias of bf16, and this one is f32" in remark for remark in remarks)
 
@@ -348,7 +348,7 @@ def test_a_rounding_before_the_bias_is_a_remark() -> None:
     args = (normal(24, 40, dtype=BF16), normal(40, dtype=BF16), normal(16, 24, dtype=BF16))
     manifest = manifest_of(lowered(fn, *args), "exact")
     assert "epilogue" not in commands(manifest, "gemm")[0]
-    said = [r["message"] for r in manifest["remarks"] if "behind the product" in r["message"]]
+    said = [r["message"] for r in manifest["remarks"] if "product's epilogue" in r["message"]]
     assert len(said) == 1 and "rounds the product before it adds the bias" in said[0]
 
 
@@ -386,7 +386,7 @@ def test_all_that_the_library_has() -> None:
 
 
 def test_masks_of_relus() -> None:
-    """A bit an element in place of the hidden layer: two kernels less, and what they moved."""
+    """One bit per element replaces the hidden layer, and saves two kernels and their traffic."""
     exact, loose = (manifest_of(step_text(), which) for which in ("exact", "all"))
     forward = [gemm for gemm in commands(loose, "gemm") if gemm.get("epilogue") == "bias_relu"]
     backward = [gemm for gemm in commands(loose, "gemm") if gemm.get("epilogue") == "relu_grad"]
@@ -423,8 +423,10 @@ def test_steps_without_biases_stay_what_they_are(recipe: str) -> None:
 
 def test_options_are_checked() -> None:
     text = lowered(lambda x: x + 1, normal(4))
+    with pytest.raises(ValueError, match="epilogues='some': expected 'exact', 'all' or 'none'"):
+        scalify.GPU(epilogues="some")  # type: ignore[arg-type]
     with pytest.raises(scalify.CompileError, match="unknown epilogues 'some': expected one of"):
-        scalify.compile(text, target="sm_90a", gpu=scalify.GPU(epilogues="some"))  # type: ignore[arg-type]
+        _compiler.compile(text, '{"target": "sm_90a", "epilogues": "some"}')
     exe = scalify.compile(
         step_text(), target="sm_90a", gpu=scalify.GPU(device="null", epilogues="none")
     )

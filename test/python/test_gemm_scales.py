@@ -1,4 +1,4 @@
-"""What a GPU's GEMMs read of operands with many scales stands for those operands."""
+"""Operands with many scales, in the form that a GPU's GEMMs read, equal the originals."""
 
 from __future__ import annotations
 

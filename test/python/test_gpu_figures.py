@@ -1,4 +1,4 @@
-"""What the GPU checks conclude from measurements, on made-up ones computed by hand."""
+"""The conclusions of the GPU checks, on invented measurements computed by hand."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Kernels of a GPU without a GPU: ptxas assembles every one, and none spills.
 
-What they compute is checked by unittests/Codegen/GridTest.cpp, on a simulated grid.
+Their results are checked by unittests/Codegen/GridTest.cpp, on a simulated grid.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def ptx_of(plan: str) -> str:
 
 
 def assemble(ptx: str, folder: pathlib.Path) -> str:
-    """Returns what ptxas says of each kernel."""
+    """Returns ptxas's output for each kernel."""
     source = folder / "kernels.ptx"
     source.write_text(ptx)
     ptxas = _ptxas.find()

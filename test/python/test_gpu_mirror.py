@@ -1,4 +1,4 @@
-"""The structures by which the checks of a GPU call the runtime, beside its header."""
+"""The structures with which the GPU checks call the runtime, against its header."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steps of a mesh for GPUs, on the recording: what the plan exchanges is what NCCL is asked for."""
+"""Steps of a mesh for GPUs, on a recording: calls of NCCL are the plan's exchanges."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_sums_in_the_order_of_ranks_ask_nccl_for_no_sum() -> None:
 def test_stages_ask_nccl_for_their_messages(
     recipe: str, virtual: int, zero: int, bucket: int | None
 ) -> None:
-    """Two stages of two ranks: what one sends is what the other one gets, in one order."""
+    """Two stages of two ranks: sends of one match receives of the other, in the same order."""
     axes = {"pipe": 2, "data": 2}
     make, state, batches = test_pipelines_ranks.llama(axes, recipe, virtual, zero, bucket)
     whole = make(scalify.make_mesh(data=2), None).lower(state, batches[0]).as_text()

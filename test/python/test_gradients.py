@@ -55,7 +55,7 @@ def compiled(fn: Callable[..., Any], recipe: scalify.Recipe, x: np.ndarray) -> s
 
 
 def on_xla(fn: Callable[..., Any], recipe: scalify.Recipe, x: np.ndarray) -> Callable[..., Any]:
-    """By XLA, which runs loops where our executable writes them out; mu stays 1."""
+    """Runs by XLA, which keeps the loops that our executable unrolls; mu stays 1."""
     return scalify.transform(
         fn, recipe, numerics=scalify.Numerics(scales=scalify.measure((init(), x)))
     )
@@ -66,7 +66,7 @@ def on_xla(fn: Callable[..., Any], recipe: scalify.Recipe, x: np.ndarray) -> Cal
 
 
 def scale_of(g: np.ndarray) -> np.float32 | None:
-    """The smallest power of two by which a tensor fits E4M3; None where it has no say."""
+    """The smallest power of two by which a tensor fits E4M3; None if its amax is not."""
     amax = np.abs(g).max()
     if amax == 0 or not np.isfinite(amax):
         return None
@@ -74,7 +74,7 @@ def scale_of(g: np.ndarray) -> np.float32 | None:
 
 
 def shared(scales: Sequence[np.float32 | None]) -> np.float32:
-    """What ranks agree on: the least of FP8-LM's factors is the largest of our scales."""
+    """The scale that ranks share: the least of FP8-LM's factors is the largest of our scales."""
     return max((scale for scale in scales if scale is not None), default=F32(1))
 
 
@@ -84,7 +84,7 @@ def narrow(values: np.ndarray, scale: np.float32) -> np.ndarray:
 
 
 def fill(data: np.ndarray) -> np.float32:
-    """How many data are at the largest value beside how many may be."""
+    """The number of data at the largest value, over the number allowed."""
     count = np.sum(np.abs(data.astype(F32)) >= LARGEST)
     return F32(count) / F32(1e-5 * data.size)
 

@@ -1,4 +1,4 @@
-"""What health policies do between two steps about casts that clip, and what is left wide."""
+"""The actions of health policies on casts that clip, and casts that are left wide."""
 
 from __future__ import annotations
 

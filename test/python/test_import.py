@@ -1,4 +1,4 @@
-"""The Import stage over real programs, against XLA, scipy and what JAX says of its trees."""
+"""The Import stage on real programs, against XLA, scipy and the names in JAX's trees."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ def test_chlo_accuracy(op: str, oracle: np.ufunc, low: float, high: float, bound
 )
 @pytest.mark.parametrize(("low", "high"), [(-9.9, 0.4), (0.01, 4.0), (4.0, 1e4)])
 def test_chlo_gamma_functions(op: str, oracle: np.ufunc, low: float, high: float) -> None:
-    """They have zeros and poles: the error is in relation to 1, and to the slope at the input."""
+    """They have zeros and poles: the error is relative to 1 and to the slope at the input."""
     x = np.linspace(low, high, 1 << 16).astype(np.float32)
     near = np.abs(x - np.round(x))
     x = x[(x > 0.5) | (near > 1e-2)]

@@ -1,4 +1,4 @@
-"""What a step writes where it reads: donated or not, the numbers are jax.jit's."""
+"""Steps that write in place: donated or not, the numbers are jax.jit's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Integers of every width, with a sign and without, wherever their bits are read as a number."""
+"""Signed and unsigned integers of every width, wherever their bits are read as a number."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_indices(fn: Callable[..., Any], dtype: Any) -> None:
 
 
 def test_every_row_of_an_embedding_has_its_gradient() -> None:
-    """Tokens of a byte: the upper half of the rows would be lost with a sign."""
+    """Tokens of a byte: read as signed, the upper half of the rows would be lost."""
     tokens = np.arange(256, dtype=np.uint8)
 
     def grad(table: Any, tokens: Any) -> Any:
@@ -158,7 +158,7 @@ def test_ranges(dtype: Any) -> None:
 
 @pytest.mark.parametrize("dtype", TYPES)
 def test_loops_count_in_their_type(dtype: Any) -> None:
-    """Up, and down from the last number of the type, which XLA:CPU reads with a sign."""
+    """Up, and down from the type's last number, which XLA:CPU reads as signed."""
     # What a plan unrolls has bounds of at most 62 bits.
     last = min(int(np.iinfo(dtype).max), 2**40)
 

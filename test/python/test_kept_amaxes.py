@@ -1,4 +1,4 @@
-"""Amaxes that a step leaves for the next one: the bits of steps that measure their own.
+"""Amaxes that a step keeps for the next one give the bits of steps that measure their own.
 
 A step that donates nothing reads its weights for their amaxes itself: it is the oracle.
 """
@@ -142,7 +142,7 @@ def test_replaced_arguments_are_measured(name: str, factor: float) -> None:
 
 
 def test_other_arrays_of_the_same_step_are_measured() -> None:
-    """What one state leaves is not taken for another one's, though both are results."""
+    """The amax of one state is not used for another, although both are results."""
     kept, measured = pair()
     larger = jax.tree.map(lambda w: 100 * w, init())
     found = [warmed(kept, init()), kept(larger, batch(0))[0]]
@@ -159,7 +159,7 @@ def test_other_arrays_of_the_same_step_are_measured() -> None:
 
 
 def test_memory_that_another_library_had_is_measured() -> None:
-    """Of an Executable's arrays: nobody writes to those of JAX."""
+    """Only for an Executable's arrays: nobody writes to those of JAX."""
     kept, measured = pair()
     start = warmed(kept, init())
     executable, names = kept.executable(), sorted(start)
@@ -202,7 +202,7 @@ def test_a_step_that_fails_leaves_no_amax() -> None:
 
 
 def test_weights_that_stay() -> None:
-    """An argument that comes back as it is has the amax that it had."""
+    """An argument that is returned unchanged keeps its amax."""
 
     def step(params: Any, x: Any) -> Any:
         value, grads = jax.value_and_grad(loss)(params, x[0], jnp.float32)

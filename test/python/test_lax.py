@@ -432,7 +432,7 @@ def test_rows_of_zeros_and_of_what_is_not_finite() -> None:
 
 
 def test_marks_survive_the_transformations_and_reach_the_compiler() -> None:
-    """Not the identity alone: under each transformation the marks are in what we compile."""
+    """The marks are not just identities: under each transformation they are in the text."""
     args = inputs()
     count = {}
     for transformation in TRANSFORMATIONS:

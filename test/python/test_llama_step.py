@@ -139,7 +139,7 @@ def test_fp8_of_our_runtime_is_fp8_of_xla() -> None:
 
 @pytest.mark.parametrize("recipe", ["fp8", "fp16"])
 def test_the_step_keeps_its_bits_beside_the_function_that_rescales(recipe: str) -> None:
-    """@step of an artefact with @rescale and of one without, as long as no scale moves."""
+    """@step has the same bits with and without @rescale, as long as no scale moves."""
     step, state, batches = setting("odd")
     scales = scalify.measure((*state, batches[0]))
     # Scales that move keep state wide; packed state rounds what comes into the first step.

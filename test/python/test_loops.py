@@ -1,4 +1,4 @@
-"""Loops of known trip count on the CPU target: each iteration is written out.
+"""Loops of known trip count on the CPU target, which are unrolled.
 
 The oracles are `jax.jit`, which runs the loop, and the same program unrolled in Python.
 """
@@ -77,7 +77,7 @@ def test_recurrent_scan_with_stacked_outputs() -> None:
 
 @pytest.mark.parametrize("shape", [(7,), (70,), (9, 3), (9, 5, 7)])
 def test_stacks_of_pieces_that_fill_no_line(shape: tuple[int, ...]) -> None:
-    """Pieces of a few bytes lie at places where no buffer may start."""
+    """Slices of a few bytes have offsets at which no buffer may start."""
 
     def run(x: Array) -> Any:
         return lax.scan(lambda c, row: (c * 0.5 + row, jnp.sin(c) * row), x[0], x)
@@ -88,7 +88,7 @@ def test_stacks_of_pieces_that_fill_no_line(shape: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("is_read_late", [False, True])
 def test_a_donated_stack_is_read_by_parts(is_read_late: bool) -> None:
-    """A part of a donated argument is read before, or after, what takes its memory is made."""
+    """A part of a donated argument is read before, or after, its memory is overwritten."""
 
     def run(stack: Array, x: Array) -> tuple[Array, Array]:
         if is_read_late:

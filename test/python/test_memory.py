@@ -1,4 +1,4 @@
-"""Executable.memory: the plan's bytes, and FP8-LM's arithmetic of state."""
+"""Executable.memory: the plan's bytes, and the sizes of state in FP8-LM."""
 
 from __future__ import annotations
 
@@ -130,14 +130,14 @@ def example(recipe: str, layers: int = 2) -> tuple[Any, Any]:
 
 @functools.cache
 def of_example(recipe: str, layers: int, batch: int) -> scalify.Executable:
-    """The example's executable for that many sequences."""
+    """Returns the example's executable for a number of sequences."""
     step, arguments = example(recipe, layers)
     executable: scalify.Executable = step.executable(*arguments(batch))
     return executable
 
 
 def test_the_largest_batch_is_the_largest() -> None:
-    """Under the cap that 8 sequences fill."""
+    """The largest batch under the memory of 8 sequences."""
     step, arguments = example("bf16", layers=1)
     cap = step.executable(*arguments(8)).memory["peak"]
     assert scalify.largest_batch(step, arguments, cap) == 8
@@ -241,7 +241,7 @@ def kept_of_gated_layers(recipe: str, dtype: Any, **more: Any) -> int:
 
 
 def test_what_is_cast_again_is_not_kept_on_a_gpu() -> None:
-    """FP8 data are made of what gradients read in BF16, or are weights: no more is kept."""
+    """FP8 data are weights, or casts of values that gradients read in BF16: no more is kept."""
     narrow = kept_of_gated_layers("none", jnp.bfloat16)
     for recipe in ("fp8", "fp8-current"):
         # Scales are numbers beside tensors. Casts by carried scales, which count, are made once.

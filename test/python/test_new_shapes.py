@@ -1,4 +1,4 @@
-"""A step of other shapes goes on with what the last one keeps; one of the same types is one."""
+"""A step of other shapes continues with the last one's kept state; equal types share a step."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_history_of_amaxes_goes_along_by_name() -> None:
     argument = next(arg for arg in executable.manifest["args"] if "casts" in arg)
     (row,) = [i for i, cast in enumerate(argument["casts"]) if cast.endswith(": params['a']")]
     np.testing.assert_array_equal(executable.amax_history[row, -len(ROWS) :], np.float32(seen))
-    lines = [str(one.message) for one in said if "go along by name" in str(one.message)]
+    lines = [str(one.message) for one in said if "carried over by name" in str(one.message)]
     assert len(lines) == 2, "one for each new shape"
     assert "x of type float32[16, 64] where it was float32[32, 64]" in lines[0]
 
@@ -60,7 +60,7 @@ def test_scales_that_move_go_along_by_name() -> None:
     params, _ = run(params, batch(32))
     moved = 4 * run.executable().cast_scales
     run.executable().cast_scales = moved
-    with pytest.warns(UserWarning, match="go along by name"):
+    with pytest.warns(UserWarning, match="carried over by name"):
         params, _ = run(params, batch(16))
     np.testing.assert_array_equal(run.executable().cast_scales, moved)
 

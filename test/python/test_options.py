@@ -1,7 +1,7 @@
-"""Options in groups, and the names that they had: here alone these are written.
+"""Options in groups, and their old names, which only this file uses.
 
-What each option does is tested where it is tested by its new name. Here an old name has to make
-what the new one makes, and has to say so.
+Other files test the options by their new names. Here an old name must have the effect of the new
+one, and warn.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def product(x: Any, w: Any) -> Any:
 
 
 def grouped(options: dict[str, Any]) -> dict[str, Any]:
-    """Returns options as they are written now."""
+    """Returns options in their groups."""
     found: dict[str, Any] = {}
     for group, make in GROUPS.items():
         names = {field.name for field in dataclasses.fields(make)} & options.keys()
@@ -84,7 +84,7 @@ def grouped(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def told(made: scalify.Jit) -> Any:
-    """Returns what a step is made by, its function aside."""
+    """Returns a step's settings, without its function."""
     return made._settings
 
 
@@ -93,7 +93,7 @@ def rewritten(made: scalify.Transformed) -> Any:
 
 
 def compiled(monkeypatch: pytest.MonkeyPatch, **options: Any) -> Any:
-    """Returns what `scalify.compile` asks the compiler for."""
+    """Returns the options that `scalify.compile` passes to the compiler."""
     asked: list[Any] = []
 
     class Made:
@@ -114,7 +114,7 @@ def compiled(monkeypatch: pytest.MonkeyPatch, **options: Any) -> Any:
 
 
 def one_warning(make: Callable[[], Any]) -> tuple[Any, str]:
-    """Returns what is made with a warning that names this file, and the warning's words."""
+    """Returns the result of `make`, which warns once in this file, and the warning's text."""
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         made = make()
@@ -124,7 +124,7 @@ def one_warning(make: Callable[[], Any]) -> tuple[Any, str]:
 
 
 def spelled(options: dict[str, Any]) -> str:
-    """Returns the words of a warning behind the function's name."""
+    """Returns the text of a warning after the function's name."""
     group, made = next(iter(grouped(options).items()))
     written = ", ".join(f"{name}=..." for name in options)
     return f"({written}) is deprecated: write {group}=scalify.{type(made).__name__}({written})"
@@ -259,7 +259,7 @@ def test_an_old_name_fills_up_its_group() -> None:
 
 @pytest.mark.parametrize("function", [scalify.jit, scalify.transform])
 def test_an_option_is_given_once(function: Any) -> None:
-    words = r"\(scales=\.\.\.\) beside numerics=scalify.Numerics\(scales=\.\.\.\), which says it"
+    words = r"\(scales=\.\.\.\) beside numerics=scalify.Numerics\(scales=\.\.\.\), which sets it"
     with pytest.raises(TypeError, match=words):
         function(product, scales=[0, 0], numerics=Numerics(scales=[1, 1]))
 
@@ -294,7 +294,7 @@ def test_what_a_function_does_not_heed_is_an_error() -> None:
     text = "module {}"
     for options, words in (
         ({"numerics": Numerics(health="off")}, r"take numerics=scalify.Numerics\(health=\.\.\.\)"),
-        ({"distribution": Distribution(mesh=MESH)}, r"Distribution\(mesh=\.\.\.\): of that it"),
+        ({"distribution": Distribution(mesh=MESH)}, r"Distribution\(mesh=\.\.\.\): of this group"),
         ({"distribution": MESH}, r"it takes memory_limit, overlap, bucket_bytes, sums"),
     ):
         with pytest.raises(TypeError, match=words):
@@ -319,7 +319,7 @@ def test_a_group_judges_itself() -> None:
     mesh: Any = jax.sharding.AbstractMesh((2,), ("data",))
     for make, error, words in (
         (lambda: Distribution(zero=1), ValueError, "zero= needs a mesh"),
-        (lambda: Distribution(mesh=mesh), TypeError, r"expected one of scalify.make_mesh"),
+        (lambda: Distribution(mesh=mesh), TypeError, r"expected a mesh of scalify.make_mesh"),
         (lambda: Distribution(pipeline=scalify.Pipeline()), ValueError, "needs a mesh with its"),
         (
             lambda: Distribution(mesh=STAGES, pipeline=scalify.Pipeline(), memory_limit=1),
@@ -346,7 +346,7 @@ def test_a_group_judges_itself() -> None:
 
 
 def old_names(path: pathlib.Path) -> Iterator[str]:
-    """Yields the calls of ours in a file that give an option by its old name."""
+    """Yields the calls of Scalify in a file that give an option by its old name."""
     ours = re.compile(r"(scalify\.)?(nnx\.)?(jit|transform|compile|filter_jit|filter_transform)")
     for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if not isinstance(call, ast.Call):

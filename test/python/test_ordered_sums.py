@@ -1,4 +1,4 @@
-"""Sums as GPUs of several ranks make them, on CPUs: the bits are those of the transport's sums."""
+"""Reductions in the form for GPUs, on CPUs: the bits are those of the transport's sums."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def program(sums: Sequence[Sum], element: str) -> str:
 
 
 def values(sums: Sequence[Sum], element: str) -> list[list[Any]]:
-    """Returns the arguments of each rank, whose sums are others in another order."""
+    """Returns the arguments of each rank, whose sums depend on their order."""
     rng = np.random.default_rng(1)
     found = []
     for _ in range(RANKS):

@@ -29,7 +29,7 @@ SIGNS = {
 def back(
     recipe: str, adversary: str, policy: scalify.HealthPolicy, before: int = BEFORE
 ) -> outliers.Outcome:
-    """Returns a run whose loss is F32's again after the policy's own number of steps."""
+    """Returns a run whose loss recovers to F32's within the policy's number of steps."""
     most = outliers.allowed_steps(recipe, policy, adversary)
     exact = outliers.run_adversary("none", adversary, before, most + outliers.STAYS)
     found = outliers.run_adversary(recipe, adversary, before, most + outliers.STAYS, policy)
@@ -57,7 +57,7 @@ def test_what_is_not_seen_has_lost_nothing(adversary: str) -> None:
 
 @pytest.mark.parametrize("adversary", ["gradients of 1e-8", LASTS])
 def test_measured_scales_that_moved_are_seen(adversary: str) -> None:
-    """Nothing clips where a scale follows in the step; that it did is in health()."""
+    """Nothing clips if a scale follows within the step; health() shows that it moved."""
     recipe = "fp8-lm-o2"
     before = 20 if outliers.ADVERSARIES[adversary].persists else BEFORE
     found = back(recipe, adversary, outliers.policies(recipe)[0], before)
@@ -66,15 +66,15 @@ def test_measured_scales_that_moved_are_seen(adversary: str) -> None:
 
 @pytest.mark.parametrize("action", ["adapt", "report"])
 def test_carried_scales_follow_whatever_the_policy(action: str) -> None:
-    """Inputs in other units, for good: the step moves its scales by itself."""
+    """Inputs change their units permanently: the step moves its scales by itself."""
     # Behind its first steps, in which a run that has lost some lags behind for that alone.
     back("fp8", LASTS, scalify.HealthPolicy(action, every=5), before=20)
 
 
 @pytest.mark.parametrize("recipe", ["fp8", "fp8-delayed", "fp8-lm-o2"])
 def test_ordinary_steps_show_nothing(recipe: str) -> None:
-    """Else what is seen in the step of an adversary would say nothing."""
-    seen = outliers.seen_without(recipe)
+    """Otherwise the findings in an adversary's step would prove nothing."""
+    seen = outliers.findings_without_adversary(recipe)
     assert len(seen) == 10
     # A carried scale stays until it moves by all that it is off, as a measured one never is.
     expected = {"scale moved"} if recipe == "fp8" else set()

@@ -275,7 +275,7 @@ def test_an_artefact_takes_and_gives_packed_state(tmp_path: pathlib.Path) -> Non
 
 
 def guarded(params: Any, opt: Any, x: Any) -> Any:
-    """The step, of which nothing is kept where its loss is not finite."""
+    """The step, whose updates are dropped if its loss is not finite."""
     *new, value = step(params, opt, x)
 
     def keep(new: Any, old: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Partitioned programs: parts, on all devices of a mesh, make what the whole program makes."""
+"""Partitioned programs: the shards on all devices of a mesh equal the whole program's results."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_parts_make_the_whole(name: str) -> None:
 
 
 def lowered(shape: tuple[int, ...], spec: PartitionSpec, fn: object, **axes: int) -> str:
-    """Returns the text of a function of one array on a mesh of devices that need not be there."""
+    """Returns the text of a function of one array on a mesh of devices that need not exist."""
     mesh = AbstractMesh(tuple(axes.values()), tuple(axes))
     jitted = jax.jit(fn, in_shardings=NamedSharding(mesh, spec))  # type: ignore[call-overload]
     traced = jitted.trace(jax.ShapeDtypeStruct(shape, np.float32))
@@ -99,7 +99,7 @@ def test_an_op_across_devices_names_its_place_and_the_way_out() -> None:
 
 
 def test_what_needs_no_other_device_asks_none() -> None:
-    """The indices of an argmax are made whole; the values alone are gathered."""
+    """The indices of an argmax are generated whole; only the values are gathered."""
     text = partition(lowered((16, 8), P(None, "data"), lambda x: jnp.argmax(x, 1), data=8)).text
     assert COLLECTIVE.findall(text) == ["all_gather"]
     assert "iota dim = 1 : tensor<16x8xi32>" in text
@@ -169,7 +169,7 @@ def on_two_ranks(step: Any, zero: Any, numerics: scalify.Numerics | None = None)
 
 
 def test_state_that_stays_whole_is_said() -> None:
-    """In the executable's remarks, too: memory is not what zero= had asked for."""
+    """Also in the executable's remarks, since it does not have the memory that zero= implies."""
 
     def step(w: Any, x: Any) -> Any:
         grads = jax.grad(lambda w: jnp.mean(jnp.square(x @ w)))(w)
@@ -181,7 +181,7 @@ def test_state_that_stays_whole_is_said() -> None:
 
 
 def test_roles_that_are_given_decide_what_is_shared() -> None:
-    """ZeRO-1 shares moments: an average of weights, which rules take for one, may be a param."""
+    """ZeRO-1 shards moments; an average of weights, which rules take for one, may be a param."""
 
     def step(state: Any, x: Any) -> Any:
         w, average = state

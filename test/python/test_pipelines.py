@@ -52,7 +52,7 @@ def stages_of(
 
 
 def train_stage(mine: Executable, leaves: Sequence[Any], tokens: Sequence[Any]) -> Any:
-    """Returns the arrays that a stage keeps, by their place in the whole state, and all losses."""
+    """Returns a stage's arrays by their index in the whole state, and all losses."""
     pipeline = mine.manifest["pipeline"]
     places = own(mine.manifest, "args", [*range(len(leaves)), -1])
     kept = {place: leaves[place] for place in places if place >= 0}
@@ -153,13 +153,13 @@ def test_what_crosses_in_fp8() -> None:
 
 
 class Walk:
-    """Stages that run their commands: tasks take time, and messages none once both ends are there.
+    """A simulation of stages: tasks take time, and messages none once both ends are ready.
 
     Streams wait for each other by events, as the artefact says.
     """
 
     def __init__(self, artefacts: Sequence[bytes]) -> None:
-        """Runs them to their end."""
+        """Runs the stages to their end."""
         self.lists: dict[tuple[int, int], list[Any]] = {}
         for stage, artefact in enumerate(artefacts):
             for command in commands_of(artefact):
@@ -185,7 +185,7 @@ class Walk:
         elif command["op"] == "collective":
             other = (command.get("to", command.get("from")), stream)
             meets = self.lists[other][:1]
-            if not meets or not do_meet(command, meets[0], stage):
+            if not meets or not are_message_ends(command, meets[0], stage):
                 return False
             self.lists[other].pop(0)
             self.now[line] = self.now[other] = max(self.now[line], self.now[other])
@@ -204,14 +204,14 @@ class Walk:
         self.busy[stage] += time
 
 
-def do_meet(one: Any, other: Any, stage: int) -> bool:
-    """Returns whether a message of another stage is the other end of one of this stage."""
+def are_message_ends(one: Any, other: Any, stage: int) -> bool:
+    """Returns whether messages of two stages are the two ends of one."""
     back = other.get("to", other.get("from")) == stage and ("to" in one) != ("to" in other)
     return other["op"] == "collective" and one["name"] == other["name"] and back
 
 
 def commands_of(artefact: bytes) -> list[Any]:
-    """Returns what a stage will run."""
+    """Returns the commands of a stage."""
     commands: list[Any] = Executable(artefact, device="null").manifest["functions"]["step"]
     return commands
 
@@ -323,7 +323,7 @@ def test_pipelines_that_cannot_be() -> None:
 
 
 def launch(size: int, mode: str) -> list[tuple[int, str]]:
-    """Runs the script as that many ranks; returns status and output of each."""
+    """Runs the script on `size` ranks; returns status and output of each."""
     env = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(sys.path),

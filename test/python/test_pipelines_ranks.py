@@ -1,4 +1,4 @@
-"""Stages that are several ranks each, with data and tensor parallelism among these."""
+"""Stages of several ranks each, with data and tensor parallelism over these."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from scalify.recipe import Recipe
 def llama(
     axes: dict[str, int], recipe: str, virtual: int, zero: int, bucket: int | None = None
 ) -> tuple[Callable[..., scalify.Jit], Any, list[Any]]:
-    """Returns what makes the step on a mesh, its state, and three batches."""
+    """Returns the function that makes the step on a mesh, its state, and three batches."""
     step, state, batches = pipeline_programs.llama_step(axes["pipe"] * virtual, 2)
     spec_of = partition_programs.tensor_parallel if "tensor" in axes else partition_programs.whole
     specs = jax.tree_util.tree_map_with_path(
@@ -56,7 +56,7 @@ def llama(
 def mlp(
     axes: dict[str, int], recipe: str, virtual: int, zero: int, wire: str = "given"
 ) -> tuple[Callable[..., scalify.Jit], Any, list[Any]]:
-    """Returns the same of layers whose table is the head too, with clipping by all gradients."""
+    """Returns the same for layers with a tied head, and clipping by the global norm."""
     chunks = axes["pipe"] * virtual
     state = pipeline_programs.mlp_state(max(2, chunks))
     batches = pipeline_programs.batches(3, 2)
@@ -90,7 +90,7 @@ def train(step: scalify.Jit, state: Any, batches: Sequence[Any]) -> tuple[list[f
 
 
 def whole(state: Any) -> list[Any]:
-    """Returns the leaves of a state as arrays; all ranks have to ask."""
+    """Returns the leaves of a state as arrays; all ranks must call it."""
     leaves = jax.tree.leaves(state)
     return [leaf.gather() if isinstance(leaf, Shard) else np.asarray(leaf) for leaf in leaves]
 
@@ -151,7 +151,7 @@ def test_stages_of_ranks_train_as_one_process_does(
 
 
 def test_a_bucket_is_of_one_chunk() -> None:
-    """Fewer messages, the same bits, and nothing that another stage would have to send for it."""
+    """Fewer messages, the same bits, and no bucket that needs another stage's data."""
     axes = {"pipe": 2, "data": 2}
     pipeline = scalify.Pipeline("pipe", "interleaved", 2)
     make, state, batches = llama(axes, "fp8", 2, 3)
@@ -400,9 +400,9 @@ def test_meshes_that_cannot_be() -> None:
         ranks = scalify.Distribution(mesh=mesh, pipeline=pipeline, zero=zero)
         return scalify.jit(lambda x: x, distribution=ranks, **options)
 
-    with pytest.raises(ValueError, match="'pipe' of the stages is behind 'data'"):
+    with pytest.raises(ValueError, match="'pipe' of the stages comes after 'data'"):
         made({"data": 2, "pipe": 2})
-    with pytest.raises(ValueError, match=r"in \{'pipe': 2\} a stage is one"):
+    with pytest.raises(ValueError, match=r"in \{'pipe': 2\} a stage has one"):
         made({"pipe": 2}, zero=1)
     with pytest.raises(ValueError, match="names the axis 'pipe' of the stages"):
         made({"pipe": 2, "data": 2}, in_shardings=P(("data", "pipe")))
@@ -414,5 +414,5 @@ def test_meshes_that_cannot_be() -> None:
         shares, _ = mlp({"pipe": 2, "data": 2}, "none", 1, 1)[0](mesh, pipeline)(state, batches[0])
         make(mesh, pipeline)(shares, batches[1])
 
-    with pytest.raises(ValueError, match="is not where the step takes it"):
+    with pytest.raises(ValueError, match="does not have the layout that the step takes"):
         on_meshes({"pipe": 2, "data": 2}, mixed)

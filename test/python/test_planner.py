@@ -1,4 +1,4 @@
-"""The planner against what others published, and against arithmetic by hand."""
+"""The planner against published figures, and against arithmetic by hand."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_a_row_is_judged_by_a_factor_of_the_others(rows):
 
 
 def test_a_row_on_a100_judges_those_on_h100(rows):
-    """What Megatron's stack loses beside the model is alike on both: no row on H100 is fitted."""
+    """Megatron's stack loses the same share of the model's rate on both: no H100 row is fitted."""
     (small,) = of(rows, "Megatron-LLaMA, 13B").values()
     assert small.published / small.simulated == pytest.approx(published.share_on_a100())
     bare, judged = (of(rows, f"Megatron-LM, H100{end}") for end in ("", ", by one row on A100"))
@@ -136,7 +136,7 @@ def test_a_bucket_reaches_its_share():
 
 
 def test_bubble_is_the_formulas():
-    """(p - 1) / (m v) of the time without it, where stages are equal."""
+    """(p - 1) / (m v) of the time without it, if stages are equal."""
     model = dataclasses.replace(MODELS["gpt-175b"], vocab=8)
     for pieces in (1, 3):
         layout = Layout(8, 8, 1, 64, 1, pieces)
@@ -198,7 +198,7 @@ def pipeline_seconds(
 
 @pytest.mark.parametrize(("stages", "pieces", "many"), [(4, 1, 8), (8, 3, 16), (2, 4, 6)])
 def test_pipeline_is_that_of_its_definition(stages, pieces, many):
-    """What `predict` takes for granted: the slowest stage paces, the others fill the bubble."""
+    """The assumptions of `predict`: the slowest stage paces, the others fill the bubble."""
     even = pipeline_seconds(stages, pieces, many, [1.0] * stages, [2.0] * stages)
     assert even == pytest.approx(3 * (many + (stages - 1) / pieces))
     # A head on the last stage.
@@ -328,5 +328,5 @@ def test_the_planner_stands_on_what_scalify_shows_everyone():
 def test_bytes_of_elements_are_those_of_numpy():
     for element, known in _dtypes._TYPES.items():
         assert costs.itemsize(element) == np.dtype(known).itemsize, element
-    with pytest.raises(ValueError, match="'index' says no number of bits"):
+    with pytest.raises(ValueError, match="'index' has no number of bits"):
         costs.itemsize("index")

@@ -1,4 +1,4 @@
-"""Compiled steps in the planner: 512 ranks that are not there."""
+"""Compiled steps in the planner, on 512 ranks that do not exist."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_step_of_512_ranks_has_a_plan(artefact):
 
 
 def test_bytes_are_the_plans(artefact):
-    """What links carry is what `Executable.collectives` counts, which the transport does too."""
+    """Bytes over links are those of `Executable.collectives`, which the transport counts too."""
     manifest = graph.manifest_of(artefact)
     plan = choose.outcome(H100, graph.read(manifest, H100))
     rows = _wire.collectives(manifest, 0)
@@ -122,7 +122,7 @@ def test_overlap_loses_no_more_when_links_misbehave(artefact):
 
 
 def records_of(content: bytes) -> list[bytes]:
-    """Returns what follows each length."""
+    """Returns the messages of a length-prefixed file."""
     found, at = [], 0
     while at < len(content):
         length, at = varint(content, at)
@@ -230,7 +230,7 @@ def test_it_stands_beside_the_other_tools():
 
 
 def plain(shardings: bool) -> str:
-    """Returns a step on 16 rows, with its batch over 8 ranks of data or without a word of ranks."""
+    """Returns a step on 16 rows, with its batch over 8 data-parallel ranks or without shardings."""
     model, optimizer = partition_programs.model, partition_programs.optimizer
     cfg = partition_programs.config.ModelConfig(layers=1, seq=16, dim=32, ffn=64)
     adamw = optimizer.make_optimizer(partition_programs.config.TrainConfig())
@@ -267,7 +267,7 @@ def test_a_plain_step_is_data_parallel(zero):
 
 
 def test_overlap_of_data_parallel_ranks_loses_less_when_links_misbehave():
-    """Of a compiled step, where what tensor ranks wait for is none of it."""
+    """For a compiled step without tensor ranks, which would wait for exchanges."""
     found = graph.read(graph.manifest_of(data_parallel(3)), H100)
     usual, *wrong = disturb.losses(choose.tasks(H100, found, choose.Choice())[0])
     assert usual.lost == usual.serial_lost == 0 and len(wrong) == 4
@@ -344,20 +344,20 @@ MODEL = ("--model", "llama-7b")
         ((*MODEL, "--mesh", "8x"), "--mesh: '8x': expected sizes of axes, as 64x8"),
         ((*MODEL, "--mesh", "8x0"), "--mesh: '8x0'"),
         ((*MODEL, "--mesh", "16x4x8x2"), "--mesh 16x4x8x2: a model's has data x tensor x stages"),
-        ((*MODEL, "--gpus", "8", "--mesh", "8"), "--mesh says nothing of a search"),
-        ((*MODEL, "--gpus", "8", "--micro", "2"), "--micro says nothing of a search"),
-        ((*MODEL, "--gpus", "8", "--interleave", "2"), "--interleave says nothing of a search"),
-        ((*MODEL, "--gpus", "8", "--zero", "1"), "--zero says nothing of a search"),
-        ((*MODEL, "--chakra", "traces"), "--chakra says nothing of a model"),
+        ((*MODEL, "--gpus", "8", "--mesh", "8"), "--mesh does not apply to a search"),
+        ((*MODEL, "--gpus", "8", "--micro", "2"), "--micro does not apply to a search"),
+        ((*MODEL, "--gpus", "8", "--interleave", "2"), "--interleave does not apply to a search"),
+        ((*MODEL, "--gpus", "8", "--zero", "1"), "--zero does not apply to a search"),
+        ((*MODEL, "--chakra", "traces"), "--chakra does not apply to a model"),
         ((*MODEL, "--mesh", "8", "--cap", "40"), "--cap is for a choice of levels: --zero best"),
         (("step.mlir", "--cap", "40"), "--cap is for a choice of levels: --zero best"),
-        (("step.mlir", "--batch", "4"), "--batch says nothing of a step"),
-        (("step.mlir", "--gpus", "4"), "--gpus says nothing of a step"),
+        (("step.mlir", "--batch", "4"), "--batch does not apply to a step"),
+        (("step.mlir", "--gpus", "4"), "--gpus does not apply to a step"),
         (("step.mlir", "--ranks", "4"), "--ranks is for --chakra"),
         (("step.mlir", *MODEL), "give a step, or --model"),
         ((), "give a step, or --model"),
-        (("--published", "--json"), "--json says nothing of published rows"),
-        (("--published", "--device", "a100"), "--device says nothing of published rows"),
+        (("--published", "--json"), "--json does not apply to published rows"),
+        (("--published", "--device", "a100"), "--device does not apply to published rows"),
     ],
 )
 def test_what_would_be_ignored_is_refused(arguments, words, monkeypatch, capsys):
@@ -399,7 +399,7 @@ def test_formats_of_a_model(artefact, tmp_path, monkeypatch, capsys):
     for option in (("--recipe", "bf16"), ("--zero", "3")):
         status, text = plan(str(path), *option)
         assert status == 1
-        assert f"is compiled already: {option[0]} says nothing" in text
+        assert f"is compiled already: {option[0]} does not apply" in text
 
 
 @pytest.mark.parametrize("size", [1, 4])
@@ -417,7 +417,7 @@ def test_a_step_that_exchanges_nothing(size, tmp_path, monkeypatch, capsys):
 
 
 def test_exchanges_of_different_ranks_are_not_joined():
-    """Of neighbours that split tensors and of all ranks: both groups have a stride of 1."""
+    """Groups of neighbouring tensor ranks and of all ranks: both have a stride of 1."""
 
     def reduce(ranks: int, **to: Any) -> dict[str, Any]:
         group = [list(range(ranks))]

@@ -27,7 +27,7 @@ RANDOM_WORDS = 10_000_000
 
 
 def reference(x: np.ndarray, name: str) -> np.ndarray:
-    """Casts as the format says after saturation: infinities saturate too, NaN stays."""
+    """Casts by ml_dtypes after saturation: infinities saturate too, NaN stays."""
     dtype, largest = FORMATS[name]
     return np.clip(x.astype(np.float32), -largest, largest).astype(dtype)
 
@@ -119,7 +119,7 @@ def test_dequantize_every_word(name: str) -> None:
 @pytest.mark.parametrize("columns", [83, 96, 100])
 @pytest.mark.parametrize("turned", [False, True])
 def test_a_cast_whose_rows_are_filled_up_counts_its_values_once(columns: int, turned: bool) -> None:
-    """As a GPU's products have their sums: padding beside a row is no value."""
+    """As in the results of a GPU's GEMMs: the padding of a row is not counted."""
     shape, wide = ((columns, 40), 48) if turned else ((40, columns), 112)
     data = f"tensor<{shape[0]}x{shape[1]}xf8E4M3FN>"
     padded = f"tensor<{shape[0]}x{wide}xf8E4M3FN>"

@@ -1,4 +1,4 @@
-"""Some hundred random programs against jax.jit, the same ones in each run; see `make random`."""
+"""A few hundred random programs against jax.jit, identical in each run; see `make random`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The range analysis: no executed value ever leaves its bound, and what must be proved is."""
+"""The range analysis: no executed value leaves its bound, and the required proofs succeed."""
 
 from __future__ import annotations
 
@@ -221,7 +221,7 @@ def test_no_value_of_a_random_program_leaves_its_bound(
 
 
 def test_a_wrong_bound_is_seen() -> None:
-    """The check itself: of an argument beyond its declared range, values leave their bounds."""
+    """Checks the check: an argument beyond its declared range makes values leave their bounds."""
     x = fill("corners", 0, 2.0)
     seen = violations(observe(lambda x: x + x, [x], [{"max": 1.0}]))
     assert len(seen) == 2

@@ -1,4 +1,4 @@
-"""Bounds at the edges of arithmetic: zeros of both signs, flushes, wraps, lossy ways of patterns.
+"""Bounds at the edges of arithmetic: signed zeros, flushes, wraps, lossy forms of patterns.
 
 Each program runs under XLA with every value as a result; none may leave its bound.
 """

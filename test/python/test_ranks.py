@@ -1,4 +1,4 @@
-"""Steps on ranks: what all of them make together is what one process makes."""
+"""Steps on ranks: their results together are those of one process."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NAMES = list(partition_programs.PROGRAMS)
 
 
 def run_ranks(artefact: bytes, leaves: list[Any]) -> list[list[Any]]:
-    """Returns each result's parts by rank, of each argument's parts by rank."""
+    """Returns each result's parts by rank, given each argument's parts by rank."""
 
     def run(rank: int, executable: Executable, _: Any) -> list[Any]:
         return [np.asarray(one) for one in executable(*(leaf[rank] for leaf in leaves))]
@@ -82,7 +82,7 @@ ROWS = "block = [1, 0], weight_block = [1, 0]"
 
 @pytest.mark.parametrize("blocks", [ROWS, "block = [1, 32], weight_block = [32, 32]"])
 def test_scales_of_rows_and_blocks_are_those_of_one_process(blocks: str) -> None:
-    """Contractions are split over ranks, some rows are zeros and some a million times as large."""
+    """Contractions are sharded over ranks; some rows are zeros, some a million times as large."""
     rng = np.random.default_rng(5)
     params = {
         "in": (rng.normal(size=(64, 64)) / 8).astype(np.float32),
@@ -152,7 +152,7 @@ def test_sums_of_gradients_go_on_beside_the_backward() -> None:
 
 
 def launch(size: int, *args: str, **extra: str) -> list[tuple[int, str]]:
-    """Runs the script as that many ranks; returns status and output of each."""
+    """Runs the script on `size` ranks; returns status and output of each."""
     paths = os.pathsep.join(sys.path)
     env = {
         **os.environ,
@@ -311,7 +311,7 @@ def test_collectives_that_no_rank_can_do() -> None:
 
 
 def test_a_broadcast_is_what_the_first_of_a_group_has() -> None:
-    """Groups of two of four ranks; what is sent is the plan's."""
+    """Groups of two of four ranks; the bytes sent are the plan's."""
     program = """
     module { sdy.mesh @mesh = <["data"=4]>
     func.func public @main(%x: tensor<6xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}]>})

@@ -1,4 +1,4 @@
-"""A LLaMA on ranks beside one process that is written by hand, without a mesh.
+"""A LLaMA on ranks against one process that is written by hand, without a mesh.
 
 Micro-batches' gradients are summed by NumPy in the order of ranks, and what ranks exchange in FP8
 or BF16 is rounded by ml_dtypes; only the gradient of one micro-batch and the optimizer's update are
@@ -38,7 +38,7 @@ CLIPPED = optax.chain(optax.clip_by_global_norm(0.1), ADAM)
 
 @jax.custom_vjp
 def matmul(x: Any, w: Any) -> Any:
-    """Of an activation and an F32 weight."""
+    """Returns the product of an activation and an F32 weight."""
     return x @ w.astype(x.dtype)
 
 
@@ -54,12 +54,12 @@ matmul.defvjp(lambda x, w: (matmul(x, w), (x, w)), matmul_gradients)
 
 
 def columns(x: Any, w: Any) -> tuple[Any, ...]:
-    """`x @ w` as the ranks have it that have columns of `w`: here one has all."""
+    """`x @ w` as computed by ranks that have columns of `w`; here one rank has all."""
     return (matmul(x, w),)
 
 
 def rows(parts: tuple[Any, ...], w: Any) -> Any:
-    """Their product with `w`, of which each rank has the rows that its part meets."""
+    """The product of their parts with `w`, of which each rank has the matching rows."""
     return matmul(*parts, w)
 
 
@@ -90,7 +90,7 @@ def rows_in_halves(parts: tuple[Any, ...], w: Any) -> Any:
 
 
 def mix(q: Any, k: Any, v: Any, cfg: Any) -> Any:
-    """Causal attention of the groups of some heads of keys."""
+    """Causal attention of the query groups of some key heads."""
     tables = model.rope_tables(cfg, q.shape[1])
     kind = (*k.shape[:2], -1, cfg.head_dim)
     k, v = model.rope(k.reshape(kind), *tables), v.reshape(kind)
@@ -104,7 +104,7 @@ def mix(q: Any, k: Any, v: Any, cfg: Any) -> Any:
 
 
 def attention(x: Any, layer: Any, cfg: Any, columns: Columns, rows: Rows) -> Any:
-    """Causal grouped-query attention, as the example's, each rank's heads apart."""
+    """The example's causal grouped-query attention, with each rank's heads apart."""
     found = [columns(x, layer[name]) for name in ("wq", "wk", "wv")]
     return rows(tuple(mix(*one, cfg) for one in zip(*found, strict=True)), layer["wo"])
 

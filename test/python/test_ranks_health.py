@@ -1,4 +1,4 @@
-"""Health policies on ranks: what is done to a cast follows what all of them counted."""
+"""Health policies on ranks: actions on a cast follow the counts of all ranks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Twenty steps of LLaMA on ranks, bit for bit those of one process that computes all of them.
+"""Twenty steps of LLaMA on ranks, bit for bit those of one process that simulates all ranks.
 
 Other meshes and formats are in `make matrix`.
 """
@@ -126,7 +126,7 @@ ONE_ORDER = {"OPENBLAS_CORETYPE": "Prescott"}
 
 @pytest.mark.parametrize("recipe", ["fp16", "fp8-lm-o2"])
 def test_shares_of_state_change_no_bit(recipe: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What ranks gather is cast where an array that each has whole is, and nowhere else."""
+    """Gathered arrays are cast exactly where replicated ones are."""
     if not os.environ.items() >= ONE_ORDER.items():
         # OpenBLAS reads it once.
         this = f"{__file__}::{os.environ['PYTEST_CURRENT_TEST'].split('::')[1].split()[0]}"
@@ -303,7 +303,7 @@ def test_zero_keeps_shares(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_rank_takes_the_memory_that_its_plan_says(
     zero: int, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
 ) -> None:
-    """By /proc, of each rank's process: its arguments, and the arena to its last page."""
+    """By /proc, for each rank's process: its arguments, and the arena to its last page."""
     local = partition(lower(program({"data": 2}, monkeypatch)), zero=zero).text
     path = tmp_path / "step.scalify"
     # Gathers of weights whose scales are measured are wide, and pack less well.

@@ -1,4 +1,4 @@
-"""Scanned layers and micro-batches on ranks: gradients are summed behind the loops."""
+"""Scanned layers and micro-batches on ranks: gradients are reduced after the loops."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_ranks_with_loops_have_the_bits_of_one_process(
 
 @pytest.mark.parametrize("recipe", ["fp8", "fp8-current", "fp8-delayed"])
 def test_parts_of_products_in_loops_are_narrow_between_ranks(recipe: str) -> None:
-    """Scanned layers in two tensor ranks: each sums parts of products, forward and backward."""
+    """Scanned layers on two tensor ranks, which reduce partial products, forward and backward."""
 
     def loss_of(params: Any, x: Any) -> Any:
         y, _ = jax.lax.scan(lambda h, w: (h + jnp.tanh(h @ w[0]) @ w[1], None), x, params)

@@ -1,4 +1,4 @@
-"""Ranks with less memory than a step would take: what they gather again, and when they sum."""
+"""Ranks with a memory limit: rematerialised all-gathers, and when gradients are reduced."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LAYERS, WIDTH, RANKS = 6, 64, 4
 
 @pytest.fixture(scope="module")
 def deep() -> tuple[Partitioned, list[Any], Any]:
-    """Layers of weights that are large beside what is computed of a few rows, in shares."""
+    """Layers whose sharded weights are large compared with the activations of a few rows."""
 
     def loss_of(params: Any, x: Any) -> Any:
         y = x

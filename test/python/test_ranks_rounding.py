@@ -1,4 +1,4 @@
-"""State in shares that rounds stochastically has the bits of one process, whatever its shares."""
+"""Sharded state with stochastic rounding has the bits of one process, for any shares."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def step(params: Any, moments: Any, x: Any) -> Any:
 
 
 def turned(params: Any, moments: Any, x: Any) -> Any:
-    """The same step, whose updates end in a move of all elements."""
+    """The same step, whose updates end with an op that moves all elements."""
     loss, grads = jax.value_and_grad(loss_of)(params, x)
     moments = jax.tree.map(lambda m, g: 0.875 * m + g, moments, grads)
     update = lambda p, m: jnp.flip((p.T - 2.0**-7 * m.T).T)  # noqa: E731
@@ -124,7 +124,7 @@ def test_what_is_gathered_by_columns() -> None:
 
 
 def test_shares_have_words_of_their_own() -> None:
-    """Equal elements in the shares of two ranks do not round alike."""
+    """Equal elements in the shares of two ranks do not round equally."""
     size = 4 * 4096
     params = {"w": np.full((size,), 1.0, np.float32)}
     x = np.full((4, size), 2.0**-13, np.float32)

@@ -1,4 +1,4 @@
-"""LLaMA with scanned layers on ranks: what layers exchange goes beside other layers' products."""
+"""LLaMA with scanned layers on ranks: exchanges overlap with other layers' products."""
 
 from __future__ import annotations
 
@@ -151,12 +151,12 @@ def artefact_of(zero: int, recipe: str, micro: int, target: str) -> bytes:
 
 
 def compiled(zero: int, recipe: RecipeLike, micro: int, target: str) -> Executable:
-    """Returns the same on a device that records."""
+    """Returns the same step on a device that records."""
     return Executable(artefact_of(zero, str(recipe), micro, target), device="null")
 
 
 def find(executable: Executable, kinds: set[str], sizes: dict[int, int]) -> list[int]:
-    """Returns the places of collectives of layers' matrices among a step's commands."""
+    """Returns the indices of collectives of layers' matrices among a step's commands."""
     step = executable.manifest["functions"]["step"]
     rows = iter(executable.collectives)
     elements = [
@@ -171,12 +171,12 @@ def find(executable: Executable, kinds: set[str], sizes: dict[int, int]) -> list
 
 
 def check_sums(products: list[int], sums: list[int], waits: list[int]) -> None:
-    """Checks that sums of a layer stand between the products of the backward.
+    """Checks that a layer's reductions are issued between the products of the backward.
 
     Args:
-        products: places of GEMMs among a step's commands.
-        sums: of matrices' gradients.
-        waits: of what is computed, for what is exchanged.
+        products: indices of GEMMs among a step's commands.
+        sums: indices of the reductions of matrices' gradients.
+        waits: indices of the compute stream's waits for exchanges.
     """
     # Only the first layer's, whose backward is the last, may have no product behind them.
     beside = [i for i in sums if i < products[-1]]

@@ -1,4 +1,4 @@
-"""What the README and docs/python.md tell to type runs as it stands there."""
+"""The commands and code of the README and docs/python.md run as written."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BIN = pathlib.Path(os.environ.get("SCALIFY_BUILD", ROOT / "build")) / "bin"
 
 
 def block(page: str, start: str) -> list[str]:
-    """Returns the lines of code from the first that begins so to the next line of text."""
+    """Returns the lines of code from the first with this start to the next line of text."""
     lines = (ROOT / page).read_text().splitlines()
     begin = next(i for i, line in enumerate(lines) if line.startswith(f"    {start}"))
     rest = lines[begin:]

@@ -1,4 +1,4 @@
-"""Recipes as values: the attribute's parts, its text, and what follows from equal content."""
+"""Recipes as values: the attribute's parts, its text, and equal hashes of equal content."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ NAMES = {"rescale", "priors"}
 
 
 def in_ir(value: Any, is_quoted: bool = False) -> str:
-    """Returns a part's value as the attribute has it: by the definition in its documentation."""
+    """Returns a part's value as the attribute spells it, by the definition in its documentation."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, tuple):
@@ -210,7 +210,7 @@ def in_ir(value: Any, is_quoted: bool = False) -> str:
 
 
 def own(preset: str) -> dict[str, Any]:
-    """Returns the parts in which fp8-current is not `preset`."""
+    """Returns the parts in which fp8-current differs from `preset`."""
     theirs, ours = Recipe.preset(preset), Recipe.preset("fp8-current")
     parts = _compiler.recipe_parts()
     return {p: getattr(theirs, p) for p in parts if getattr(theirs, p) != getattr(ours, p)}

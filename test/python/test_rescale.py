@@ -1,4 +1,4 @@
-"""Where rescales are placed, what they read, and scales that move between steps."""
+"""Placement of rescales, the bytes that they read, and scales that move between steps."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ def moved_by_counts(scale: float, elements: int, saturated: int, flushed: int, t
 
 
 def test_the_second_function_of_the_artefact_moves_by_the_rule() -> None:
-    """@rescale alone, on counters of our own, for each threshold from both sides."""
+    """@rescale alone, on counters made by hand, for each threshold from both sides."""
     program = """
     func.func @main(%x: tensor<100x1000xf32>, %m: tensor<f32>) -> (tensor<100x1000xf32>,
         tensor<100x1000xf32>) {
@@ -307,7 +307,7 @@ def test_adaptive_scales_inside_of_other_transformations_name_the_way_out() -> N
 
 
 def test_the_step_measures_scales_inside_of_shard_map() -> None:
-    """What the warning above names: each shard measures its own."""
+    """The alternative that the warning names: each shard measures its own scales."""
     rng = np.random.default_rng(7)
     x = (2.0**9 * rng.normal(size=(16, 32))).astype(np.float32)
     w = rng.normal(size=(32, 8)).astype(np.float32)
@@ -326,7 +326,7 @@ def test_the_step_measures_scales_inside_of_shard_map() -> None:
 
 
 def test_state_is_requantised_at_the_scale_that_moved() -> None:
-    """State in, state out: a stored array is read as it is and written at the new scale."""
+    """A stored array is read at its own scale and written at the new one."""
 
     def step(params: Any, x: Any, rate: Any) -> tuple[Any, Any]:
         return params * rate, x @ params

@@ -1,4 +1,4 @@
-"""What a dot is comes from the flow of data: however a step is written, its dots are cast alike."""
+"""Roles of dots follow the flow of data: equivalent forms of a step cast the same dots."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_gradients_of_each_example_are_those_of_their_layers() -> None:
 
 @jax.custom_vjp
 def fused_head(h: jax.Array, w: jax.Array, y: jax.Array) -> jax.Array:
-    """A cross-entropy that makes its gradients as it is evaluated."""
+    """A cross-entropy that computes its gradients in the forward."""
     log_p = jax.nn.log_softmax(h @ w)
     return -jnp.mean(jnp.take_along_axis(log_p, y[:, None], -1))
 
@@ -315,7 +315,7 @@ def test_flops_of_dots_are_those_of_all_trips() -> None:
 
 
 def test_a_penalty_by_vdot_keeps_its_gradient() -> None:
-    """Its backward is a product with a small constant, which no format of 8 bits holds."""
+    """Its backward is a product with a small constant, which no 8-bit format can represent."""
     rng = np.random.default_rng(0)
     w, x = (rng.normal(0, 0.25, shape).astype(np.float32) for shape in ((16, 16), (32, 16)))
 

@@ -153,7 +153,7 @@ def test_words_are_those_of_jax() -> None:
 @pytest.mark.parametrize("exponent", [0, -9, 20])
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_pair_of_neighbours(name: str, exponent: int) -> None:
-    """Up or down between any two neighbours, subnormal and negative ones, as the words say."""
+    """Up or down between any two neighbours, subnormal and negative ones, as the words decide."""
     with np.errstate(over="ignore"):
         x = np.ldexp(between_neighbours(name, 16 if name.startswith("f8") else 3), exponent)
     if name == "bf16":
@@ -263,7 +263,7 @@ def test_streams_steps_and_seeds_have_words_of_their_own() -> None:
 
 
 def part_program(part: tuple[int, int], whole: tuple[int, int] | None) -> str:
-    """Returns main(x, key, first): the cast of a part of what has its first element at `first`."""
+    """Returns main(x, key, first): casts a part of an array, from the element `first` on."""
     of = f", whole = array<i64: {whole[0]}, {whole[1]}>" if whole else ""
     dims = f"{part[0]}x{part[1]}x"
     return f"""
@@ -299,7 +299,7 @@ def test_a_part_rounds_as_in_the_whole(rows: slice, columns: slice) -> None:
 
 
 def test_places_are_modulo_the_words() -> None:
-    """What fills up a share, or stands before the first element, has some word."""
+    """Padding of a share, or elements before the first one, may have any word."""
     x = np.random.default_rng(9).normal(size=(2, 20)).astype(np.float32)
     text = part_program((2, 20), None)
     (result,) = compile_text(text, compileFrom="precision").run([x, KEY, np.int32(-9)])

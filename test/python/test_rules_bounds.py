@@ -20,7 +20,7 @@ X = np.random.default_rng(0).normal(0, 1, (64, 64)).astype(np.float32)
 
 
 def report(text: str) -> list[dict[str, Any]]:
-    """Returns the rows of the full report, of scales that are known before the step."""
+    """Returns the full report's rows with scales that are known before the step."""
     options = {"recipe": RECIPE, "declaredScales": True}
     return json.loads(_compiler.report(text, json.dumps(options)))["rows"]
 

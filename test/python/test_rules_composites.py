@@ -99,7 +99,7 @@ def test_composites_agree_with_generic_rules(name: str) -> None:
 
 @pytest.mark.parametrize("size", [0.1, 0.5, 1.0, 2.0, 8.0])
 def test_the_gradient_of_tanh_has_its_size(size: float) -> None:
-    """1 - t^2 of a small x is one, and of a large one nearly nothing."""
+    """1 - t^2 is one for a small x, and nearly zero for a large one."""
     x, g = normal(0, (64, 64), size), normal(1, (64, 64))
     found, _ = scales(normal_form(backward(jnp.tanh), x, g), 1)
     _, gradient = backward(jnp.tanh)(x, g)
@@ -109,10 +109,10 @@ def test_the_gradient_of_tanh_has_its_size(size: float) -> None:
 
 @pytest.mark.parametrize("size", [0.1, 1.0, 8.0, 64.0, 512.0, 4096.0])
 def test_the_gradient_of_gelu_has_its_size(size: float) -> None:
-    """In the form of a tanh, too, it is no more than 1.13 of what comes in, however large x is.
+    """In its tanh form too, it is at most 1.13 of the incoming gradient, however large x is.
 
-    Half of a binade is what a power of two is off, and two more are what the two halves of the
-    gradient, taken as independent, and its mean may be.
+    A power of two may be off by half a binade, and by two more because of the two halves of the
+    gradient, taken as independent, and its mean.
     """
     x, g = normal(0, (256, 64), size), normal(1, (256, 64))
     found, _ = scales(normal_form(backward(jax.nn.gelu), x, g), 1)
@@ -123,7 +123,7 @@ def test_the_gradient_of_gelu_has_its_size(size: float) -> None:
 
 @pytest.mark.parametrize("size", [0.02, 0.2, 2.0, 20.0])
 def test_decays_have_their_size(size: float) -> None:
-    """From sums that hardly fall, all ones, to ones on the diagonal alone."""
+    """From sums that hardly decrease, all ones, to ones on the diagonal only."""
     x = normal(0, (16, 64), size)
     found, text = scales(normal_form(decays, x), 1)
     assert "decay between entries" in text

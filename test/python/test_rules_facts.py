@@ -1,4 +1,4 @@
-"""What the rules predict, against what the ops compute: one op at a time, on several distributions.
+"""Predictions of the rules against computed values: one op at a time, on several distributions.
 
 The scale that propagation gives a result is 2^round(log2 rms): its distance from the measured root
 mean square is the rule's error, plus at most half a binade of rounding.
@@ -226,7 +226,7 @@ ALONG_SUMS: dict[str, Case] = {
 
 
 def test_divisions_by_cumulative_sums() -> None:
-    """Entries are of one term to all of them: the first ones carry what a division gives."""
+    """Entries sum one term to all: the first ones dominate the result of a division."""
     assert not beyond(drifts(ALONG_SUMS), {})
 
 

@@ -1,6 +1,6 @@
-"""What the reference library cannot run, or runs wrong, as written in plain JAX.
+"""Programs that the reference library cannot run, or runs wrong, in plain JAX.
 
-Each program is an op that stopped or misled it, or one of its known bugs. It is run with scales
+Each program has an op that it rejects or mispredicts, or one of its known bugs. It runs with scales
 beside it, in F32, in F16 under `fp16`, and under `fp8` where it has dots; plain JAX is the oracle.
 There are no workarounds.
 """
@@ -161,7 +161,7 @@ ROWS: dict[str, tuple[Fn, tuple[np.ndarray, ...]]] = {
 
 
 def results(fn: Fn, arrays: tuple[np.ndarray, ...]) -> list[np.ndarray]:
-    """Returns what `fn` gives with scales on its values."""
+    """Returns the results of `fn` with scales on its values."""
     return run_stablehlo(opt(normal_form(fn, *arrays), PROPAGATE, EXPORT), *arrays)
 
 
@@ -279,7 +279,7 @@ def test_eps_of_adam(size: float) -> None:
 
 
 def test_nan_and_infinite_inputs_stay() -> None:
-    """A NaN or an infinity in the data is one in the result, and nowhere else."""
+    """A NaN or an infinity in the data appears in its own result, and nowhere else."""
     x = X[0].copy()
     x[1, 2], x[3, 4] = np.nan, np.inf
     (actual,) = results(lambda x: x * 3.0 + 1.0, (x,))

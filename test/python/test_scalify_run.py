@@ -1,4 +1,4 @@
-"""scalify-run on artefacts assembled by hand; safetensors files by a writer of our own here."""
+"""scalify-run on artefacts assembled by hand; safetensors files are written by code here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scales beside true values: they change nothing but casts, which are compared with ml_dtypes."""
+"""Scales of true values: they change only casts, which are compared with ml_dtypes."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def assert_close(actual: list[np.ndarray], expected: list[Any], tolerance: float
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_scales_leave_values_as_they_are(name: str) -> None:
-    """A scale is what casts read: without a cast the program is the one that came in."""
+    """Only casts read scales: without a cast the program equals its input."""
     fn, arrays = PROGRAMS[name]
     text = normal_form(fn, *arrays)
     assert opt(text, PROPAGATE, "--scalify-validate-scales", EXPORT) == opt(text, EXPORT)

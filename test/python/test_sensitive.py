@@ -1,4 +1,4 @@
-"""Dots that stay wide because their rounding would move gradients too far: what that is worth."""
+"""Dots that stay wide since their rounding would move gradients too far, and the benefit."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def regression(weights: list[jax.Array], batch: tuple[jax.Array, jax.Array]) -> 
 
 
 def trained() -> tuple[list[jax.Array], tuple[jax.Array, jax.Array]]:
-    """Weights at the end of a regression: what is left is a hundredth of the target's power."""
+    """Weights at the end of a regression, with a residual of a hundredth of the target's power."""
     weights = draw(0)
     x = jax.random.normal(jax.random.key(1), (ROWS, WIDTH))
     out = relu(weights, x)
@@ -100,7 +100,7 @@ def test_a_classifier_with_norms_has_no_sensitive_dots(recipe: str) -> None:
 
 
 def test_large_logits_leave_the_judgement_whole() -> None:
-    """The exponential of a logit of hundreds, as of raw features, has a square beyond doubles."""
+    """The exponential of a logit of hundreds, as from raw features, has a square beyond F64."""
     weights, (x, _) = trained()
     labels = jax.random.bernoulli(jax.random.key(3), 0.5, (ROWS, WIDTH)).astype(jnp.float32)
 
@@ -133,7 +133,7 @@ def draw_deep() -> tuple[list[jax.Array], tuple[jax.Array, jax.Array]]:
 
 @pytest.mark.parametrize("preset", ["bf16", "fp8", "fp8-current"])
 def test_many_relus_keep_their_gradients(preset: str) -> None:
-    """In BF16 flips alone do it; under FP8 the dots of the backward are too many to be rounded."""
+    """In BF16 flips alone cause it; under FP8 the backward has too many dots to round them all."""
     recipe = scalify.Recipe.preset(preset)
     kept, reasons = compare(recipe, deep, draw_deep())
     lost, _ = compare(recipe.replace(sensitive=True), deep, draw_deep())

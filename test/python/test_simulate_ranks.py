@@ -1,4 +1,4 @@
-"""One process that computes what all ranks of a mesh compute."""
+"""One process that simulates all ranks of a mesh."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_what_cannot_be_simulated() -> None:
 
 
 def sharded(fn: Any, args: Any, specs: Any, out: Any, ranks: int, zero: int = 0) -> str:
-    """Returns the program of one device of a mesh with one axis, of devices that are not there.
+    """Returns the program of one device of a mesh with one axis, of devices that do not exist.
 
     With `zero` the first argument is donated state.
     """

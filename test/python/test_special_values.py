@@ -65,7 +65,7 @@ def test_of_arguments(dtype: Any) -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=spelling)
 def test_of_constants(dtype: Any) -> None:
-    """What is folded is what kernels compute."""
+    """Folded results equal those of kernels."""
     ops, given = operands(dtype)
     # The folder leaves larger constants alone.
     given = [[x[:1000] for x in group] for group in given]
@@ -131,7 +131,7 @@ def test_reduced_precision(dtype: Any) -> None:
 
 
 def odd(fn: Any) -> Any:
-    """An odd function of SciPy's, which loses the sign of a zero."""
+    """An odd function from SciPy's, which loses the sign of a zero."""
     return lambda v: np.where(v == 0, v, fn(v))
 
 

@@ -1,6 +1,6 @@
-"""Several optimizer steps in one function train as one step called as often.
+"""Several optimizer steps in one function train like repeated calls of one step.
 
-What stands between two steps is state, whether the program names it or not: the recipe rounds
+Values between two steps are state, whether the program names them or not: the recipe rounds
 operands of dots, and no weight or moment between steps. Updates are small (3e-4 of weights of
 unit size, below 2^-9, which BF16 loses), so that rounding one of them would show.
 """

@@ -1,7 +1,7 @@
-"""Plans with streams: by the null device's record, whatever touches the same bytes is ordered.
+"""Plans with streams: in the null device's record, commands on the same bytes are ordered.
 
 Streams and events are read off the calls that were recorded, bytes off the manifest, and the order
-is worked out here: the compiler's own proof is not asked.
+is derived here, independently of the compiler's own proof.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def touched(manifest: dict[str, Any], command: dict[str, Any]) -> list[tuple[Any
 
 
 def check_order(manifest: dict[str, Any], lines: list[str]) -> int:
-    """Asserts that what touches the same bytes is ordered; returns how many pairs that are."""
+    """Asserts that commands on the same bytes are ordered; returns the number of pairs."""
     commands = iter(c for c in manifest["functions"]["step"] if c["op"] not in ("record", "wait"))
     clocks: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     events: dict[str, dict[str, int]] = {}

@@ -1,4 +1,4 @@
-"""SwiGLU's feed-forward network on torchao's data, at its bars."""
+"""SwiGLU's feed-forward network on torchao's data, within its bars."""
 
 from __future__ import annotations
 

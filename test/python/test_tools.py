@@ -1,4 +1,4 @@
-"""The tools alone: text to artefact to tensors on disk, as README shows it."""
+"""The tools alone: text to artefact to tensors on disk, as in the README."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""FP8 dots in StableHLO out: the pattern of XLA:GPU, by a checker that is not ours to please."""
+"""FP8 dots in StableHLO out: XLA:GPU's pattern, checked independently of the compiler."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def test_forms_are_equal_bit_for_bit_where_sums_are_exact(equation: str, form: s
 
 
 def test_an_fp8_value_times_a_power_of_two_is_exact_in_bf16() -> None:
-    """Why BF16 may stand between: all codes of both formats, over all scales that are normal."""
+    """Why BF16 may be in between: all codes of both formats, at all normal scales."""
     for format_ in (ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2):
         values = np.arange(256, dtype=np.uint8).view(format_).astype(np.float64)
         values = values[np.isfinite(values)]

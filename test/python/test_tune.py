@@ -82,7 +82,7 @@ def test_of_a_step_the_change_of_its_state_counts() -> None:
 
 
 def scanned(params: dict[str, jax.Array], x: jax.Array) -> jax.Array:
-    """The loss behind gated layers with norms in a scan, each of which is recomputed."""
+    """The loss after gated layers with norms in a scan, each of which is recomputed."""
 
     @jax.checkpoint
     def layer(x: jax.Array, weights: tuple[jax.Array, ...]) -> tuple[jax.Array, None]:

@@ -27,7 +27,7 @@ def exact() -> Any:
 
 
 def undeclared(form: Form, recipe: str = "fp8") -> Any:
-    """As anyone uses it: under jax.jit, where there are no values."""
+    """The usual case: under jax.jit, where there are no values."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".* traced without values")
         step = jax.jit(scalify.transform(gradients(form), recipe))
@@ -89,7 +89,7 @@ def test_compile_measures_at_the_first_call(tmp_path: pathlib.Path, exact: Any) 
 
 
 def perceptron(params: dict[str, Any], x: Any) -> Any:
-    """Functions and sums of what is measured: a bias, tanh, softplus, a quotient, a residual."""
+    """Functions and sums of measured values: a bias, tanh, softplus, a quotient, a residual."""
     h = jnp.tanh(x @ params["a"] + params["bias"])
     h = jax.nn.softplus(h @ params["b"]) + h
     h = h / (jnp.abs(h) + jnp.exp(params["log"]))
@@ -151,12 +151,12 @@ def aligned_loss(params: Any, x: Any) -> Any:
 
 
 def looped_loss(params: Any, x: Any) -> Any:
-    """The same of two halves of a batch, one after the other."""
+    """The same on two halves of a batch, one after the other."""
     return jnp.mean(jax.lax.map(lambda part: aligned_loss(params, part), x.reshape(2, 32, 64)))
 
 
 def test_a_product_that_outgrows_its_prediction() -> None:
-    """What is predicted of independent weights clips where gates are aligned."""
+    """The scale predicted for independent weights clips where gates are aligned."""
     params, x = aligned_gates()
     wanted = jax.jit(jax.grad(aligned_loss))(params, x)
 
@@ -173,7 +173,7 @@ def test_a_product_that_outgrows_its_prediction() -> None:
 
 @pytest.mark.parametrize("loss", [aligned_loss, looped_loss])
 def test_an_artefact_without_values_moves_its_scales(tmp_path: pathlib.Path, loss: Any) -> None:
-    """By a factor of what it measures of arguments, which says nothing of their products."""
+    """By a factor measured from arguments, which does not bound their products."""
     params, x = aligned_gates()
     grads = jax.grad(loss)
     wanted = jax.jit(grads)(params, x)

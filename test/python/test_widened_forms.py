@@ -1,4 +1,4 @@
-"""Casts that health keeps wide are found again after a compilation, in every form and recipe."""
+"""Casts that health leaves wide are matched after a compilation, in every form and recipe."""
 
 from __future__ import annotations
 

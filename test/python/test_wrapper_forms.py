@@ -1,4 +1,4 @@
-"""Forms in which a function is wrapped that jax.jit's table does not have: of both wrappers."""
+"""Wrapped functions beyond the table of jax.jit's uses, under both wrappers."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_equal_static_values_of_two_types_are_two(wrap: Any) -> None:
 
 @pytest.mark.parametrize("wrap", WRAPPERS)
 def test_a_change_of_jax_s_configuration_is_another_program(wrap: Any) -> None:
-    """As of jax.jit, whose compilations go by it."""
+    """As for jax.jit, whose compilations depend on it."""
 
     def third(x: Any) -> Any:
         return x * jnp.ones(3, float) + jnp.asarray(1 / 3, float)
@@ -172,7 +172,7 @@ assert w.devices() == {jax.devices()[1]}, w.devices()
 
 
 def test_arrays_on_several_devices_of_the_host() -> None:
-    """They are put together; one that is committed to another device takes the step there."""
+    """They are gathered on the host; one committed to another device runs the step there."""
     flags = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=2"
     subprocess.run(
         [sys.executable, "-c", SEVERAL],

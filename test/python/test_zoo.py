@@ -1,4 +1,4 @@
-"""Programs of test/zoo: each kind goes through the compiler strictly; some are put to the bars.
+"""Programs of test/zoo: each kind compiles strictly; some are compared with the bars.
 
 The whole sweep, of every program, deeper and after training, is `make zoo`.
 """

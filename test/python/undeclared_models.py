@@ -1,4 +1,4 @@
-"""A LLaMA of 12 layers with small weights, its gradients in F32, and how close others come."""
+"""A LLaMA of 12 layers with small weights, its F32 gradients, and comparisons with them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Tree = dict[str, Any]
 
 
 def init(seed: int = 0, layers: int = LAYERS) -> Tree:
-    """Stacked weights: 0.02, those that write to the residual stream by sqrt(2 * layers) less."""
+    """Stacked weights: 0.02, divided by sqrt(2 * layers) if they write to the residual stream."""
     rng = np.random.default_rng(seed)
     small = 0.02 / np.sqrt(2 * layers)
 
@@ -40,7 +40,7 @@ def init(seed: int = 0, layers: int = LAYERS) -> Tree:
 
 
 def tokens(seed: int = 1) -> np.ndarray:
-    """Zipf's law, as text has it."""
+    """Tokens by Zipf's law, as in text."""
     rng = np.random.default_rng(seed)
     drawn = rng.zipf(1.3, (BATCH, LENGTH + 1)) - 1
     return np.minimum(drawn, VOCABULARY - 1).astype(np.int32)

@@ -1,4 +1,4 @@
-"""What every `plan.matmul` of whole matrices does, as StableHLO ops, by what PlanOps.td says of it.
+"""Every `plan.matmul` of whole matrices, as StableHLO ops, as PlanOps.td defines it.
 
 A match has groups m, n, k; a, b, a0, a1, b0, b1, c0, c1: operands and strides; out.
 """
@@ -18,7 +18,7 @@ def size_of(tensor: str) -> int:
 
 
 def element_of(tensor: str) -> str:
-    """Returns the element type of one."""
+    """Returns the element type of a type as text."""
     return tensor.rpartition("x")[2].rstrip(">")
 
 

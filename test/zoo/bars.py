@@ -343,19 +343,19 @@ def key_of(name: str, depth: int | None, recipe: str) -> str:
 
 PAGE = """# Numerics of the zoo
 
-How far the propagated scales are from the values, and what the casts cost the gradients, over the
-programs of `test/zoo`. Written by `make zoo`; last run {date}, jax {jax}, XLA's CPU.
+The distance of the propagated scales from the values, and the casts' effect on the gradients, for
+the programs of `test/zoo`. Written by `make zoo`; last run {date}, jax {jax}, XLA's CPU.
 
 - **forward**, **backward**: smallest and largest log2(true rms / scale) of the quantised operands.
   Bars: [-4, +5] and [-8, +8].
-- **SQNR**: operands within 1 dB of what an amax scale gives them. Bar: 95 %.
-- **cosine**, **amax**, **worst**: of the gradients to F32's at equal weights: under the recipe,
-  under `fp8-current`, and under the recipe of the worst single tensor. Bars: 0.98, within 0.003 of
-  amax, 0.95.
-- **steps** of F32 training before the look, as the program itself trains. Scales of weights are
-  measured once, at 0. "Carried" rows are by the scales that a step carries once it has seen these
-  weights, the others by the predicted ones. Rows without numbers are judged by strict propagation
-  alone: programs for several devices, or for another platform.
+- **SQNR**: the share of operands within 1 dB of their SQNR under an amax scale. Bar: 95 %.
+- **cosine**, **amax**, **worst**: cosine of the gradients to F32's at equal weights: under the
+  recipe, under `fp8-current`, and under the recipe for the worst single tensor. Bars: 0.98, within
+  0.003 of amax, 0.95.
+- **steps**: steps of F32 training before the measurement, as the program itself trains. Scales of
+  weights are measured once, at 0. "Carried" rows use the scales that a step carries after it has
+  seen these weights, the others the predicted ones. Rows without numbers were only propagated,
+  under strict: programs for several devices, or for another platform.
 """
 
 

@@ -118,33 +118,33 @@ def _moved(name: str, out: str, steps: int, looks: dict[str, Look], recipe: str)
 
 PAGE = """# Priors
 
-After this page you can say which guesses about training are left in the compiler, what each one
-moves, and how to do without. Written by `make priors` (`test/zoo/priors.py`); last run {date}.
+After this page you know which assumptions about training remain in the compiler, the effect of
+each, and how to disable them. Written by `make priors` (`test/zoo/priors.py`); last run {date}.
 
-A rule says what follows from the moments of operands. A prior is a guess about training, which
-follows from nothing in the program. It is a row of one table
-(`include/scalify/Scaling/Priors.h`, `lib/Scaling/Priors`), and the part `priors` of a recipe, or
-`--scalify-priors=none|NAME,...|default` of the tools, says which are used. The report marks the
-casts whose scales they decide, and `scalify.jit` [calibrates](stages/rescaling.md#calibration)
-these on its first batch.
+A rule derives a result's moments from those of the operands. A prior is an assumption about
+training that does not follow from the program. Priors are the rows of one table
+(`include/scalify/Scaling/Priors.h`, `lib/Scaling/Priors`). The part `priors` of a recipe, or
+`--scalify-priors=none|NAME,...|default` of the tools, selects them. The report marks the casts
+whose scales depend on priors, and `scalify.jit` [calibrates](stages/rescaling.md#calibration) these
+on its first batch.
 
 | prior | predicts | constant | because |
 |---|---|---|---|
 {table}
 
-## What each one moves
+## Effect of each prior
 
-Of {count} programs of `test/zoo`, those whose casts are others without the prior, and of these the
-ones that cross one of the [bars](numerics.md): held with the prior and not without, or the reverse.
-`unit-gain` acts where no scales are given, which no program of the zoo does.
+Of {count} programs of `test/zoo`, the table counts those whose casts change without the prior, and
+names those that cross one of the [bars](numerics.md): they meet it only with the prior, or only
+without. `unit-gain` applies only without given scales, and all programs of the zoo have them.
 
 | without | programs that move | held by it | held without it only |
 |---|---|---|---|
 {counts}
 
-Below are the rows that cross, or of which a cosine differs by more than 0.002: that of all
-gradients to F32's / of the worst tensor, as a step has them that carries its scales, after some
-steps of F32 training.
+The rows below cross a bar, or differ in a cosine by more than 0.002. Cosines are those of all
+gradients to F32's / of the worst tensor's, of a step that carries its scales, after some steps of
+F32 training.
 
 | without | program | steps | with | without | crosses |
 |---|---|---|---|---|---|
