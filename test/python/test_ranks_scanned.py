@@ -264,7 +264,7 @@ def test_what_is_kept_of_a_norm_s_gains_is_a_share(zero: int) -> None:
 def test_gradients_with_a_scale_of_all_layers_are_summed_behind_them() -> None:
     # The largest magnitude of a stack is known when the loop has ended.
     _, said = build(split(DATA, 1)[0].text, {"recipe": "fp8-lm-o1"})
-    assert sum("goes behind their loop" in one["message"] for one in said) == 7
+    assert sum("runs after their loop" in one["message"] for one in said) == 7
 
 
 @pytest.mark.parametrize(
