@@ -33,6 +33,7 @@ public:
       anyDonated |= getAliasedResult(main, index).has_value();
     if (!anyDonated && isForwardAlone())
       state.assign(state.size(), false);
+    findReads();
     findWeights();
     findUpdates(main.getBody().front());
     if (!anyDonated)
@@ -46,11 +47,13 @@ private:
   void findWeights();
   void findUpdates(Block &block);
   bool isUpdated(unsigned index);
-  bool isReadByForward(unsigned index);
+  void findReads();
+  bool isReadByForward(unsigned index) { return reads[index]; }
   bool isMaster(unsigned index);
   bool hasGradient(unsigned index);
   void findBatchArguments();
   bool hasShapeOfParam(unsigned index);
+  bool hasParam();
   Role decideState(unsigned index);
   Role decideInput(unsigned index);
 
@@ -63,6 +66,8 @@ private:
   func::FuncOp main;
   SmallVector<bool> state;
   bool anyDonated = false;
+  /// Of each argument, whether the forward reads it.
+  SmallVector<bool> reads;
   llvm::DenseSet<Value> weights, vectors;
   /// Values that arithmetic computes of gradients. A choice by gradients, as of
   /// a loss scale, is none.
@@ -215,14 +220,14 @@ static SmallVector<OpOperand *> findProducts(Value value) {
   return products;
 }
 
-/// True if the forward reads the argument, or a product of the backward: the
-/// last layer's weight, if the step returns gradients and no loss.
-bool Roles::isReadByForward(unsigned index) {
-  Value argument = main.getArgument(index);
-  return isReadInForward(argument, main.getBody().front()) ||
-         llvm::any_of(findProducts(argument), [](OpOperand *use) {
-           return isInPhase(use->getOwner(), Phase::Backward);
-         });
+/// Finds the arguments that the forward reads, or a product of the backward:
+/// the last layer's weight, if the step returns gradients and no loss.
+void Roles::findReads() {
+  for (BlockArgument argument : main.getArguments())
+    reads.push_back(isReadInForward(argument, main.getBody().front()) ||
+                    llvm::any_of(findProducts(argument), [](OpOperand *use) {
+                      return isInPhase(use->getOwner(), Phase::Backward);
+                    }));
 }
 
 static int64_t countElements(Value value) {
@@ -307,6 +312,14 @@ bool Roles::hasShapeOfParam(unsigned index) {
   return false;
 }
 
+/// True if the forward reads state.
+bool Roles::hasParam() {
+  return llvm::any_of(
+      llvm::seq<unsigned>(main.getNumArguments()), [&](unsigned index) {
+        return state[index] && isFloat(index) && isReadByForward(index);
+      });
+}
+
 Role Roles::decideState(unsigned index) {
   if (!isFloat(index))
     return Role::State;
@@ -315,7 +328,8 @@ Role Roles::decideState(unsigned index) {
   bool isRead = isReadByForward(index);
   if (getType(index).getRank() == 0)
     return isRead && isUpdated(index) ? Role::Param : Role::State;
-  if (isRead)
+  // The gradient of a linear loss reads no parameter.
+  if (isRead || !hasParam())
     return Role::Param;
   return hasShapeOfParam(index) ? Role::Moment : Role::State;
 }
