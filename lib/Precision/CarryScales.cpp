@@ -85,8 +85,9 @@ void scalify::remarkOnStaticCasts(ModuleOp module) {
                          "they are in a loop's condition or in a manual "
                          "computation";
   if (numByPrior > 0)
-    main.emitRemark() << "priors decided the constant scales of " << numByPrior
-                      << " casts, which the report marks: calibrate them, or "
+    main.emitRemark() << "the constant scales of " << numByPrior
+                      << " casts, which the report marks, depend on guesses "
+                         "about training (priors): calibrate them, or "
                          "let steps carry their scales";
 }
 

@@ -22,6 +22,12 @@
 using namespace mlir;
 using namespace scalify;
 
+void scalify::eraseScale(Operation *op) {
+  for (StringRef name :
+       {StringRef(kScaleAttr), StringRef(kRuleAttr), StringRef(kByPriorAttr)})
+    op->removeAttr(name);
+}
+
 void Caster::refuse(Operation *op, const llvm::Twine &what) {
   if (!strict) {
     op->emitRemark(what);
@@ -300,7 +306,9 @@ Caster::Cast Caster::castRoot(Value root, ScaleHint hint, FloatType format) {
             ": room for gradients that fall";
   quantize->setAttr(kRuleAttr, builder.getStringAttr(rule));
   Operation *def = root.getDefiningOp();
-  if (hint.isByPrior || (def && def->hasAttr(kByPriorAttr)))
+  bool isPredicted = !hint.isPrescribed && !format.isBF16() &&
+                     getScaleExponent(scale).has_value();
+  if (isPredicted && (hint.isByPrior || (def && def->hasAttr(kByPriorAttr))))
     quantize->setAttr(kByPriorAttr, builder.getUnitAttr());
   markPhase(quantize);
   cast = {quantize, scale};
@@ -344,8 +352,7 @@ Value Caster::move(Value operand, Value root, Value data) {
   auto element = mlir::cast<ShapedType>(data.getType()).getElementType();
   Value result = clone->getResult(0);
   result.setType(mlir::cast<RankedTensorType>(result.getType()).clone(element));
-  clone->removeAttr(kScaleAttr);
-  clone->removeAttr(kRuleAttr);
+  eraseScale(clone);
   // The recursion may have invalidated `entry`.
   return moved[{operand, data}] = result;
 }

@@ -16,6 +16,9 @@
 namespace scalify {
 
 /// A scale, and the rule that determined it.
+/// Removes the attributes of a scale from an op that moves narrow data.
+void eraseScale(mlir::Operation *op);
+
 struct ScaleHint {
   mlir::Value scale;
   mlir::StringAttr rule;
@@ -29,7 +32,7 @@ struct ScaleHint {
   /// True if others use the same scale: the next step, for state, or all ranks,
   /// for the terms of a sum. The cast uses it whatever the recipe's scales are.
   bool isPrescribed = false;
-  /// Priors decided the scale.
+  /// The scale depends on priors.
   bool isByPrior = false;
 
   /// Distinguishes casts of a value to one format.

@@ -234,8 +234,7 @@ Value SavedStack::getNarrowUpdate(Value update) {
     IRMapping mapping;
     mapping.map(op->getOperand(0), data);
     Operation *clone = builder.clone(*op, mapping);
-    clone->removeAttr(kScaleAttr);
-    clone->removeAttr(kRuleAttr);
+    eraseScale(clone);
     data = clone->getResult(0);
     setElementType(data, format);
   }
@@ -253,8 +252,7 @@ void SavedStack::narrow() {
       def && def->getBlock() == write->getBlock() &&
       write->isBeforeInBlock(def))
     write->moveAfter(def);
-  write->removeAttr(kScaleAttr);
-  write->removeAttr(kRuleAttr);
+  eraseScale(write);
   OpBuilder builder(loop);
   auto type =
       cast<RankedTensorType>(loop.getResult(index).getType()).clone(format);
@@ -267,8 +265,7 @@ void SavedStack::narrow() {
   for (Value value : held) {
     setElementType(value, format);
     if (Operation *def = value.getDefiningOp(); def && isMove(def)) {
-      def->removeAttr(kScaleAttr);
-      def->removeAttr(kRuleAttr);
+      eraseScale(def);
     }
   }
   for (Operation *op : casts) {

@@ -97,46 +97,109 @@ static bool reachesRoot(Value value, int depth = 8) {
          });
 }
 
-/// True if the optimizer computes the value linearly of a square, as factored
-/// second moments are of means of squares, whose root it takes of a quotient.
-static bool hasSquare(Value value, int depth = 12) {
-  Operation *op = value.getDefiningOp();
-  if (!op || depth == 0 || isInPhase(op, Phase::Backward))
-    return false;
-  auto reads = [&](Value operand) { return hasSquare(operand, depth - 1); };
-  if (isa<stablehlo::MulOp>(op) && op->getOperand(0) == op->getOperand(1))
-    return true;
-  if (isa<stablehlo::MulOp, stablehlo::DivOp>(op))
-    return (isScalar(op->getOperand(1)) && reads(op->getOperand(0))) ||
-           (isScalar(op->getOperand(0)) && reads(op->getOperand(1)));
-  if (isa<stablehlo::SelectOp>(op))
-    return llvm::any_of(op->getOperands().drop_front(), reads);
-  return isa<stablehlo::AddOp, stablehlo::MaxOp, stablehlo::ConvertOp,
-             stablehlo::ReshapeOp, stablehlo::BroadcastInDimOp,
-             stablehlo::ReduceOp>(op) &&
-         llvm::any_of(op->getOperands(), reads);
+namespace {
+/// The terms of a sum: with any sign, none below zero, or none below zero and
+/// one of them a square.
+enum class Terms { Signed, NonNegative, Square };
+} // namespace
+
+static Terms join(Terms lhs, Terms rhs) {
+  if (lhs == Terms::Signed || rhs == Terms::Signed)
+    return Terms::Signed;
+  return std::max(lhs, rhs);
 }
 
-/// True if a scalar that counts or chooses scales the value.
-static bool isScaledByInteger(Value value) {
-  auto product = value.getDefiningOp<stablehlo::MulOp>();
-  return product && llvm::any_of(product->getOperands(), [](Value factor) {
-           auto convert = lookThrough(factor, Move::Broadcast | Move::Reshape)
-                              .getDefiningOp<stablehlo::ConvertOp>();
-           auto type = convert ? convert.getOperand().getType() : nullptr;
-           return type && type.getRank() == 0 &&
-                  isa<IntegerType>(type.getElementType());
+static bool addsOrTakesMaximum(stablehlo::ReduceOp reduce) {
+  return isa<stablehlo::AddOp, stablehlo::MaxOp>(
+      reduce->getRegion(0).front().front());
+}
+
+/// Returns the terms of which the optimizer computes a value linearly. Of
+/// squares it may take the root, as of factored second moments, which are means
+/// of squares; `own` is the state's old value. Scalars of run time count as
+/// non-negative.
+static Terms getTerms(Value value, Value own, int depth = 16) {
+  if (value == own)
+    return Terms::NonNegative;
+  DenseFPElementsAttr known;
+  if (matchPattern(value, m_Constant(&known)))
+    return known.isSplat() && !known.getSplatValue<APFloat>().isNegative()
+               ? Terms::NonNegative
+               : Terms::Signed;
+  Operation *op = value.getDefiningOp();
+  if (!op || depth == 0 || isInPhase(op, Phase::Backward))
+    return Terms::Signed;
+  auto of = [&](unsigned operand) {
+    return getTerms(op->getOperand(operand), own, depth - 1);
+  };
+  auto isFactor = [&](unsigned operand) {
+    Value factor = op->getOperand(operand);
+    DenseFPElementsAttr number;
+    return isScalar(factor) &&
+           (!matchPattern(lookThrough(factor, Move::Broadcast),
+                          m_Constant(&number)) ||
+            of(operand) != Terms::Signed);
+  };
+  if (isa<stablehlo::MulOp>(op) && op->getOperand(0) == op->getOperand(1))
+    return Terms::Square;
+  if (isa<stablehlo::MulOp, stablehlo::DivOp>(op) && isFactor(1))
+    return of(0);
+  if (isa<stablehlo::MulOp>(op) && isFactor(0))
+    return of(1);
+  if (isa<stablehlo::AddOp, stablehlo::MaxOp>(op))
+    return join(of(0), of(1));
+  if (isa<stablehlo::SelectOp>(op))
+    return join(of(1), of(2));
+  if (isa<stablehlo::AbsOp>(op))
+    return Terms::NonNegative;
+  auto reduce = dyn_cast<stablehlo::ReduceOp>(op);
+  bool isMoved = isa<stablehlo::ConvertOp, stablehlo::ReshapeOp,
+                     stablehlo::BroadcastInDimOp>(op);
+  return isMoved || (reduce && addsOrTakesMaximum(reduce)) ? of(0)
+                                                           : Terms::Signed;
+}
+
+/// True if a scalar follows from integers, booleans and constants alone: a
+/// choice, or a count.
+static bool isChoice(Value value, int depth = 8) {
+  auto type = cast<RankedTensorType>(value.getType());
+  if (type.getRank() != 0 || depth == 0)
+    return false;
+  Operation *op = value.getDefiningOp();
+  if (isa<IntegerType>(type.getElementType()) ||
+      isa_and_present<stablehlo::ConstantOp>(op))
+    return true;
+  return isa_and_present<stablehlo::ConvertOp, stablehlo::AddOp,
+                         stablehlo::SubtractOp, stablehlo::MulOp,
+                         stablehlo::SelectOp>(op) &&
+         llvm::all_of(op->getOperands(), [&](Value operand) {
+           return isChoice(operand, depth - 1);
          });
 }
 
+/// Returns the other factor of a value that a choice scales; null for others.
+static Value getChosen(Value value) {
+  auto product = value.getDefiningOp<stablehlo::MulOp>();
+  for (unsigned operand = 0; product && operand != 2; ++operand) {
+    Value factor = lookThrough(product->getOperand(operand),
+                               Move::Broadcast | Move::Reshape);
+    if (!factor.getDefiningOp<stablehlo::ConstantOp>() && isChoice(factor))
+      return product->getOperand(1 - operand);
+  }
+  return {};
+}
+
 /// True if the state is a sum of gradients between two updates, as of
-/// micro-batches: the step sets it to zero when it uses it.
-static bool isReset(Value written) {
-  return llvm::any_of(findAlternatives(written, /*areWhole=*/true),
-                      [](Value value) {
-                        return matchPattern(value, m_AnyZeroFloat()) ||
-                               isScaledByInteger(value);
-                      });
+/// micro-batches: the step adds to it, undamped, or sets it to zero.
+static bool isReset(Value written, Value own) {
+  bool isZeroed = false, isAddedTo = false;
+  for (Value value : findAlternatives(written, /*areWhole=*/true)) {
+    Value chosen = getChosen(value);
+    isZeroed |= chosen || matchPattern(value, m_AnyZeroFloat());
+    auto sum = (chosen ? chosen : value).getDefiningOp<stablehlo::AddOp>();
+    isAddedTo |= sum && llvm::is_contained(sum->getOperands(), own);
+  }
+  return isZeroed && isAddedTo;
 }
 
 /// Returns the number of parts of a dimension, given (stride, size) pairs.
@@ -190,8 +253,10 @@ bool StateCaster::isSecondMoment(unsigned index, Value written) {
   bool isRooted = llvm::any_of(findAlternatives(written), [](Value value) {
     return !isa<BlockArgument>(value) && reachesRoot(value);
   });
-  return isRooted || llvm::any_of(findAlternatives(written),
-                                  [](Value value) { return hasSquare(value); });
+  Value own = func.getArgument(index);
+  return isRooted || llvm::any_of(findAlternatives(written), [&](Value value) {
+           return getTerms(value, own) == Terms::Square;
+         });
 }
 
 /// Returns the type of the whole value of which the argument is a part or a
@@ -207,6 +272,7 @@ Type StateCaster::getWholeType(unsigned index) {
 /// its moment, which one kernel writes, take the two words of one block if the
 /// moments are in the order of the parameters.
 void StateCaster::findStreams() {
+  // Only separates the blocks of parameters and of later moments.
   constexpr int64_t kMaxArguments = 1 << 20;
   struct Group {
     SmallVector<unsigned> params, moments;
@@ -252,12 +318,19 @@ Type StateCaster::getFormat(unsigned index, Value written) {
     return {};
   if (isOneOf(role, {Role::Param, Role::Master}))
     return recipe.getStorage().masters;
+  if (role.getValue() != Role::Moment)
+    return {};
+  Type format = isSecondMoment(index, written)
+                    ? recipe.getStorage().secondMoments
+                    : recipe.getStorage().firstMoments;
   // A sum of gradients between two updates is no average: like sums over
   // micro-batches it is rounded once, when it is used.
-  if (role.getValue() != Role::Moment || isReset(written))
-    return {};
-  return isSecondMoment(index, written) ? recipe.getStorage().secondMoments
-                                        : recipe.getStorage().firstMoments;
+  if (!format || !isReset(written, func.getArgument(index)))
+    return format;
+  emitRemark(func.getArgument(index).getLoc())
+      << "state stays wide: '" << getArgumentName(func.getArgument(index))
+      << "' is a sum that the step sets to zero";
+  return {};
 }
 
 /// A parameter keeps its declared scale. A moment takes the scale of the value

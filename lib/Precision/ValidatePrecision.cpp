@@ -135,9 +135,9 @@ struct ValidatePrecisionPass
         return checkDot(op, casts);
       if (auto quantize = dyn_cast<QuantizeOp>(op)) {
         // State may round stochastically a value that a dot reads rounded to
-        // nearest.
+        // nearest, or that other state has, by random words of its own.
         Attribute kind = quantize.isStochastic()
-                             ? Attribute(quantize.getRoundingAttr())
+                             ? Attribute(quantize.getStreamAttr())
                              : quantize.getBlockAttr();
         auto [it, isNew] = casted.try_emplace(
             {{quantize.getValue(), quantize.getType()}, kind}, quantize);
