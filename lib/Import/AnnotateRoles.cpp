@@ -13,6 +13,7 @@
 #include "scalify/Import/Passes.h"
 
 #include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/SetVector.h"
 
 namespace scalify {
 #define GEN_PASS_DEF_ANNOTATEROLESPASS
@@ -22,6 +23,10 @@ namespace scalify {
 using namespace mlir;
 using namespace scalify;
 using namespace scalify::import;
+
+// The search for a product ends here: a deep evaluation has thousands of
+// values.
+static constexpr size_t kMaxVisitedValues = 4096;
 
 namespace {
 
@@ -48,12 +53,11 @@ private:
   void findUpdates(Block &block);
   bool isUpdated(unsigned index);
   void findReads();
-  bool isReadByForward(unsigned index) { return reads[index]; }
+  bool isReadByModel(unsigned index) { return reads[index]; }
   bool isMaster(unsigned index);
   bool hasGradient(unsigned index);
   void findBatchArguments();
   bool hasShapeOfParam(unsigned index);
-  bool hasParam();
   Role decideState(unsigned index);
   Role decideInput(unsigned index);
 
@@ -66,7 +70,8 @@ private:
   func::FuncOp main;
   SmallVector<bool> state;
   bool anyDonated = false;
-  /// Of each argument, whether the forward reads it.
+  /// Of each argument, whether the model reads it: the forward, or a product of
+  /// the backward.
   SmallVector<bool> reads;
   llvm::DenseSet<Value> weights, vectors;
   /// Values that arithmetic computes of gradients. A choice by gradients, as of
@@ -90,52 +95,64 @@ bool Roles::isForwardAlone() {
               .wasInterrupted();
 }
 
-/// Returns the value that is moved, sliced of a stack or updated by a loop.
+/// Returns the value of which this is a slice or a moved copy, also in a loop
+/// that does not change it.
 static Value getOrigin(Value value) {
-  while (true) {
-    value = lookThrough(value, Move::Layout | Move::Slice | Move::Invariant |
-                                   Move::Barrier | Move::Manual);
-    auto argument = dyn_cast<BlockArgument>(value);
-    auto loop =
-        argument
-            ? dyn_cast<stablehlo::WhileOp>(argument.getOwner()->getParentOp())
-            : nullptr;
-    if (!loop)
-      return value;
-    value = loop->getOperand(argument.getArgNumber());
-  }
+  return lookThrough(value, Move::Layout | Move::Slice | Move::Invariant |
+                                Move::Barrier | Move::Manual);
 }
 
-/// Finds right-hand sides of products, gathered tables, and vectors that are
-/// broadcast over a batch. The backward, where a layer's input is a right-hand
-/// side too, is skipped. The forward may also have the input on the right: if
-/// no result can be its gradient but one can be that of the left-hand side, the
-/// left-hand side is the weight. So it is if the right-hand side is a vector.
-/// Of products with batch dimensions, as of experts or of an ensemble, only an
-/// argument beside a computed left-hand side is a weight: attention computes
-/// both sides.
+/// True if a product computes the value: an activation, and no weight in
+/// another form.
+static bool followsProduct(Value value) {
+  llvm::SetVector<Value> found;
+  found.insert(value);
+  for (size_t i = 0; i < found.size() && i < kMaxVisitedValues; ++i) {
+    Value next = found[i];
+    Operation *op = next.getDefiningOp();
+    bool isArgument =
+        !op && isa<FunctionOpInterface>(next.getParentBlock()->getParentOp());
+    if (isArgument)
+      continue;
+    // A loop's carry is computed.
+    if (!op || stablehlo::isContraction(op) || isa<stablehlo::WhileOp>(op))
+      return true;
+    found.insert(op->operand_begin(), op->operand_end());
+  }
+  return false;
+}
+
+/// Finds weights of products, gathered tables, and vectors that are broadcast
+/// over a batch. An argument is a weight beside an operand that a product
+/// computes, on either side, and on the right of any computed operand:
+/// attention computes both sides. Of two arguments the right one is the weight,
+/// unless it is a vector, or if no result can be its gradient but one can be
+/// that of the left one. The backward, where a layer's input is an operand too,
+/// is skipped.
 void Roles::findWeights() {
-  auto isArgument = [&](Value value, bool isTrained) {
-    auto argument = dyn_cast<BlockArgument>(value);
-    return argument && argument.getOwner() == &main.getBody().front() &&
-           state[argument.getArgNumber()] == isTrained;
+  auto isTrained = [&](Value value) {
+    return state[cast<BlockArgument>(value).getArgNumber()];
+  };
+  auto isArgument = [&](Value value) {
+    return value.getParentBlock() == &main.getBody().front() &&
+           isa<BlockArgument>(value);
   };
   main.getBody().walk([&](Operation *op) {
     if (isInPhase(op, Phase::Backward))
       return;
     if (auto dot = dyn_cast<stablehlo::DotGeneralOp>(op)) {
       Value lhs = getOrigin(dot.getLhs()), rhs = getOrigin(dot.getRhs());
-      bool isVector =
-          cast<RankedTensorType>(dot.getRhs().getType()).getRank() == 1;
       bool isBatched =
           !dot.getDotDimensionNumbers().getRhsBatchingDimensions().empty();
-      if (isBatched && isa<BlockArgument>(rhs) && !isa<BlockArgument>(lhs))
+      bool isVector =
+          cast<RankedTensorType>(dot.getRhs().getType()).getRank() == 1;
+      if (!isArgument(lhs) && isArgument(rhs) && !isVector)
         weights.insert(rhs);
-      if (!isBatched)
-        weights.insert(isVector ||
-                               (isArgument(lhs, true) && isArgument(rhs, false))
-                           ? lhs
-                           : rhs);
+      else if (isArgument(lhs) && !isArgument(rhs) && followsProduct(rhs))
+        weights.insert(lhs);
+      else if (isArgument(lhs) && isArgument(rhs) && !isBatched)
+        weights.insert(isVector || (isTrained(lhs) && !isTrained(rhs)) ? lhs
+                                                                       : rhs);
     } else if (auto convolution = dyn_cast<stablehlo::ConvolutionOp>(op)) {
       weights.insert(getOrigin(convolution.getRhs()));
     } else if (isa<stablehlo::GatherOp>(op)) {
@@ -220,8 +237,8 @@ static SmallVector<OpOperand *> findProducts(Value value) {
   return products;
 }
 
-/// Finds the arguments that the forward reads, or a product of the backward:
-/// the last layer's weight, if the step returns gradients and no loss.
+/// Finds the arguments that the model reads: in the forward, or by a product of
+/// the backward, as the last layer's weight if the step returns no loss.
 void Roles::findReads() {
   for (BlockArgument argument : main.getArguments())
     reads.push_back(isReadInForward(argument, main.getBody().front()) ||
@@ -278,7 +295,7 @@ void Roles::findBatchArguments() {
 /// True if a donated result is the conversion of this argument's new value.
 bool Roles::isMaster(unsigned index) {
   std::optional<unsigned> own = getAliasedResult(main, index);
-  if (!own || isReadByForward(index))
+  if (!own || isReadByModel(index))
     return false;
   Value updated = getResults(main)[*own];
   for (auto [result, owner] : llvm::enumerate(getAliasedArguments(main))) {
@@ -302,7 +319,7 @@ static bool isSubsequence(ArrayRef<int64_t> shape, ArrayRef<int64_t> of) {
 bool Roles::hasShapeOfParam(unsigned index) {
   for (unsigned other = 0; other < main.getNumArguments(); ++other) {
     if (other == index || !state[other] || !isFloat(other) ||
-        !isReadByForward(other))
+        !isReadByModel(other))
       continue;
     ArrayRef<int64_t> own = getType(index).getShape();
     ArrayRef<int64_t> shape = getType(other).getShape();
@@ -312,24 +329,15 @@ bool Roles::hasShapeOfParam(unsigned index) {
   return false;
 }
 
-/// True if the forward reads state.
-bool Roles::hasParam() {
-  return llvm::any_of(
-      llvm::seq<unsigned>(main.getNumArguments()), [&](unsigned index) {
-        return state[index] && isFloat(index) && isReadByForward(index);
-      });
-}
-
 Role Roles::decideState(unsigned index) {
   if (!isFloat(index))
     return Role::State;
   if (isMaster(index))
     return Role::Master;
-  bool isRead = isReadByForward(index);
+  bool isRead = isReadByModel(index);
   if (getType(index).getRank() == 0)
     return isRead && isUpdated(index) ? Role::Param : Role::State;
-  // The gradient of a linear loss reads no parameter.
-  if (isRead || !hasParam())
+  if (isRead)
     return Role::Param;
   return hasShapeOfParam(index) ? Role::Moment : Role::State;
 }
@@ -359,7 +367,7 @@ Role Roles::decide(unsigned index) {
   // Gradients and new state have the types of their arguments. Data of the type
   // of a result are told apart by use.
   if (state[index] && getType(index).getRank() > 0 && isFloat(index)) {
-    if (!isReadByForward(index))
+    if (!isReadByModel(index))
       return decideState(index);
     return Role::Param;
   }

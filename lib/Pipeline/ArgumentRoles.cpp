@@ -6,6 +6,7 @@
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Regex.h"
 
@@ -17,6 +18,16 @@ static std::string listRoles() {
   for (unsigned role = 0; role <= getMaxEnumValForRole(); ++role)
     names.push_back(stringifyRole(static_cast<Role>(role)));
   return llvm::join(names, ", ");
+}
+
+/// True if a convention of names may replace the role of an argument.
+static bool isReplaced(func::FuncOp main, unsigned index,
+                       ArrayRef<std::string> over) {
+  RoleAttr role = getRoleAttr(main, index);
+  return role &&
+         isa<FloatType>(
+             getElementTypeOrSelf(main.getArgument(index).getType())) &&
+         llvm::is_contained(over, stringifyRole(role.getValue()).str());
 }
 
 static LogicalResult applyRole(func::FuncOp main, const ArgumentRole &role,
@@ -31,18 +42,19 @@ static LogicalResult applyRole(func::FuncOp main, const ArgumentRole &role,
   if (!pattern.isValid(error))
     return main.emitOpError("cannot give a role to arguments '")
            << role.pattern << "', which is no regular expression: " << error;
-  bool isMet = false;
+  bool isConvention = !role.over.empty(), isMet = false;
   for (BlockArgument argument : main.getArguments()) {
-    if (!pattern.match(getArgumentName(argument)))
+    unsigned index = argument.getArgNumber();
+    if (!pattern.match(getArgumentName(argument)) ||
+        (isConvention && !isReplaced(main, index, role.over)))
       continue;
     isMet = true;
-    unsigned index = argument.getArgNumber();
     if (!isGiven[index])
       main.setArgAttr(index, kRoleAttr,
                       RoleAttr::get(main.getContext(), *given));
     isGiven[index] = true;
   }
-  if (isMet)
+  if (isMet || isConvention)
     return success();
   constexpr size_t kShown = 32;
   auto names = llvm::to_vector(

@@ -216,7 +216,8 @@ static llvm::Error readWideCasts(std::vector<WideCast> &casts,
       });
 }
 
-/// Reads a list of [pattern, role]. Its order matters.
+/// Reads a list of [pattern, role] or [pattern, role, [replaced roles]]. Its
+/// order matters.
 static llvm::Error readRoles(std::vector<ArgumentRole> &roles,
                              const llvm::json::Value &value) {
   auto fail = [] {
@@ -226,12 +227,20 @@ static llvm::Error readRoles(std::vector<ArgumentRole> &roles,
   if (!list)
     return fail();
   for (const llvm::json::Value &entry : *list) {
-    const llvm::json::Array *pair = entry.getAsArray();
-    if (!pair || pair->size() != 2 || !pair->front().getAsString() ||
-        !pair->back().getAsString())
+    const llvm::json::Array *parts = entry.getAsArray();
+    if (!parts || parts->size() < 2 || parts->size() > 3 ||
+        !(*parts)[0].getAsString() || !(*parts)[1].getAsString())
       return fail();
-    roles.push_back({pair->front().getAsString()->str(),
-                     pair->back().getAsString()->str()});
+    ArgumentRole role{
+        (*parts)[0].getAsString()->str(), (*parts)[1].getAsString()->str(), {}};
+    if (parts->size() == 3) {
+      const llvm::json::Array *over = (*parts)[2].getAsArray();
+      if (!over)
+        return fail();
+      for (const llvm::json::Value &name : *over)
+        role.over.push_back(name.getAsString().value_or("").str());
+    }
+    roles.push_back(std::move(role));
   }
   return llvm::Error::success();
 }

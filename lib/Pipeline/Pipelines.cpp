@@ -56,10 +56,9 @@ void scalify::buildShardState(const PartitionOptions &options,
     module.addPass(createScatterInLoopsPass());
 }
 
-void scalify::buildDataParallel(int64_t ranks, OpPassManager &module) {
+void scalify::buildFindRoles(OpPassManager &module) {
   buildFlat(module);
   buildRoles(module);
-  module.addPass(createShardBatchPass({ranks}));
 }
 
 static void buildImport(bool chunkSums, OpPassManager &module) {

@@ -7,6 +7,8 @@
 
 #include "scalify/Pipeline/Stages.h"
 
+#include "scalify/Target/StableHLO/Passes.h"
+
 #include "mlir/Pass/PassRegistry.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -68,11 +70,14 @@ struct StagePipelineOptions : PassPipelineOptions<StagePipelineOptions> {
   Option<bool> stablehlo{*this, "stablehlo",
                          llvm::cl::desc("end in plain StableHLO"),
                          llvm::cl::init(false)};
-  Option<std::string> fp8Form{
+  Option<FP8Form> fp8Form{
       *this, "fp8-form",
-      llvm::cl::desc("the form of dots on FP8 data (with stablehlo): wide, "
-                     "xla-gpu or plain"),
-      llvm::cl::init("wide")};
+      llvm::cl::desc("the form of dots on FP8 data (with stablehlo)"),
+      llvm::cl::init(FP8Form::Wide),
+      llvm::cl::values(
+          clEnumValN(FP8Form::Wide, "wide", "F32 dots"),
+          clEnumValN(FP8Form::XLAGPU, "xla-gpu", "the pattern of XLA:GPU"),
+          clEnumValN(FP8Form::Plain, "plain", "FP8 dots"))};
   Option<bool> probeCasts{*this, "probe-casts",
                           llvm::cl::desc("also return each cast's wide value "
                                          "and scale (with stablehlo)"),
@@ -95,7 +100,7 @@ static StageOptions getStageOptions(const StagePipelineOptions &options) {
   result.strict = options.strict;
   result.declaredScales = options.declaredScales;
   result.remarks = options.remarks;
-  result.fp8Form = options.fp8Form;
+  result.fp8Form = stringifyFP8Form(options.fp8Form).str();
   result.probeCasts = options.probeCasts;
   result.collectStatistics = options.collectStatistics;
   result.explain = options.explain;
@@ -119,11 +124,6 @@ struct PartitionPipelineOptions
                                       "over ranks, not of all at once"),
                        llvm::cl::init(false)};
 };
-
-struct DataParallelOptions : PassPipelineOptions<DataParallelOptions> {
-  Option<int64_t> ranks{*this, "ranks", llvm::cl::desc("how many ranks"),
-                        llvm::cl::init(1)};
-};
 } // namespace
 
 static void registerPartitionPipelines() {
@@ -141,11 +141,9 @@ static void registerPartitionPipelines() {
       [](OpPassManager &manager, const PartitionPipelineOptions &options) {
         buildShardState({options.zero, options.sumEach}, manager);
       });
-  static PassPipelineRegistration<DataParallelOptions> data(
-      "scalify-data-parallel", "shard the batch of an unsharded step",
-      [](OpPassManager &manager, const DataParallelOptions &options) {
-        buildDataParallel(options.ranks, manager);
-      });
+  static PassPipelineRegistration<> roles(
+      "scalify-find-roles", "find the roles of the arguments of a step",
+      buildFindRoles);
 }
 
 void scalify::registerPipelines() {

@@ -48,10 +48,13 @@ def compile_on(
         # The limit is per rank, and this process holds the memory of all ranks.
         options = {**options, "simulateRanks": inner.size, "memoryLimit": None}
 
+    # `partition` adds the conventions of names itself.
+    roles = {pattern: role for pattern, role, *over in options.get("roles", ()) if not over}
+
     def program(how: Reduce) -> str:
         from scalify.partition import partition  # on demand, as in the package's __getattr__
 
-        done = partition(text, zero=zero, reduce=how, roles=dict(options.get("roles", ())))
+        done = partition(text, zero=zero, reduce=how, roles=roles)
         if done.devices != inner.size:
             raise ValueError(
                 f"the step's own mesh {done.mesh} has {done.devices} devices, and the mesh "

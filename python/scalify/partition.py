@@ -103,7 +103,9 @@ def data_parallel(text: str, ranks: int) -> str:
     Raises:
         CompileError: the step has a mesh, no batch, or a batch that the ranks do not divide.
     """
-    return _compiler.opt(text, f"scalify-data-parallel{{ranks={ranks}}}", debug_info=True)
+    found = _compiler.opt(text, "scalify-find-roles", debug_info=True)
+    shard, given = f"scalify-shard-batch{{ranks={ranks}}}", json.dumps(roles_option(None))
+    return _compiler.run_passes(found, shard, debug_info=True, options=given)[0]
 
 
 def partition(

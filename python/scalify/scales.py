@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from scalify._frontends import CONVENTIONS
 from scalify.ranges import Range, RangesLike, measure_ranges
 
 __all__ = ["Scales", "ScalesLike", "measure"]
@@ -151,14 +152,15 @@ def _round_half_away(value: float) -> int:
 
 
 def roles_option(roles: Mapping[str, str] | None) -> dict[str, Any]:
-    """Returns the compiler's option `roles`, if any, with the patterns in order.
+    """Returns the compiler's option `roles`: the patterns in order, then conventions of names.
 
     Raises:
         TypeError: `roles` is not a mapping.
     """
     if roles is not None and not isinstance(roles, Mapping):
         raise TypeError(f"roles={roles!r}: expected a mapping of patterns of names to roles")
-    return {"roles": [[pattern, role] for pattern, role in roles.items()]} if roles else {}
+    given = [[pattern, role] for pattern, role in (roles or {}).items()]
+    return {"roles": [*given, *CONVENTIONS]}
 
 
 def to_option(scales: ScalesLike, count: int | None) -> dict[str, int] | list[ScaleEntry] | None:

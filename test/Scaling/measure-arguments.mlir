@@ -67,7 +67,7 @@ func.func @main(%x: tensor<4x64xf32>, %w: tensor<64x64xf32> {scalify.scale = -3 
 // CHECK: stablehlo.sqrt
 // CHECK: stablehlo.clamp {{.*}} : tensor<f32>
 // CHECK-NEXT: stablehlo.return {{.*}}, tensor<f32>
-func.func @main(%x: tensor<4x64xf32> loc("x"), %w: tensor<64x64xf32> loc("params['w']")) -> tensor<4x64xf32> {
+func.func @main(%x: tensor<4x64xf32> loc("x"), %w: tensor<64x64xf32> {scalify.role = #scalify.role<param>} loc("params['w']")) -> tensor<4x64xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>
   %count = stablehlo.constant dense<12> : tensor<i32>

@@ -33,7 +33,7 @@ struct ReportRow {
   /// Of a quantizing cast: the source of its scale (see `describeScaling`). Of
   /// an argument: "measured" if each step measures its scale.
   std::string scaling;
-  /// Of a quantizing cast: true if priors decided its initial scale.
+  /// Of a quantizing cast: true if its initial scale depends on priors.
   bool isByPrior = false;
   /// Of a dot: true if it stays wide, for `reason`.
   bool isWide = false;

@@ -84,8 +84,9 @@ void buildAfterShardy(const PartitionOptions &options,
                       mlir::OpPassManager &manager);
 void buildShardState(const PartitionOptions &options,
                      mlir::OpPassManager &manager);
-/// Shards the batch of a step without a mesh over `ranks`.
-void buildDataParallel(int64_t ranks, mlir::OpPassManager &manager);
+/// Finds the roles of the arguments of a step without a mesh, for
+/// scalify-shard-batch.
+void buildFindRoles(mlir::OpPassManager &manager);
 
 /// Registers the pipelines: `scalify-import`, `scalify-scaling`,
 /// `scalify-precision`, `scalify-pipeline`, and those of partitioning.
