@@ -30,6 +30,22 @@ Value KernelEmitter::floorDivide(OpBuilder &b, AffineBinaryOpExpr expr,
   return arith::SubIOp::create(b, loc, quotient, up);
 }
 
+// For scalars and for one index per lane.
+Value KernelEmitter::combineIndices(OpBuilder &b, AffineBinaryOpExpr expr,
+                                    Value lhs, Value rhs) {
+  Location loc = kernel.getLoc();
+  switch (expr.getKind()) {
+  case AffineExprKind::Add:
+    return arith::AddIOp::create(b, loc, lhs, rhs);
+  case AffineExprKind::Mul:
+    return arith::MulIOp::create(b, loc, lhs, rhs);
+  case AffineExprKind::FloorDiv:
+    return floorDivide(b, expr, lhs, rhs);
+  default:
+    return arith::RemUIOp::create(b, loc, lhs, rhs);
+  }
+}
+
 Value KernelEmitter::asIndex(AffineExpr expr) {
   auto known = indices.find(expr);
   if (known != indices.end())
@@ -46,22 +62,7 @@ Value KernelEmitter::asIndex(AffineExpr expr) {
   auto binary = cast<AffineBinaryOpExpr>(expr);
   Value lhs = asIndex(binary.getLHS()), rhs = asIndex(binary.getRHS());
   unsigned level = scope.level(expr);
-  OpBuilder &b = at(level);
-  Location loc = kernel.getLoc();
-  Value result;
-  switch (expr.getKind()) {
-  case AffineExprKind::Add:
-    result = arith::AddIOp::create(b, loc, lhs, rhs);
-    break;
-  case AffineExprKind::Mul:
-    result = arith::MulIOp::create(b, loc, lhs, rhs);
-    break;
-  case AffineExprKind::FloorDiv:
-    result = floorDivide(b, binary, lhs, rhs);
-    break;
-  default:
-    result = arith::RemUIOp::create(b, loc, lhs, rhs);
-  }
+  Value result = combineIndices(at(level), binary, lhs, rhs);
   levels[level].exprs.push_back(expr.getAsOpaquePointer());
   return indices[expr] = result;
 }
@@ -94,20 +95,7 @@ Value KernelEmitter::asIndexVector(AffineExpr expr) {
     auto binary = cast<AffineBinaryOpExpr>(expr);
     Value lhs = asIndexVector(binary.getLHS());
     Value rhs = asIndexVector(binary.getRHS());
-    OpBuilder &b = at(level);
-    switch (expr.getKind()) {
-    case AffineExprKind::Add:
-      result = arith::AddIOp::create(b, loc, lhs, rhs);
-      break;
-    case AffineExprKind::Mul:
-      result = arith::MulIOp::create(b, loc, lhs, rhs);
-      break;
-    case AffineExprKind::FloorDiv:
-      result = floorDivide(b, binary, lhs, rhs);
-      break;
-    default:
-      result = arith::RemUIOp::create(b, loc, lhs, rhs);
-    }
+    result = combineIndices(at(level), binary, lhs, rhs);
   }
   levels[level].exprs.push_back(expr.getAsOpaquePointer());
   return indexVectors[expr] = result;

@@ -128,6 +128,8 @@ public:
   mlir::OpBuilder &atEntry();
   mlir::Value asIndex(mlir::AffineExpr expr);
   mlir::Value asIndexVector(mlir::AffineExpr expr);
+  mlir::Value combineIndices(mlir::OpBuilder &b, mlir::AffineBinaryOpExpr expr,
+                             mlir::Value lhs, mlir::Value rhs);
   mlir::Value floorDivide(mlir::OpBuilder &b, mlir::AffineBinaryOpExpr expr,
                           mlir::Value lhs, mlir::Value rhs);
   Element asElement(mlir::AffineExpr expr, mlir::Type elementType);
