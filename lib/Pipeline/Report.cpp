@@ -235,7 +235,7 @@ std::string scalify::summarize(const std::vector<ReportRow> &rows) {
     if (count > 0)
       os << count << " scales " << kind << "\n";
   if (numByPrior > 0)
-    os << numByPrior << " scales decided by priors\n";
+    os << numByPrior << " scales depend on priors\n";
   for (auto [format, count] : dots)
     os << count << " dots " << format << "\n";
   for (const ReportRow &row : rows) {

@@ -151,7 +151,7 @@ static void writeRow(llvm::raw_ostream &os, const ScaleRow &row) {
      << llvm::left_justify(row.format, 10);
   if (!row.cast.empty())
     os << " " << row.cast << ", scale " << row.scaling
-       << (row.isByPrior ? " (by a prior)," : ",");
+       << (row.isByPrior ? " (depends on priors)," : ",");
   if (!row.phase.empty())
     os << " " << row.phase << ",";
   os << " " << (row.rule.empty() ? "no rule" : row.rule);

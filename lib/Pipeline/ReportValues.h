@@ -16,7 +16,7 @@ std::string getElement(mlir::Value value);
 std::string explainArgument(mlir::func::FuncOp main, unsigned index);
 /// True if each step measures the scale of the argument.
 bool isMeasuredArgument(mlir::func::FuncOp main, unsigned index);
-/// True if priors decided the scale that the cast starts from.
+/// True if the initial scale of the cast depends on priors.
 bool isByPrior(QuantizeOp quantize);
 /// Returns `f8E4M3FN x f8E5M2 -> f32` of a dot or a convolution.
 std::string describeDotFormats(mlir::Operation *dot);

@@ -22,12 +22,15 @@
 using namespace mlir;
 using namespace scalify;
 
-// Arguments are divided by this typical size before they are squared.
+// Arguments are divided by 2^-6 before they are squared, and the root is
+// multiplied by it: both are exact, and squares of values of any usual size are
+// far from the ends of F32. No result depends on the number otherwise.
 static constexpr int64_t kTypicalExponent = -6;
 // A function's result is sampled for operands of 2^-40 to 2^40 times the
 // predicted size. Larger or smaller operands use the nearest sample.
 static constexpr int64_t kSampledBinades = 40;
-// A result within this many binades of a line needs no table.
+// A result within this many binades of a line needs no table: scales are whole
+// binades, of which this is a tenth.
 static constexpr double kLinearTolerance = 0.1;
 // Scales and their inverses stay normal F32 numbers.
 static constexpr double kMaxBinades = 100;

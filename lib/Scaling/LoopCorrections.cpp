@@ -23,7 +23,8 @@ using stablehlo::WhileOp;
 
 // The rows that are measured of a carry whose growth follows no line.
 static constexpr int64_t kMeasuredRows = 64, kMaxSampleStride = 16;
-// A carry this far below its scale is negligible beside what is added to it.
+// A carry this far below its scale is negligible beside what is added to it:
+// F32's 24 bits lose it in the sum.
 static constexpr int64_t kNegligibleBinades = 40;
 // Scales and their inverses stay normal F32 numbers.
 static constexpr int64_t kMaxBinades = 100;

@@ -28,19 +28,24 @@ using namespace mlir;
 using namespace scalify;
 
 namespace {
-/// Tells which scales priors decide: those that differ between an analysis with
-/// all priors and one without any.
+/// Tells which scales depend on priors: those that differ between an analysis
+/// with all priors and one without any, whichever are in use. Only propagated
+/// scales are those of casts.
 class PriorScales {
 public:
   PriorScales(func::FuncOp func, const ScaleAnalysis &analysis, bool composites)
       : analysis(analysis) {
-    Priors used = Priors::of(func);
-    for (const Priors &priors : {Priors::none(), Priors::all()})
-      if (!(priors == used))
-        others.emplace_back(func, composites, priors);
+    auto recipe = RecipeAttr::of(func->getParentOp());
+    if (recipe.getScales() != ScaleSource::Propagated)
+      return;
+    const Priors &used = analysis.getPriors();
+    if (!(used == Priors::all()))
+      others.emplace_back(func, composites, Priors::all());
+    if (used.mayMatter())
+      others.emplace_back(func, composites, Priors::none());
   }
 
-  bool decide(Value value) const {
+  bool affect(Value value) const {
     int64_t exponent = analysis.lookup(value).scaleExponent();
     return llvm::any_of(others, [&](const ScaleAnalysis &other) {
       return other.lookup(value).scaleExponent() != exponent;
@@ -87,7 +92,7 @@ int64_t ScaleWriter::getExponent(Value value) const {
 }
 
 void ScaleWriter::markByPrior(Operation *op, Value value) {
-  if (isScalableTensor(value.getType()) && priors.decide(value))
+  if (isScalableTensor(value.getType()) && priors.affect(value))
     op->setAttr(kByPriorAttr, builder.getUnitAttr());
 }
 

@@ -88,8 +88,8 @@ ScaleFacts ScaleAnalysis::seedArgument(BlockArgument arg) {
     // All zeros at the start, but no zero constant, which fits any scale.
     seed = ScaleFacts::gaussian(0);
     seed.rule = "state: takes the scale of the values written into it";
-    std::optional<double> size = priors.get(kZeroParameters);
-    if (size && (feedsDot(arg) || isParameter(arg))) {
+    bool isWeight = feedsDot(arg) || isParameter(arg);
+    if (auto size = isWeight ? priors.get(kZeroParameters) : std::nullopt) {
       seed.rms = *size;
       seed.rule = "prior: parameter that starts at zero";
     }

@@ -22,8 +22,8 @@ namespace scalify {
 /// On a module: the names of the priors in use, in place of its recipe's.
 inline constexpr llvm::StringLiteral kPriorsAttr = "scalify.priors";
 
-/// On an op, a hint or a cast: with all priors its scale is another than
-/// without any.
+/// On an op, a hint or a cast: its scale depends on priors. It is another one
+/// with all priors than without any, whichever are in use.
 inline constexpr llvm::StringLiteral kByPriorAttr = "scalify.by_prior";
 
 struct Prior {
@@ -68,14 +68,21 @@ public:
 
   /// Returns the constant of a prior if it is used.
   std::optional<double> get(const Prior &prior) const {
-    return used.contains(&prior) ? std::optional(prior.constant) : std::nullopt;
+    if (!used.contains(&prior))
+      return std::nullopt;
+    wasAsked = true;
+    return prior.constant;
   }
+  /// True if a constant was returned or an op's facts were refined: without, an
+  /// analysis with these priors is one without any.
+  bool mayMatter() const { return wasAsked; }
 
   /// Applies the first used prior that matches the op to its result's facts.
   void refine(const FactsQuery &query, ScaleFacts &facts) const;
 
 private:
   llvm::SmallPtrSet<const Prior *, 4> used;
+  mutable bool wasAsked = false;
 };
 
 /// Enlarges a state that comes to fill `share` of its bound, by

@@ -66,6 +66,7 @@ public:
       : ScaleAnalysis(func, composites, Priors::of(func)) {}
   ScaleAnalysis(mlir::FunctionOpInterface func, bool composites, Priors priors);
 
+  const Priors &getPriors() const { return priors; }
   const ScaleFacts &lookup(mlir::Value value) const;
   /// True if an argument of the function takes the scale of the values that a
   /// step writes into it. A weight that starts at zero has a size of its own.

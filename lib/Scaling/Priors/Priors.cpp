@@ -72,8 +72,10 @@ Priors Priors::of(Operation *op) {
 void Priors::refine(const FactsQuery &query, ScaleFacts &facts) const {
   for (const Prior *prior : getPriors())
     if (prior->refine && used.contains(prior) &&
-        prior->refine(query, prior->constant, facts))
+        prior->refine(query, prior->constant, facts)) {
+      wasAsked = true;
       return;
+    }
 }
 
 LogicalResult scalify::verifyPriors(ModuleOp module) {
