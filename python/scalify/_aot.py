@@ -12,6 +12,7 @@ import jax
 
 from scalify._dtypes import to_numpy
 from scalify._entry import Entry
+from scalify._first_batch import calibrate_on
 from scalify._lowering import Arguments, Lowered, Signature
 
 __all__ = ["CompiledStep", "LoweredStep", "TracedStep"]
@@ -207,6 +208,8 @@ class CompiledStep:
                     f"'{self._signature.name}' was compiled for {name} of type {wanted[1]}"
                     f"{list(wanted[0])}, and is called with {found[1]}{list(found[0])}"
                 )
+        if self._entry.calibrates:
+            calibrate_on(self._entry, leaves)
         return jax.tree.unflatten(self.out_tree, self._entry.run(leaves))
 
     def __getattr__(self, name: str) -> Any:

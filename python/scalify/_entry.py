@@ -37,6 +37,7 @@ class Entry:
     executable: Executable
     mesh: Mesh | None = None
     wide: tuple[WideCast, ...] = ()
+    calibrates: bool = False
 
     def run(self, leaves: Sequence[Any]) -> Sequence[Any]:
         """Runs one step on the flat arguments and returns the flat results."""
@@ -157,15 +158,17 @@ class Entry:
             for output, impl, is_weak in zip(outputs, self._own_keys, weak, strict=True)
         ]
 
-    def copies(self, leaves: Sequence[Any]) -> list[Any] | None:
-        """Returns arguments for `executable.run` that it does not take over.
+    def borrowed(self, leaves: Sequence[Any]) -> list[Any] | None:
+        """Returns the leaves as arguments for `executable.run` that stay the caller's.
 
-        None if some leaves are results of an earlier step, which it would take over: arrays of
-        Scalify's own, narrow state, shards, arrays of a checkpoint.
+        The runtime copies donated arrays of others. It takes over its own: None if one is donated.
         """
-        if any(isinstance(leaf, (_runtime.Array, ScaledArray, Shard, Saved)) for leaf in leaves):
-            return None
+        if self.mesh is None:
+            leaves = [one.part(None, 0) if isinstance(one, Saved) else one for one in leaves]
         inputs = leaves if self.mesh is None else cut(self.executable, self.mesh, leaves)
+        for leaf, argument in zip(inputs, self.executable.args, strict=True):
+            if argument["alias_result"] is not None and isinstance(_data(leaf), _runtime.Array):
+                return None
         return [
             _prepare(_gathered(leaf), aval)
             for leaf, aval in zip(inputs, self._own_avals, strict=True)

@@ -169,6 +169,16 @@ class Executable:
         """Whether steps compute on the CPU."""
         return self.manifest["target"] == "cpu" and self._device in (None, "cpu")
 
+    @property
+    def has_initial_state(self) -> bool:
+        """Whether no step has run and no state was set."""
+        return self._kept.is_initial
+
+    @property
+    def computes(self) -> bool:
+        """Whether steps compute on this machine: False for device "null" and a missing GPU."""
+        return self._device != "null" and not self._cannot_run_reason
+
     @functools.cached_property
     def calls_back(self) -> bool:
         """Whether a step calls this process: Python functions, or XLA."""

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from scalify._entry import Entry
-from scalify._kept import CARRIED_SCALES
+from scalify._executable import Executable
+from scalify._kept import CARRIED_SCALES, CAST_SCALES
 
 __all__ = ["calibrate_on"]
 
@@ -18,34 +19,58 @@ _MAX_STEPS = 3
 
 
 def calibrate_on(entry: Entry, leaves: Sequence[Any]) -> int:
-    """Moves the carried scales of a step to fit the values that its casts see for these arguments.
+    """Moves the scales of a step to fit the values that its casts see for these arguments.
 
     Runs the step on copies of donated arguments until no scale moves, at most three times, and
-    discards all other state that these steps leave. Does nothing if no scale comes from priors, if
-    the step carries none, if it calls back into Python, whose effects would show, or if arguments
-    are results of an earlier step.
+    discards all other state that these steps leave. Does nothing if no scale depends on priors, or
+    if the executable has state already. Where it cannot run, a remark among the executable's
+    diagnostics gives the reason.
 
     Args:
-        entry: a compiled step that has not run.
+        entry: a compiled step.
         leaves: its first arguments.
 
     Returns:
         The number of steps that ran.
     """
     executable = entry.executable
-    if executable.calls_back or not executable.report().prior_casts():
+    if not executable.has_initial_state:
         return 0
-    start = executable.kept
-    if CARRIED_SCALES not in start:
+    count = len(executable.report().prior_casts())
+    if not count or not executable.computes:
         return 0
-    inputs = entry.copies(leaves)
+    moving = [name for name in (CARRIED_SCALES, CAST_SCALES) if name in executable.kept]
+    inputs = None if executable.calls_back or not moving else entry.borrowed(leaves)
     if inputs is None:
+        why = "its scales do not move" if not moving else "a donated argument is a scalify.Array"
+        why = "it calls back into Python or XLA" if executable.calls_back else why
+        executable.diagnostics.append(_remark(count, why))
         return 0
+    return _run(executable, inputs, moving[0])
+
+
+def _run(executable: Executable, inputs: Sequence[Any], moving: str) -> int:
+    """Runs the step until the kept array `moving` stays; returns the number of steps."""
+    start = executable.kept
     for step in range(1, _MAX_STEPS + 1):
-        before = executable.kept[CARRIED_SCALES]
+        before = executable.kept[moving]
         executable.run(inputs)
-        after = executable.kept[CARRIED_SCALES]
-        executable.kept = start | {CARRIED_SCALES: after}
+        if moving == CAST_SCALES:
+            executable.rescale()
+        after = executable.kept[moving]
+        executable.kept = start | {moving: after}
         if np.array_equal(before, after):
             return step
     return _MAX_STEPS
+
+
+def _remark(count: int, why: str) -> dict[str, Any]:
+    return {
+        "severity": "remark",
+        "message": f"{count} casts start from scales that depend on priors, and the first batch "
+        f"does not calibrate them: {why}; Numerics(calibration=scalify.calibrate(step, *args)) "
+        "does",
+        "location": "",
+        "source": "",
+        "notes": [],
+    }

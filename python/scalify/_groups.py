@@ -152,8 +152,10 @@ def _is_default(value: Any, default: Any) -> bool:
 
 
 def _describe_unknown_argument(function: str, name: str, known: Collection[str]) -> str:
-    near = difflib.get_close_matches(name, known, 1)
     text = f"scalify.{function}() got an unexpected keyword argument '{name}'"
+    if name in _OLD:
+        return f"{text}: scalify.jit has this option, as {_format_options([name])}"
+    near = difflib.get_close_matches(name, known, 1)
     if not near:
         return text
     return f"{text}. Did you mean {_format_options(near) if near[0] in _OLD else f'{near[0]}=...'}?"

@@ -131,14 +131,13 @@ class Jit:
         before = None if key == self._last_key else self._last
         is_same_program = before is not None and self._last_key[:2] == key[:2]
         is_new = key not in self._entries
-        is_fresh = is_new and self._restored is None and key not in self._kept_state
         entry = self._entry(arguments, key)
         if entry is not self._last:
             self._last, self._last_key = entry, key
             self._last_arguments = describe_arguments(arguments)
         if before is not None and is_same_program:
             self._carry_over_kept_state(before, entry, is_new)
-        elif is_fresh and self._settings.calibrates:
+        if self._settings.calibrates:
             calibrate_on(entry, arguments.leaves)
         kinds, types = set(map(type, arguments.leaves)), types_of(arguments.leaves)
         statics = (arguments.statics, arguments.static_types())
@@ -188,6 +187,8 @@ class Jit:
         are left wide: that changes the rows of a history of amaxes, which then starts anew.
         """
         for key, entry in self._entries.items():
+            if entry.executable.has_initial_state:
+                continue
             self._kept_state[key] = entry.executable.kept
             scales = self._kept_state[key].pop(CAST_SCALES, None)
             if scales is not None:
@@ -306,7 +307,8 @@ class Jit:
         scales = self._scales_for(arguments)
 
         def compiled(lowered: Lowered) -> Entry:
-            return Entry(lowered, self._compile(lowered, scales), self._mesh)
+            executable = self._compile(lowered, scales)
+            return Entry(lowered, executable, self._mesh, calibrates=self._settings.calibrates)
 
         return TracedStep(self._signature, arguments, self._key(arguments), compiled)
 

@@ -49,6 +49,7 @@ class KeptState:
 
     Attributes:
         num_args: the number of main's arguments that the caller passes.
+        is_initial: no step has run and no array was set.
         num_results: the number of main's results that the caller gets.
     """
 
@@ -58,6 +59,7 @@ class KeptState:
         self.num_args = _count_own(args, lambda arg: arg["name"].startswith(_PREFIX))
         self.num_results = _count_own(results, lambda result: self._is_kept(result["alias_arg"]))
         names = [arg["name"] for arg in args]
+        self.is_initial = True
         self._left = ArgumentAmaxes(runtime)
         # Amaxes of arguments are not state: another executable measures them.
         kept = [i for i in range(self.num_args, len(args)) if names[i] != ARGUMENT_AMAX]
@@ -87,6 +89,7 @@ class KeptState:
 
     def remember(self, own: Sequence[Any], added: Sequence[Any]) -> None:
         """Records main's results: the caller's own, and those that follow them."""
+        self.is_initial = False
         self._left.remember(own, added)
         self._arrays.update(zip(self._replaced, added, strict=False))
 
@@ -111,6 +114,7 @@ class KeptState:
             keeps = ", ".join(f"'{known}'" for known in self._arrays) or "nothing"
             raise ValueError(f"'{name}' is not kept by this step, which keeps {keeps}")
         self._arrays[name] = check_kept(name, value, self._arrays[name])
+        self.is_initial = False
 
     def fits(self, name: str, value: NDArray[Any]) -> bool:
         """Whether an array of that name, shape and dtype is kept."""

@@ -106,7 +106,7 @@ def numerics_options(recipe: RecipeLike, numerics: Numerics) -> tuple[dict[str, 
     given = numerics.calibration
     calibration = given if isinstance(given, Calibration) else None
     if rescale:
-        options["rescaleAt"] = [rescale] if isinstance(rescale, str) else list(rescale)
+        options["rescaleAt"] = list(rescale)
     if calibration is not None and Recipe.of(recipe).is_delayed:
         raise ValueError(
             f"recipe '{recipe}' takes scales from the amaxes of earlier steps, and a calibration "

@@ -147,9 +147,12 @@ class Numerics:
     pack_state: bool = True
 
     def __post_init__(self) -> None:
+        rescale = (self.rescale,) if isinstance(self.rescale, str) else tuple(self.rescale)
+        object.__setattr__(self, "rescale", rescale)
         carried_option(self.cast_scales, self.scales)
         roles_option(self.roles)
         wide_option(self.wide)
+        object.__setattr__(self, "wide", tuple(self.wide))
         is_calibration = isinstance(self.calibration, Calibration)
         if not is_calibration and self.calibration not in (None, FIRST_BATCH):
             raise TypeError(

@@ -111,7 +111,7 @@ class Report(Sequence[Row]):
         ]
 
     def prior_casts(self) -> list[Row]:
-        """Returns the rows of casts whose scales priors decide, as guesses about training.
+        """Returns the rows of casts whose scales depend on priors, guesses about training.
 
         Their predicted scales differ between all priors and none. `scalify.jit` replaces the
         prediction by what such a cast sees of the first batch, unless `calibration=None`.
