@@ -117,7 +117,10 @@ static bool followsProduct(Value value) {
     // A loop's carry is computed.
     if (!op || stablehlo::isContraction(op) || isa<stablehlo::WhileOp>(op))
       return true;
-    found.insert(op->operand_begin(), op->operand_end());
+    // Indices and predicates choose elements; they compute none.
+    for (Value operand : op->getOperands())
+      if (isa<FloatType>(getElementTypeOrSelf(operand.getType())))
+        found.insert(operand);
   }
   return false;
 }

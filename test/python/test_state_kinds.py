@@ -123,7 +123,7 @@ def test_two_arrays_of_state_may_have_one_value(rounding: str) -> None:
     z = np.full((16, 16), 0.125, np.float32)
     recipe = scalify.Recipe.preset(LEVEL).replace(state_rounding=rounding)
     fn = scalify.jit(step, recipe, donate_argnums=(0, 1))
-    w, state = fn(z, {"mu": [z, z], "nu": [z, z]}, z)
+    _, state = fn(z, {"mu": [z, z], "nu": [z, z]}, z)
     first, second = (np.asarray(m) for m in state["mu"])
     # Both are within a step of E4M3 of the value; by random words of their own they may differ.
     np.testing.assert_allclose(first, second, rtol=2.0**-2)
