@@ -13,7 +13,7 @@ import numpy as np
 from scalify import _runtime
 from scalify._executable import Executable
 from scalify._jax_api import weakly_typed
-from scalify._lowering import Lowered, to_logical, to_physical
+from scalify._lowering import Lowered, key_impl, to_logical, to_physical
 from scalify._ranks import cut, wrap
 from scalify._saved import Saved
 from scalify._scaled_array import ScaledArray
@@ -236,7 +236,10 @@ def _operand(leaf: Any, aval: Any) -> Any:
 def _gathered(leaf: Any) -> Any:
     """Returns an array that is on several devices as one host array."""
     is_wide = isinstance(leaf, jax.Array) and len(leaf.sharding.device_set) > 1
-    return np.asarray(leaf) if is_wide else leaf
+    if not is_wide:
+        return leaf
+    # Random keys have no form in NumPy.
+    return to_logical(np.asarray(to_physical(leaf)), key_impl(leaf))
 
 
 def _prepare(leaf: Any, aval: Any) -> Any:

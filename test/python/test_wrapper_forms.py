@@ -168,6 +168,9 @@ for _ in range(2):
     assert float(total) == 28
 w, _ = step(jnp.ones(8), other)
 assert w.devices() == {jax.devices()[1]}, w.devices()
+key = jax.device_put(jax.random.key(3), NamedSharding(mesh, P()))
+drawn = scalify.jit(lambda key: jax.random.bits(key, (4,)), "none")(key)
+np.testing.assert_array_equal(drawn, jax.random.bits(jax.random.key(3), (4,)))
 """
 
 
