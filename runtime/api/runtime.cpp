@@ -402,8 +402,7 @@ static double getLeastTime(const scalify_rt_executable &executable,
                            uint64_t bytes, uint64_t flops,
                            const std::string &type) {
   const PeakRates &peaks = executable.impl.program().peaks;
-  if (peaks.device.empty() ||
-      executable.deviceName.find(peaks.device) == std::string::npos)
+  if (peaks.device.empty() || executable.deviceName != peaks.device)
     return 0;
   double rate = type.rfind("f8", 0) == 0 ? peaks.bits8
                 : type == "tf32"         ? peaks.tf32

@@ -201,7 +201,7 @@ struct Section {
 /// The dense rates of a device's data sheet, in bytes and operations per
 /// nanosecond.
 struct PeakRates {
-  /// A part of the driver's name of the device; "" for no data sheet.
+  /// The driver's name of the device; "" for no data sheet.
   std::string device;
   double bandwidth = 0, f32 = 0, tf32 = 0, bits16 = 0, bits8 = 0;
 };

@@ -34,7 +34,7 @@ static constexpr TargetInfo kDevices[] = {
      /*tile=*/128,
      /*flops=*/{6e4, 7.67e5, 1.4e6},
      /*peaks=*/
-     {/*device=*/"H100 80GB HBM3", /*bandwidth=*/3350, /*f32=*/66.9e3,
+     {/*device=*/"NVIDIA H100 80GB HBM3", /*bandwidth=*/3350, /*f32=*/66.9e3,
       /*tf32=*/494.7e3, /*bits16=*/989.4e3, /*bits8=*/1978.9e3}},
 };
 

@@ -35,7 +35,7 @@ struct ProductRates {
 /// The dense rates of a GPU's data sheet, per nanosecond. They are the bounds
 /// of a profile; the cost models have the rates that programs reach.
 struct PeakRates {
-  /// A part of the driver's name of the device; "" for no data sheet.
+  /// The driver's name of the device; "" for no data sheet.
   llvm::StringLiteral device = "";
   double bandwidth = 0, f32 = 0, tf32 = 0, bits16 = 0, bits8 = 0;
 };
