@@ -71,6 +71,7 @@ class _Entry(ctypes.Structure):
         *((name, ctypes.c_char_p) for name in ("function", "op", "name", "loc")),
         *((name, ctypes.c_uint64) for name in ("calls", "nanoseconds", "bytes", "flops")),
         ("type", ctypes.c_char_p),
+        ("least", ctypes.c_double),
     )
 
 

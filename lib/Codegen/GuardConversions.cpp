@@ -1,6 +1,6 @@
 //===- GuardConversions.cpp - Guards around float conversions -------------===//
 
-#include "GuardConversions.h"
+#include "scalify/Codegen/GuardConversions.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 

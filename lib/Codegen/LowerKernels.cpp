@@ -80,13 +80,17 @@ LogicalResult LowerKernelsPass::lower(plan::KernelOp kernel) {
     function->setAttr("plan.writes",
                       b.getI64IntegerAttr(kernel.getWrites().size()));
     if (isGPU)
-      function->setAttr("plan.threads", b.getI64IntegerAttr(rows->threads));
+      function->setAttr(plan::kThreadsAttr, b.getI64IntegerAttr(rows->threads));
     entry = {b.getStringAttr(name), *rows};
     ++numFunctions;
   }
   kernel.setFunctionAttr(FlatSymbolRefAttr::get(entry.symbol));
   kernel.setRows(entry.rows.rows);
   kernel.setGrain(entry.rows.grain);
+  if (TargetAttr::of(kernel).isGPU)
+    kernel->setAttr(
+        plan::kThreadsAttr,
+        Builder(&getContext()).getI64IntegerAttr(entry.rows.threads));
   ++numKernels;
   return success();
 }

@@ -3,7 +3,7 @@
 #include "CheckOptions.h"
 
 #include "scalify/Dialect/Plan/PlanStreams.h"
-#include "scalify/Target/CUDA/CUDATarget.h"
+#include "scalify/Dialect/Scalify/Targets.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/ADT/StringExtras.h"
@@ -13,9 +13,8 @@ using namespace mlir;
 using namespace scalify;
 
 StringRef scalify::resolveTarget(StringRef name) {
-  return llvm::is_contained({"cuda", "h100", "h200", "H100", "H200"}, name)
-             ? StringRef(kHopper)
-             : name;
+  const Target *target = findTarget(name);
+  return target ? StringRef(target->getInfo().name) : name;
 }
 
 static LogicalResult checkWord(StringRef what, StringRef given,
@@ -31,9 +30,10 @@ static LogicalResult checkWord(StringRef what, StringRef given,
 
 static LogicalResult checkWords(const CompileOptions &options,
                                 Location location) {
-  if (failed(checkWord("target", options.target, {"cpu", kHopper, "stablehlo"},
-                       location)))
-    return failure();
+  if (options.target != "stablehlo" && !findTarget(options.target))
+    return emitError(location)
+           << "unknown target '" << options.target << "': expected one of "
+           << getTargetNames() << ", stablehlo";
   for (const PlainOption &option : getPlainOptions()) {
     if (option.words.empty())
       continue;
@@ -104,8 +104,8 @@ static LogicalResult checkMachine(const CompileOptions &options,
                                << ", not " << options.streams;
   if (options.streams > 1 && !isGPU)
     return emitError(location)
-           << "target '" << options.target << "' has no streams: only "
-           << kHopper << " runs commands side by side";
+           << "target '" << options.target
+           << "' has no streams: only GPUs run commands side by side";
   return success();
 }
 

@@ -18,8 +18,6 @@
 #include "scalify/Precision/Passes.h"
 #include "scalify/Scaling/Passes.h"
 #include "scalify/Scaling/Priors.h"
-#include "scalify/Target/CPU/CPUTarget.h"
-#include "scalify/Target/CUDA/CUDATarget.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/InitAllDialects.h"
@@ -38,12 +36,6 @@
 
 using namespace mlir;
 using namespace scalify;
-
-/// The bytes that a rank contributes to a bucket: about nine times a message's
-/// latency times the link rate, which reaches nine tenths of that rate. The
-/// rate is the planner's NVLink on GPUs, and on CPUs that of shared memory as
-/// benchmarks/messages.py measures it (0.55 to 1.25 MiB).
-static constexpr int64_t kBucketOfGPUs = 25 << 20, kBucketOfCPUs = 1 << 20;
 
 /// The most plans made to find one that fits in memory, not counting the first
 /// and the one that rematerialises all gathers.
@@ -111,8 +103,7 @@ public:
       : text(text), options(options), diagnostics(diagnostics),
         context(getRegistry()),
         collector(&context, options.inputName, text, diagnostics),
-        toStableHLO(options.target == "stablehlo"),
-        isGPU(isGPUTarget(options.target)) {
+        toStableHLO(options.target == "stablehlo") {
     context.loadDialect<func::FuncDialect, stablehlo::StableHLODialect,
                         ScalifyDialect>();
     // An error on main would print the whole step.
@@ -147,7 +138,7 @@ private:
   void report(Stage stage);
   CompileResult makeResult();
 
-  bool toStableHLO, isGPU;
+  bool toStableHLO;
   std::vector<ReportRow> rows;
   ScaleReport values;
   std::vector<OpCounts> counts;
@@ -307,10 +298,10 @@ StageOptions Compilation::getStageOptions() {
   // With the fallback XLA runs these loops, and returns results without counts.
   stages.countsLoops = toStableHLO || options.fallback != "xla";
   stages.explain = isFull();
-  stages.isGPU = isGPU;
+  stages.device = &TargetAttr::getTarget(*module);
   stages.bucketBytes =
-      options.bucketBytes.value_or(isGPU ? kBucketOfGPUs : kBucketOfCPUs);
-  stages.orderSums = isGPU && options.sums == "ordered";
+      options.bucketBytes.value_or(stages.device->getInfo().bucketBytes);
+  stages.orderSums = stages.isGPU() && options.sums == "ordered";
   return stages;
 }
 
@@ -399,21 +390,12 @@ static std::string compress(StringRef text) {
 
 FailureOr<std::string> Compilation::emitArtefact(StringRef report) {
   attachRemarks(*module, diagnostics);
-  std::string recipe = RecipeAttr::of(*module).getName().str();
-  std::string section = isFull() ? compress(report) : "";
-  if (isGPU) {
-    CUDATargetOptions target;
-    target.chip = options.target;
-    target.recipe = recipe;
-    target.ptxas = options.ptxas;
-    target.report = section;
-    return emitCUDAArtefactFromPlan(*module, target);
-  }
-  CPUTargetOptions target;
-  target.mcpu = options.mcpu;
-  target.recipe = recipe;
-  target.report = section;
-  return emitCPUArtefact(*module, target);
+  ArtefactOptions artefact;
+  artefact.recipe = RecipeAttr::of(*module).getName().str();
+  artefact.report = isFull() ? compress(report) : "";
+  artefact.mcpu = options.mcpu;
+  artefact.ptxas = options.ptxas;
+  return TargetAttr::getTarget(*module).emitArtefact(*module, artefact);
 }
 
 CompileResult Compilation::makeResult() {

@@ -15,6 +15,9 @@
 #include "scalify/Precision/Passes.h"
 #include "scalify/Scaling/Passes.h"
 #include "scalify/Scaling/Rules.h"
+#include "scalify/Target/AllTargets.h"
+#include "scalify/Target/Artefact/Passes.h"
+#include "scalify/Target/CPU/Passes.h"
 #include "scalify/Target/CUDA/Passes.h"
 #include "scalify/Target/StableHLO/Passes.h"
 
@@ -27,6 +30,7 @@ void scalify::registerAllDialects(mlir::DialectRegistry &registry) {
   registry.insert<ScalifyDialect>();
   registry.insert<plan::PlanDialect>();
   registerScaleRules(registry);
+  registerAllTargets();
 }
 
 void scalify::registerAllPasses() {
@@ -37,6 +41,8 @@ void scalify::registerAllPasses() {
   registerDistributionPasses();
   registerFusionPasses();
   registerCodegenPasses();
+  registerTargetArtefactPasses();
+  registerTargetCPUPasses();
   registerTargetCUDAPasses();
   registerPipelines();
 }

@@ -14,7 +14,10 @@
 #include "scalify/Import/Passes.h"
 #include "scalify/Precision/Passes.h"
 #include "scalify/Scaling/Passes.h"
+#include "scalify/Target/Artefact/Passes.h"
 #include "scalify/Target/StableHLO/Passes.h"
+
+#include "mlir/Transforms/Passes.h"
 
 using namespace mlir;
 using namespace scalify;
@@ -185,6 +188,20 @@ static void buildDistribution(const StageOptions &options,
   module.addPass(createLimitRescale());
 }
 
+static void buildCodegen(OpPassManager &module) {
+  module.addPass(createLowerKernels());
+  OpPassManager &kernels = module.nest<func::FuncOp>();
+  kernels.addPass(createExpandMath());
+  kernels.addPass(createCanonicalizerPass());
+  kernels.addPass(createCSEPass());
+}
+
+static void buildArtefact(const StageOptions &options, OpPassManager &module) {
+  module.addPass(createOutlineKernels());
+  const Target *device = options.device ? options.device : findTarget(kCPU);
+  device->buildLowering(module.nest<ModuleOp>());
+}
+
 static void buildStableHLO(const StageOptions &options, OpPassManager &module) {
   if (options.collectStatistics)
     module.addPass(createCollectStatistics());
@@ -193,7 +210,7 @@ static void buildStableHLO(const StageOptions &options, OpPassManager &module) {
 }
 
 static void buildFusion(const StageOptions &options, OpPassManager &module) {
-  bool isGPU = options.isGPU;
+  bool isGPU = options.isGPU();
   module.addPass(createExpandBlocks({/*keepDequantized=*/isGPU}));
   module.addPass(createExpandRounding());
   OpPassManager &loops = module.nest<func::FuncOp>();
@@ -259,12 +276,10 @@ void scalify::buildStage(Stage stage, bool toStableHLO,
   case Stage::Fusion:
     return buildFusion(options, module);
   case Stage::Codegen:
-    module.addPass(createLowerKernels());
-    return;
+    return buildCodegen(module);
   case Stage::Target:
-    if (toStableHLO)
-      buildStableHLO(options, module);
-    return;
+    return toStableHLO ? buildStableHLO(options, module)
+                       : buildArtefact(options, module);
   case Stage::Input:
     return;
   }

@@ -8,10 +8,6 @@
 using namespace mlir;
 using namespace scalify;
 
-// The model is of a GPU, whatever the target: a step has the same formats on a
-// CPU.
-static const TargetInfo &getGPU() { return *findTarget(kHopper); }
-
 static int64_t getSize(RankedTensorType type, ArrayRef<int64_t> dims) {
   int64_t size = 1;
   for (int64_t dim : dims)
@@ -21,8 +17,8 @@ static int64_t getSize(RankedTensorType type, ArrayRef<int64_t> dims) {
 
 /// Returns the microseconds of a dot whose operands have `width` bytes per
 /// element.
-static double getTime(const DotCost &dot, int64_t width) {
-  const TargetInfo &gpu = getGPU();
+static double getTime(const TargetInfo &gpu, const DotCost &dot,
+                      int64_t width) {
   int64_t tiles = dot.batch * llvm::divideCeil(dot.m, gpu.tile) *
                   llvm::divideCeil(dot.n, gpu.tile);
   double flops = 2.0 * gpu.tile * gpu.tile * dot.k *
@@ -34,11 +30,11 @@ static double getTime(const DotCost &dot, int64_t width) {
   return std::max({gpu.call, flops / rate, bytes / gpu.bandwidth}) / 1e3;
 }
 
-static double getTime(const CastCost &cast, ScaleSource scales) {
+static double getTime(const TargetInfo &gpu, const CastCost &cast,
+                      ScaleSource scales) {
   bool isMeasured =
       scales == ScaleSource::Current || scales == ScaleSource::Block;
   double passes = scales == ScaleSource::Current ? 2 : 1;
-  const TargetInfo &gpu = getGPU();
   double byte = static_cast<double>(cast.elements) / gpu.bandwidth;
   double shared = 0;
   if (isMeasured || cast.isArgument)
@@ -57,10 +53,11 @@ DotCost scalify::estimateCost(stablehlo::DotGeneralOp dot, ScaleSource scales,
   int64_t rest = std::max<int64_t>(cost.batch * cost.k, 1);
   cost.m = lhs.getNumElements() / rest;
   cost.n = rhs.getNumElements() / rest;
-  cost.bfloat16 = getTime(cost, /*width=*/2);
-  cost.float8 = getTime(cost, /*width=*/1);
+  const TargetInfo &gpu = findTarget(TargetAttr::of(dot).formats)->getInfo();
+  cost.bfloat16 = getTime(gpu, cost, /*width=*/2);
+  cost.float8 = getTime(gpu, cost, /*width=*/1);
   for (const CastCost &cast : casts)
-    cost.float8 += getTime(cast, scales);
+    cost.float8 += getTime(gpu, cast, scales);
   return cost;
 }
 

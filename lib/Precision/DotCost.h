@@ -1,6 +1,6 @@
 //===- DotCost.h - A cost model of dots in FP8 and BF16 ---------*- C++ -*-===//
 //
-// A model of one H100, with the constants of Targets.h. A dot takes the longest
+// A model of the GPU that the target names for formats. A dot takes the longest
 // of its tiles, its memory traffic, and a call of the library. A cast writes a
 // byte per element for each dot that reads it: a copy with K minor-most, the
 // only layout that the tensor cores take. A kernel of its own reads two bytes

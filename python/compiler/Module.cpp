@@ -10,6 +10,7 @@
 
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Scaling/Priors.h"
+#include "scalify/Target/AllTargets.h"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
@@ -177,26 +178,40 @@ static nb::dict listOptions() {
   return rows;
 }
 
-/// The table of devices; times in nanoseconds, rates per nanosecond.
+/// The registered targets; times in nanoseconds, rates per nanosecond.
 static nb::dict listTargets() {
   nb::dict rows;
-  for (const TargetInfo &target : getTargets()) {
+  for (const Target *target : getTargets()) {
+    const TargetInfo &info = target->getInfo();
     nb::dict row;
-    row["is_gpu"] = target.isGPU;
-    row["launch"] = target.launch;
-    row["call"] = target.call;
-    row["bandwidth"] = target.bandwidth;
-    row["processors"] = target.processors;
-    row["tile"] = target.tile;
-    row["f32"] = target.flops.f32;
-    row["bits16"] = target.flops.bits16;
-    row["bits8"] = target.flops.bits8;
-    rows[target.chip.data()] = row;
+    row["description"] = info.description.str();
+    nb::list aliases;
+    for (llvm::StringRef alias : info.aliases)
+      aliases.append(alias.str());
+    row["aliases"] = aliases;
+    row["is_gpu"] = info.isGPU;
+    row["launch"] = info.launch;
+    row["call"] = info.call;
+    row["bandwidth"] = info.bandwidth;
+    row["processors"] = info.processors;
+    row["tile"] = info.tile;
+    row["f32"] = info.flops.f32;
+    row["bits16"] = info.flops.bits16;
+    row["bits8"] = info.flops.bits8;
+    nb::dict peaks;
+    peaks["bandwidth"] = info.peaks.bandwidth;
+    peaks["f32"] = info.peaks.f32;
+    peaks["tf32"] = info.peaks.tf32;
+    peaks["bits16"] = info.peaks.bits16;
+    peaks["bits8"] = info.peaks.bits8;
+    row["peaks"] = peaks;
+    rows[info.name.data()] = row;
   }
   return rows;
 }
 
 NB_MODULE(_compiler, module) {
+  registerAllTargets();
   module.doc() = "The compiler: StableHLO text in, artefact or text out.";
   module.def("compile", &compileText, nb::arg("text"), nb::arg("options"),
              "Returns (artefact, diagnostics).");

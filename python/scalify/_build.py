@@ -54,7 +54,12 @@ def explain(text: str, options: dict[str, Any]) -> Callable[[], dict[str, Any]]:
 def _to_json(options: dict[str, Any]) -> str:
     """Returns the options that are set, with this machine's ptxas if the target is a GPU."""
     given = {key: value for key, value in options.items() if value is not None}
-    is_gpu = given.get("target", "cpu") not in ("cpu", "stablehlo")
-    if is_gpu and (ptxas := _ptxas.find()):
+    if _is_gpu(given.get("target", "cpu")) and (ptxas := _ptxas.find()):
         given.setdefault("ptxas", ptxas)
     return json.dumps(given)
+
+
+def _is_gpu(name: str) -> bool:
+    """Returns whether a target of this name or alias is a GPU."""
+    rows = _compiler.targets().items()
+    return any(row["is_gpu"] for target, row in rows if name in (target, *row["aliases"]))

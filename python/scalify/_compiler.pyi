@@ -32,8 +32,8 @@ def opt(text: str, pipeline: str, debug_info: bool = False) -> str:
 def options() -> dict[str, list[str]]:
     """Returns the words that each plain option takes, none for any text, by the option's key."""
 
-def targets() -> dict[str, dict[str, float]]:
-    """Returns the capabilities and costs of each target, by its name.
+def targets() -> dict[str, dict[str, Any]]:
+    """Returns the names, capabilities and costs of each target, by its name.
 
     Times are in nanoseconds, rates per nanosecond.
     """

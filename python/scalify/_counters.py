@@ -41,16 +41,16 @@ class StepCounters:
     """The counters of an executable's last step."""
 
     def __init__(
-        self, runtime: _runtime.Executable, comm: _runtime.Communicator | None, target: str
+        self, runtime: _runtime.Executable, comm: _runtime.Communicator | None, device: str
     ) -> None:
         """Reads an executable's counters.
 
         Args:
             runtime: the executable.
             comm: connects ranks that each count a part; None where each rank counts all.
-            target: the executable's target.
+            device: the device of the executable's target.
         """
-        self._runtime, self._comm, self._target = runtime, comm, target
+        self._runtime, self._comm, self._device = runtime, comm, device
 
     @functools.cached_property
     def _elements(self) -> NDArray[np.int64]:
@@ -92,7 +92,7 @@ class StepCounters:
         Builds no rows and waits for nothing, so that it may be called after each step. False for a
         GPU, whose counters would have to be waited for.
         """
-        if self._target != "cpu":
+        if self._device != "cpu":
             return False
         counters = self._runtime.counters()[:, : len(COLUMNS)].astype(np.float64)
         saturated, flushed, zeros, nans, top = counters.T

@@ -51,7 +51,7 @@ def jit(
             functions and methods: `@scalify.jit(recipe="fp8")`.
         recipe: a preset's name (see `scalify.recipes()`), a `#scalify.recipe<...>`, or a
             `scalify.Recipe`.
-        target: "cpu", or "sm_90a" for H100 and H200, which needs no GPU to compile.
+        target: "cpu", or "sm_90a" or "h200", which need no GPU to compile.
         static_argnums: positions of arguments that are not arrays, as for `jax.jit`.
         static_argnames: their names.
         donate_argnums: positions of arguments whose memory the results take over.

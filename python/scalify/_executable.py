@@ -53,7 +53,7 @@ class Executable:
             threads: 0 for one per core that the process may use. Results do not depend on it.
             diagnostics: see above.
             explain: makes the full report if the artefact holds none.
-            device: "cpu"; "cuda" for an artefact of target sm_90a; "null", which computes nothing
+            device: "cpu"; "cuda" for an artefact of a GPU; "null", which computes nothing
                 and records in `trace` the calls that a device would get. None for the artefact's
                 own target: on a machine without a GPU, an artefact for one can be inspected and
                 saved, and its steps raise.
@@ -103,11 +103,11 @@ class Executable:
     def _load(self, artefact: bytes, threads: int, device: str | None) -> _runtime.Executable:
         if device is not None:
             return _runtime.Executable(artefact, threads, device, self._comm)
-        target = target_of(artefact)
-        if target == "cpu":
-            return _runtime.Executable(artefact, threads, "cpu", self._comm)
+        target, own = target_of(artefact)
+        if own == "cpu":
+            return _runtime.Executable(artefact, threads, own, self._comm)
         try:
-            return _runtime.Executable(artefact, threads, "cuda", self._comm)
+            return _runtime.Executable(artefact, threads, own, self._comm)
         except RuntimeError as error:
             # A damaged artefact fails here too, with an error that says why.
             loaded = _runtime.Executable(artefact, threads, "null")
@@ -167,7 +167,7 @@ class Executable:
     @functools.cached_property
     def is_on_host(self) -> bool:
         """Whether steps compute on the CPU."""
-        return self.manifest["target"] == "cpu" and self._device in (None, "cpu")
+        return self.manifest["device"] == "cpu" and self._device in (None, "cpu")
 
     @property
     def has_initial_state(self) -> bool:
@@ -308,7 +308,7 @@ class Executable:
     @functools.cached_property
     def _counted(self) -> StepCounters:
         is_part = any(argument.get("whole") is not None for argument in self.manifest["args"])
-        return StepCounters(self._runtime, self._comm if is_part else None, self.manifest["target"])
+        return StepCounters(self._runtime, self._comm if is_part else None, self.manifest["device"])
 
     def _check_donation(self, arrays: Sequence[Any]) -> None:
         ids = [id(array) for array in arrays if isinstance(array, _runtime.Array)]

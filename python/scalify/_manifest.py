@@ -39,9 +39,10 @@ def names_of(location: str) -> str:
     return (match.group(1) or "") if match else location
 
 
-def target_of(artefact: bytes) -> str:
-    """Returns an artefact's target by its manifest; "cpu" if that cannot be read."""
+def target_of(artefact: bytes) -> tuple[str, str]:
+    """Returns an artefact's target and the device that runs it; the CPU if that cannot be read."""
     try:
-        return str(manifest_of(artefact)["target"])
+        manifest = manifest_of(artefact)
+        return str(manifest["target"]), str(manifest["device"])
     except (ValueError, KeyError, TypeError):
-        return "cpu"  # the runtime reports the damage
+        return "cpu", "cpu"  # the runtime reports the damage

@@ -16,13 +16,15 @@ from scalify._manifest import manifest_of
 __all__ = ["build", "manifest_of", "targets"]
 
 
-def targets() -> dict[str, dict[str, float]]:
-    """Returns the compiler's figures of each target, by the target's name.
+def targets() -> dict[str, dict[str, Any]]:
+    """Returns the targets of the compiler, by their names.
+
+    `description` is for people, `aliases` are other names, `is_gpu` tells the kind of device.
 
     `launch` is the minimum time of a kernel and `call` that of a library call, in ns; `bandwidth`
     is what copies reach, in bytes/ns; `f32`, `bits16` and `bits8` are what products of such
     operands reach, in FLOP/ns; `processors` and `tile` are the multiprocessors and the rows of the
-    tile that each multiplies.
+    tile that each multiplies. `peaks` has the rates of the data sheet, `tf32` too; 0 if unknown.
     """
     return _compiler.targets()
 

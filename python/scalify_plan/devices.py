@@ -92,7 +92,10 @@ _PER_SECOND = 1e9
 
 H100 = Device(
     name="h100",
-    peak={"bf16": 989.4e12, "fp8": 1978.9e12, "tf32": 494.7e12, "f32": 66.9e12},
+    peak={
+        kind: _SM90A["peaks"][key] * _PER_SECOND
+        for kind, key in (("bf16", "bits16"), ("fp8", "bits8"), ("tf32", "tf32"), ("f32", "f32"))
+    },
     math={
         "bf16": _SM90A["bits16"] * _PER_SECOND,
         "fp8": _SM90A["bits8"] * _PER_SECOND,

@@ -397,6 +397,20 @@ scalify_rt_num_profile_entries(const scalify_rt_executable *executable) {
   return executable ? int32_t(executable->impl.profile().size()) : 0;
 }
 
+/// Returns the nanoseconds of one call at the peaks of the target.
+static double getLeastTime(const scalify_rt_executable &executable,
+                           uint64_t bytes, uint64_t flops,
+                           const std::string &type) {
+  const PeakRates &peaks = executable.impl.program().peaks;
+  if (peaks.device.empty() || executable.deviceName != peaks.device)
+    return 0;
+  double rate = type.rfind("f8", 0) == 0 ? peaks.bits8
+                : type == "tf32"         ? peaks.tf32
+                : type == "f32"          ? peaks.f32
+                                         : peaks.bits16;
+  return std::max(double(bytes) / peaks.bandwidth, double(flops) / rate);
+}
+
 scalify_rt_status scalify_rt_profile(const scalify_rt_executable *executable,
                                      int32_t index,
                                      scalify_rt_profile_entry *out) {
@@ -422,7 +436,8 @@ scalify_rt_status scalify_rt_profile(const scalify_rt_executable *executable,
             row.time.nanoseconds,
             uint64_t(command.bytes),
             flops,
-            type};
+            type,
+            getLeastTime(*executable, uint64_t(command.bytes), flops, type)};
   });
 }
 

@@ -41,14 +41,15 @@ scalify::rt::makeDevice(const scalify_rt_options &options,
                            "'null' to see what a step would do");
     return makeCpuDevice(options.threads);
   case SCALIFY_RT_DEVICE_NULL:
-    return program.isGpu() ? cuda::makeRecordingDevice() : makeNullDevice();
+    return program.isGpu() ? cuda::makeRecordingDevice(program)
+                           : makeNullDevice();
   case SCALIFY_RT_DEVICE_CUDA: {
     if (!program.isGpu())
-      unsupported(target + ": load it with device 'cpu', or compile it for "
-                           "target 'sm_90a'");
+      unsupported(target + ": load it with device 'cpu', or compile it for a "
+                           "GPU");
     std::shared_ptr<cuda::Driver> driver = cuda::loadDriver();
-    return cuda::makeCudaDevice(driver,
-                                cuda::chooseGpu(*driver, options.device_index));
+    return cuda::makeCudaDevice(
+        driver, cuda::chooseGpu(*driver, options.device_index), program);
   }
   }
   unsupported("there is no device " + std::to_string(int(options.device)));

@@ -287,6 +287,22 @@ int32_t readRanks(const JsonNode &mesh) {
   return static_cast<int32_t>(ranks);
 }
 
+void readTarget(const JsonNode &root, Program &program) {
+  program.target = root["target"].text();
+  program.device = root["device"].text();
+  if (program.device != "cpu" && program.device != "cuda")
+    unsupported("artefact is for target '" + program.target + "' on device '" +
+                program.device + "', this runtime has 'cpu' and 'cuda'");
+  if (program.isGpu())
+    program.capability = int32_t(root["capability"].atLeast(10));
+  if (!root.has("peaks"))
+    return;
+  JsonNode peaks = root["peaks"];
+  program.peaks = {peaks["device"].text(),   peaks["bandwidth"].number(),
+                   peaks["f32"].number(),    peaks["tf32"].number(),
+                   peaks["bits16"].number(), peaks["bits8"].number()};
+}
+
 nlohmann::json parseRoot(const std::string &json) {
   nlohmann::json root = nlohmann::json::parse(json, nullptr, false);
   if (root.is_discarded())
@@ -305,10 +321,7 @@ Program scalify::rt::parseManifest(const std::string &json, int64_t fileSize) {
                 std::to_string(manifestVersion) +
                 "; compile it again with the matching compiler");
   Program program;
-  program.target = root["target"].text();
-  if (program.target != "cpu" && program.target != "sm_90a")
-    unsupported("artefact is for target '" + program.target +
-                "', this runtime runs 'cpu' and 'sm_90a'");
+  readTarget(root, program);
   program.mcpu = root.textOr("mcpu", "x86-64");
   program.recipe = root.textOr("recipe", "none");
   program.hash = root.textOr("hash", "");

@@ -198,9 +198,22 @@ struct Section {
   int64_t size = 0;
 };
 
+/// The dense rates of a device's data sheet, in bytes and operations per
+/// nanosecond.
+struct PeakRates {
+  /// The driver's name of the device; "" for no data sheet.
+  std::string device;
+  double bandwidth = 0, f32 = 0, tf32 = 0, bits16 = 0, bits8 = 0;
+};
+
 /// The program's interface is that of the step.
 struct Program : Interface {
-  std::string target, mcpu, recipe, hash;
+  /// `device` is "cpu" or "cuda".
+  std::string target, device, mcpu, recipe, hash;
+  /// Of a GPU: the compute capability that the kernels need, ten times the
+  /// major version plus the minor one.
+  int32_t capability = 0;
+  PeakRates peaks;
   int32_t ranks = 1;
   /// The number of ranks in a stage of a pipeline, to which groups of
   /// collectives and the number of a rank refer. Peers of messages are stages.
@@ -211,7 +224,7 @@ struct Program : Interface {
   std::vector<Function> functions;
 
   const Function *find(const std::string &name) const;
-  bool isGpu() const { return target != "cpu"; }
+  bool isGpu() const { return device == "cuda"; }
   /// The largest arena. Functions run one after another and keep nothing in it.
   int64_t maxArenaBytes() const;
   const Interface &interfaceOf(const Function &function) const {

@@ -5,8 +5,8 @@
 
 // A block a row; of what has no rows, as many blocks as have vectors.
 // CHECK-LABEL: plan.program @step
-// CHECK: plan.kernel "twice" {{.*}} attributes {function = @k0, grain = 1 : i64, rows = 4 : i64}
-// CHECK: plan.kernel "norm" {{.*}} attributes {function = @k1, grain = 1 : i64, rows = 8 : i64}
+// CHECK: plan.kernel "twice" {{.*}} attributes {function = @k0, grain = 1 : i64, plan.threads = {{[0-9]+}} : i64, rows = 4 : i64}
+// CHECK: plan.kernel "norm" {{.*}} attributes {function = @k1, grain = 1 : i64, plan.threads = {{[0-9]+}} : i64, rows = 8 : i64}
 plan.program @step {
   %x = plan.argument 0 : memref<4096xf32>
   %y = plan.result 0 : memref<4096xf32>

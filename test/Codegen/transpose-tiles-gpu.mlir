@@ -2,8 +2,8 @@
 // RUN: scalify-opt %s --scalify-set-target --scalify-lower-kernels --scalify-kernels-to-nvvm | FileCheck %s --check-prefix=NVVM
 
 // CHECK-LABEL: plan.program @step
-// CHECK: plan.kernel "turn" {{.*}} attributes {function = @k0, grain = 1 : i64, rows = 24 : i64}
-// CHECK: plan.kernel "cast" {{.*}} attributes {function = @k1, grain = 1 : i64, rows = 64 : i64}
+// CHECK: plan.kernel "turn" {{.*}} attributes {function = @k0, grain = 1 : i64, plan.threads = {{[0-9]+}} : i64, rows = 24 : i64}
+// CHECK: plan.kernel "cast" {{.*}} attributes {function = @k1, grain = 1 : i64, plan.threads = {{[0-9]+}} : i64, rows = 64 : i64}
 plan.program @step {
   %x = plan.argument 0 : memref<3x128x256xf8E4M3FN>
   %y = plan.argument 1 : memref<512x500xf32>

@@ -57,6 +57,7 @@ PTX = ".version 8.7\n.target sm_90a\n.address_size 64\n" + "".join(
 def for_gpu(manifest: dict[str, Any]) -> dict[str, Any]:
     """Returns the manifest for a GPU, with blocks of 128 threads."""
     manifest["target"] = "sm_90a"
+    manifest |= {"device": "cuda", "capability": 90}
     for command in manifest["functions"]["step"]:
         command["threads"] = 128
     return manifest
@@ -118,8 +119,9 @@ def tensor(name: str, shape: list[int], dtype: str = "f32", **more: Any) -> dict
 def train_step(n: int = 64) -> dict[str, Any]:
     """Returns the manifest of (w donated, g, x bf16) -> (w', loss, x): a step in miniature."""
     return {
-        "version": 3,
+        "version": 4,
         "target": "cpu",
+        "device": "cpu",
         "mcpu": "x86-64",
         "recipe": "fp8",
         "hash": "0",

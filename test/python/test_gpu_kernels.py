@@ -16,7 +16,10 @@ import pytest
 import scalify
 from scalify import _ptxas
 
-PIPELINE = "scalify-set-target,scalify-lower-kernels,scalify-kernels-to-nvvm,scalify-emit-ptx"
+PIPELINE = (
+    "scalify-set-target,scalify-lower-kernels,func.func(scalify-expand-math,canonicalize,cse),"
+    "scalify-kernels-to-nvvm,scalify-emit-ptx"
+)
 KERNEL = re.compile(r"Compiling entry function '(\w+)'")
 ENTRY = re.compile(r"\.visible \.entry (\w+)\(")
 SPILLS = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")

@@ -3,7 +3,9 @@
 #include "MeasureState.h"
 #include "scalify/Pipeline/Compiler.h"
 #include "scalify/Pipeline/Why.h"
+#include "scalify/Target/AllTargets.h"
 
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/InitLLVM.h"
@@ -226,6 +228,21 @@ static int write(const CompileResult &result) {
   return 0;
 }
 
+/// For --help.
+static std::string describeTargets() {
+  registerAllTargets();
+  std::string text = "\nDEVICES:\n\n";
+  llvm::raw_string_ostream os(text);
+  for (const Target *target : getTargets()) {
+    const TargetInfo &info = target->getInfo();
+    os << "  " << llvm::left_justify(info.name, 10) << info.description;
+    if (!info.aliases.empty())
+      os << " (also " << llvm::join(info.aliases, ", ") << ")";
+    os << "\n";
+  }
+  return text;
+}
+
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
   // libLLVM adds hundreds of its own options.
@@ -233,6 +250,8 @@ int main(int argc, char **argv) {
   cl::SetVersionPrinter([](llvm::raw_ostream &os) {
     os << "scalify-compile " << SCALIFY_VERSION << "\n";
   });
+  std::string targets = describeTargets();
+  cl::extrahelp help(targets);
   cl::ParseCommandLineOptions(
       argc, argv, "Scalify: compiles StableHLO text to one artefact\n");
   if (!report.empty() && report != "json" && report != "text")

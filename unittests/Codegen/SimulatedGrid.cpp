@@ -8,6 +8,7 @@
 #include "scalify/Dialect/StableHLO/Reductions.h"
 #include "scalify/Pipeline/InitAll.h"
 #include "scalify/Pipeline/Stages.h"
+#include "scalify/Target/CPU/Passes.h"
 
 #include "mlir/Dialect/Arith/Transforms/Passes.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
@@ -308,6 +309,7 @@ struct Machine {
     }
     simulateGrid(*functions);
     PassManager toLLVM(program.getContext());
+    toLLVM.addNestedPass<func::FuncOp>(createExpandMath());
     toLLVM.addPass(createKernelsToLLVM());
     EXPECT_TRUE(succeeded(toLLVM.run(*functions)));
     auto made = ExecutionEngine::create(*functions);
@@ -470,7 +472,7 @@ void scalify::checkProgram(StringRef text, bool isPlan, uint64_t timesCounted) {
     buildStage(Stage::Fusion, /*toStableHLO=*/false, {}, fusion);
     ASSERT_TRUE(succeeded(fusion.run(*program)));
   }
-  Machine cpu(*program, kCPU), gpu(*program, kHopper);
+  Machine cpu(*program, kCPU), gpu(*program, "sm_90a");
   ASSERT_GT(cpu.kernels.size(), 0u);
   ASSERT_EQ(cpu.kernels.size(), gpu.kernels.size());
   for (auto [i, kernel] : llvm::enumerate(cpu.kernels)) {

@@ -94,7 +94,7 @@ TEST(Artefact, ManifestLies) {
     std::string got, want;
   } cases[] = {
       {error([](Json &m) { m["version"] = 1; }), "manifest version 1"},
-      {error([](Json &m) { m["target"] = "cuda"; }), "target 'cuda'"},
+      {error([](Json &m) { m["device"] = "tpu"; }), "device 'tpu'"},
       {error([](Json &m) { m["mcpu"] = "native"; }), "CPU 'native'"},
       {error([](Json &m) { m["args"][0]["shape"] = {-1}; }),
        "args[0].shape[0] must be at least 0"},

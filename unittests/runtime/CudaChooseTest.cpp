@@ -3,6 +3,7 @@
 #include "NcclRanks.h"
 #include "device/cuda/ChooseGpu.h"
 #include "device/cuda/CudaDevice.h"
+#include "support/Error.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -69,6 +70,24 @@ TEST(CudaChoose, FewerGpusThanRanksIsAnError) {
 TEST(CudaChoose, TheDeviceSaysWhichItIs) {
   auto driver = std::make_shared<cuda::RecordingDriver>();
   driver->gpus = 4;
-  EXPECT_EQ(cuda::makeCudaDevice(driver, 3)->deviceIndex(), 3);
+  Program program;
+  program.capability = driver->capability;
+  EXPECT_EQ(cuda::makeCudaDevice(driver, 3, program)->deviceIndex(), 3);
+}
+
+TEST(CudaChoose, TheGpuHasTheCapabilityOfTheProgram) {
+  auto driver = std::make_shared<cuda::RecordingDriver>();
+  driver->capability = 80;
+  Program program;
+  program.target = "sm_90a";
+  program.capability = 90;
+  try {
+    cuda::makeCudaDevice(driver, 0, program);
+    FAIL() << "a device of another capability was made";
+  } catch (const scalify::rt::Error &error) {
+    EXPECT_STREQ(error.what(),
+                 "artefact is for target 'sm_90a', a GPU of compute capability "
+                 "90; 'recording' has 80");
+  }
 }
 } // namespace

@@ -83,8 +83,9 @@ TEST(CudaManifest, Lies) {
   struct Case {
     std::string got, want;
   } cases[] = {
-      {error([](Json &m) { m["target"] = "sm_100a"; }),
-       "target 'sm_100a', this runtime runs 'cpu' and 'sm_90a'"},
+      {error([](Json &m) { m["device"] = "rocm"; }),
+       "target 'sm_90a' on device 'rocm', this runtime has 'cpu' and 'cuda'"},
+      {error([](Json &m) { m.erase("capability"); }), "capability is missing"},
       {error([&](Json &m) { step(m)[0].erase("threads"); }),
        "functions.step[0].threads is missing"},
       {error([&](Json &m) { step(m)[0]["threads"] = 0; }),

@@ -97,7 +97,7 @@ TEST(Cuda, ArtefactsGoToTheirOwnDevice) {
   EXPECT_FALSE(load(tinyArtefact(16), 0, SCALIFY_RT_DEVICE_CUDA));
   EXPECT_STREQ(scalify_rt_last_error(),
                "artefact is for target 'cpu': load it with device 'cpu', or "
-               "compile it for target 'sm_90a'");
+               "compile it for a GPU");
 }
 
 TEST(Cuda, OtherAddressesAreCapturedAnew) {

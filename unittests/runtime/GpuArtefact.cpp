@@ -53,8 +53,10 @@ Json test::gpuManifest() {
                  {"name", "update"},
                  {"loc", "step/update"},
                  {"bytes", 0}};
-  return {{"version", 3},
+  return {{"version", 4},
           {"target", "sm_90a"},
+          {"device", "cuda"},
+          {"capability", 90},
           {"recipe", "fp8"},
           {"arena_bytes", 8192},
           {"buffers",
@@ -109,7 +111,9 @@ Recorded::Recorded(const std::string &artefact,
       batch(48 * 64, 1.0f) {
   exe = std::make_unique<Executable>(
       Image::fromMemory(artefact.data(), artefact.size()),
-      [&](const Program &) { return cuda::makeCudaDevice(driver, 0); });
+      [&](const Program &program) {
+        return cuda::makeCudaDevice(driver, 0, program);
+      });
   args = {params.data(), batch.data()};
   results = {nullptr, &loss};
 }

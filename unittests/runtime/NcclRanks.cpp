@@ -46,7 +46,10 @@ GpuRank::GpuRank(const Json &manifest, Communicator *comm,
   std::string artefact = pack(manifest, gpuKernels(), gpuConstants());
   exe = std::make_unique<Executable>(
       Image::fromMemory(artefact.data(), artefact.size()),
-      [&](const Program &) { return cuda::makeCudaDevice(driver, 0); }, comm);
+      [&](const Program &program) {
+        return cuda::makeCudaDevice(driver, 0, program);
+      },
+      comm);
   y.resize(size_t(exe->program().results[0].type.elements), -1.0f);
 }
 

@@ -73,8 +73,9 @@ Json scalify::rt::test::buffer(const char *kind, int64_t at,
 Json scalify::rt::test::tinyManifest(int64_t n) {
   Json none = nullptr;
   return {
-      {"version", 3},
+      {"version", 4},
       {"target", "cpu"},
+      {"device", "cpu"},
       {"mcpu", "x86-64"},
       {"recipe", "fp8"},
       {"hash", "0"},

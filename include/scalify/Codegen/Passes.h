@@ -19,9 +19,6 @@ namespace scalify {
 
 #define GEN_PASS_REGISTRATION
 #include "scalify/Codegen/Passes.h.inc"
-
-/// Adds the passes that lower kernel functions to the LLVM dialect.
-void buildKernelsToLLVMPipeline(mlir::OpPassManager &pm);
 } // namespace scalify
 
 #endif // SCALIFY_CODEGEN_PASSES_H

@@ -46,38 +46,4 @@ def ExpandMath : Pass<"scalify-expand-math", "::mlir::func::FuncOp"> {
                            "::mlir::vector::VectorDialect"];
 }
 
-def KernelsToLLVM : Pass<"scalify-kernels-to-llvm", "::mlir::ModuleOp"> {
-  let summary = "lower kernel functions to the LLVM dialect";
-  let description = [{
-    Gives each function a C entry point `void k(void *const *bufs, int64_t lo,
-    int64_t hi, uint64_t *counters)`, which loads the pointers and calls the
-    body. Fails if any op outside the LLVM dialect remains, and names it.
-    Expects a module that holds only kernel functions.
-  }];
-  let dependentDialects = ["::mlir::LLVM::LLVMDialect"];
-}
-
-def KernelsToNVVM : Pass<"scalify-kernels-to-nvvm", "::mlir::ModuleOp"> {
-  let summary = "lower GPU kernel functions to the NVVM dialect";
-  let description = [{
-    Before: a module of kernel functions that `scalify-lower-kernels` emitted
-    for a GPU. After: the module holds one `gpu.module @kernels` of functions in
-    the LLVM and NVVM dialects that a driver can launch. Their parameters are a
-    pointer per buffer and one for the counters. `nvvm.minctasm` makes as many
-    blocks fit into a multiprocessor as have 512 threads together, so that a
-    thread has up to 128 registers and spills nothing. Fails if any other op
-    remains, and names it.
-
-    ```mlir
-    gpu.module @kernels {
-      llvm.func @k0(%x: !llvm.ptr, %y: !llvm.ptr, %counters: !llvm.ptr)
-          attributes {gpu.kernel, nvvm.kernel, nvvm.maxntid = array<i32: 64, 1, 1>,
-                      nvvm.minctasm = 8 : i32}
-    ```
-  }];
-  let dependentDialects = [
-    "::mlir::LLVM::LLVMDialect", "::mlir::NVVM::NVVMDialect",
-    "::mlir::gpu::GPUDialect"];
-}
-
 #endif // SCALIFY_CODEGEN_PASSES

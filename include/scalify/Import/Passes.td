@@ -40,7 +40,8 @@ def SetTargetPass : Pass<"scalify-set-target", "::mlir::ModuleOp"> {
   }];
   let dependentDialects = ["::scalify::ScalifyDialect"];
   let options = [
-    Option<"chip", "chip", "std::string", "\"sm_90a\"", "cpu or sm_90a">];
+    Option<"chip", "chip", "std::string", "\"sm_90a\"",
+           "the name of a target">];
 }
 
 def ImportCallbacksPass

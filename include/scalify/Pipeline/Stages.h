@@ -3,6 +3,7 @@
 #ifndef SCALIFY_PIPELINE_STAGES_H
 #define SCALIFY_PIPELINE_STAGES_H
 
+#include "scalify/Dialect/Scalify/Targets.h"
 #include "scalify/Pipeline/PlainOptions.h"
 
 #include "mlir/Pass/PassManager.h"
@@ -44,8 +45,9 @@ struct StageOptions : PlainOptions {
   bool recompute = false;
   /// Keep in the module the facts from which each scale was derived.
   bool explain = false;
-  /// The plan and its kernels are for a GPU, as the module's target says.
-  bool isGPU = false;
+  /// The module's target; the CPU if null.
+  const Target *device = nullptr;
+  bool isGPU() const { return device && device->getInfo().isGPU; }
   /// The number of ranks of a partitioned program that one process runs; 0:
   /// those of its mesh; unset: the program of one device.
   std::optional<int64_t> simulateRanks;
@@ -58,8 +60,8 @@ struct StageOptions : PlainOptions {
   int64_t mostInFlight = 0;
 };
 
-/// Adds the passes of one stage, its validation pass last. `Target` has no
-/// passes for the CPU: a function writes the artefact.
+/// Adds the passes of one stage, its validation pass last. After those of
+/// `Target` for a device, the device writes the artefact.
 void buildStage(Stage stage, bool toStableHLO, const StageOptions &options,
                 mlir::OpPassManager &manager);
 

@@ -2,10 +2,10 @@
 
 #include "scalify/Target/Artefact/Manifest.h"
 
+#include "ManifestParts.h"
 #include "scalify/Dialect/Plan/PlanMemory.h"
 #include "scalify/Dialect/Plan/PlanStreams.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
-#include "scalify/Dialect/Sdy/Sdy.h"
 #include "scalify/Dialect/StableHLO/OpKinds.h"
 #include "scalify/Fusion/HostCalls.h"
 #include "scalify/Import/Locations.h"
@@ -186,7 +186,7 @@ json::Object ManifestWriter::kernel(plan::KernelOp op) {
                        {"name", op.getName().str()},
                        {"loc", describeLocation(op.getLoc())},
                        {"bytes", bytes}};
-  if (auto threads = op->getAttrOfType<IntegerAttr>(kThreadsAttr)) {
+  if (auto threads = op->getAttrOfType<IntegerAttr>(plan::kThreadsAttr)) {
     command["threads"] = threads.getInt();
     command["reads"] = static_cast<int64_t>(op.getReads().size());
   }
@@ -475,56 +475,12 @@ json::Array ManifestWriter::write(json::Object &manifest) {
 // Report
 //===----------------------------------------------------------------------===//
 
-static json::Value toJSON(Attribute attr) {
-  if (auto text = dyn_cast<StringAttr>(attr))
-    return json::Value(text.str());
-  if (auto boolean = dyn_cast<BoolAttr>(attr))
-    return json::Value(boolean.getValue());
-  if (auto number = dyn_cast<IntegerAttr>(attr))
-    return json::Value(number.getValue().getSExtValue());
-  if (auto number = dyn_cast<FloatAttr>(attr))
-    return json::Value(number.getValueAsDouble());
-  if (auto array = dyn_cast<ArrayAttr>(attr)) {
-    json::Array values;
-    for (Attribute item : array)
-      values.push_back(toJSON(item));
-    return values;
-  }
-  if (auto dictionary = dyn_cast<DictionaryAttr>(attr)) {
-    json::Object object;
-    for (NamedAttribute item : dictionary)
-      object[item.getName().str()] = toJSON(item.getValue());
-    return object;
-  }
-  std::string text;
-  llvm::raw_string_ostream(text) << attr;
-  return json::Value(text);
-}
-
-/// Returns the mesh of a step, sizes by names in order, after the stages of a
-/// pipeline; empty for one device.
-static json::Array meshOf(ModuleOp module) {
-  sdy::MeshAttr largest;
-  json::Array axes;
-  if (auto pipeline =
-          module->getAttrOfType<DictionaryAttr>(plan::kPipelineAttr))
-    axes.push_back(
-        json::Array{"stage", pipeline.getAs<IntegerAttr>("stages").getInt()});
-  for (auto mesh : module.getOps<sdy::MeshOp>())
-    if (!largest || mesh.getMesh().getTotalSize() > largest.getTotalSize())
-      largest = mesh.getMesh();
-  if (largest && largest.getTotalSize() > 1)
-    for (sdy::MeshAxisAttr axis : largest.getAxes())
-      axes.push_back(json::Array{axis.getName().str(), axis.getSize()});
-  return axes;
-}
-
 /// Returns a stage's arguments and results of the whole step, and owners.
 static json::Object pipelineOf(DictionaryAttr pipeline) {
   json::Object entry;
   for (StringRef name : {"stages", "virtual", "microbatches", "ranks", "stage",
                          "args", "arg_owners", "results", "result_owners"})
-    entry[name.str()] = toJSON(pipeline.get(name));
+    entry[name.str()] = manifest::toJSON(pipeline.get(name));
   auto describe = [&](StringRef types, StringRef attrs) {
     json::Array all;
     for (auto [type, attr] :
@@ -552,14 +508,17 @@ static json::Object pipelineOf(DictionaryAttr pipeline) {
   return entry;
 }
 
-PlanText scalify::writeManifest(plan::ProgramOp program, StringRef target,
-                                StringRef recipe) {
+FailureOr<PlanText> scalify::writeManifest(ModuleOp module,
+                                           const TargetInfo &target,
+                                           StringRef recipe) {
+  auto program = module.lookupSymbol<plan::ProgramOp>("step");
+  if (!program)
+    return module.emitError("has no plan.program @step to emit");
   PlanText text;
-  text.manifest["version"] = 3;
-  text.manifest["target"] = target;
+  text.manifest["version"] = 4;
+  manifest::writeTarget(target, text.manifest);
   text.manifest["recipe"] = recipe;
-  auto module = program->getParentOfType<ModuleOp>();
-  text.manifest["mesh"] = meshOf(module);
+  text.manifest["mesh"] = manifest::meshOf(module);
   ManifestWriter step(program, text.constants);
   step.orderCounters();
   json::Object functions{
@@ -581,7 +540,7 @@ PlanText scalify::writeManifest(plan::ProgramOp program, StringRef target,
   for (StringRef name : {"report", "remarks", "assumptions"}) {
     auto rows = module->getAttrOfType<ArrayAttr>(("scalify." + name).str());
     text.manifest[name.str()] =
-        rows ? toJSON(rows) : json::Value(json::Array());
+        rows ? manifest::toJSON(rows) : json::Value(json::Array());
   }
   return text;
 }

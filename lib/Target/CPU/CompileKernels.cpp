@@ -1,9 +1,8 @@
 //===- CompileKernels.cpp - Shared objects from LLVM functions ------------===//
 
-#include "scalify/Target/CPU/CPUTarget.h"
-
 #include "scalify/Codegen/MachineCode.h"
 #include "scalify/Target/Artefact/ToolRun.h"
+#include "scalify/Target/CPU/Passes.h"
 
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
@@ -16,8 +15,8 @@ using namespace scalify;
 
 static constexpr llvm::StringLiteral kTriple = "x86_64-unknown-linux-gnu";
 
-static std::unique_ptr<llvm::TargetMachine>
-createMachine(const CPUTargetOptions &options, std::string &error) {
+static std::unique_ptr<llvm::TargetMachine> createMachine(StringRef mcpu,
+                                                          std::string &error) {
   static const bool initialised = [] {
     LLVMInitializeX86TargetInfo();
     LLVMInitializeX86Target();
@@ -27,15 +26,9 @@ createMachine(const CPUTargetOptions &options, std::string &error) {
   }();
   (void)initialised;
   // Results must not depend on which ops share a kernel.
-  return createTargetMachine(kTriple, options.mcpu, "", llvm::Reloc::PIC_,
+  return createTargetMachine(kTriple, mcpu, "", llvm::Reloc::PIC_,
                              llvm::CodeGenOptLevel::Default,
                              llvm::FPOpFusion::Strict, error);
-}
-
-static std::string findLinker(const CPUTargetOptions &options) {
-  if (!options.linker.empty())
-    return options.linker;
-  return findTool({"ld.lld-22", "ld.lld"}, {"/usr/lib/llvm-22/bin"});
 }
 
 // A kernel with an undefined symbol would fail only at load.
@@ -58,19 +51,19 @@ static LogicalResult checkClosed(Location loc, StringRef elf) {
   return success();
 }
 
-static FailureOr<std::string> link(Location loc, ArrayRef<char> object,
-                                   const CPUTargetOptions &options) {
-  std::string linker = findLinker(options);
+static FailureOr<std::string> link(Location loc, ArrayRef<char> object) {
+  std::string linker =
+      findTool({"ld.lld-22", "ld.lld"}, {"/usr/lib/llvm-22/bin"});
   if (linker.empty())
-    return emitError(loc) << "no linker found: install lld-22 or pass its path";
+    return emitError(loc) << "no linker found: install lld-22";
   return runTool(
       loc, linker,
       {"-shared", "--build-id=none", "-z", "now", "-o", "@out", "@in"},
       StringRef(object.data(), object.size()));
 }
 
-FailureOr<std::string>
-scalify::compileKernels(ModuleOp kernels, const CPUTargetOptions &options) {
+FailureOr<std::string> scalify::compileKernels(ModuleOp kernels,
+                                               StringRef mcpu) {
   registerBuiltinDialectTranslation(*kernels.getContext());
   registerLLVMDialectTranslation(*kernels.getContext());
   llvm::LLVMContext context;
@@ -79,12 +72,12 @@ scalify::compileKernels(ModuleOp kernels, const CPUTargetOptions &options) {
   if (!module)
     return failure();
   std::string error;
-  std::unique_ptr<llvm::TargetMachine> machine = createMachine(options, error);
+  std::unique_ptr<llvm::TargetMachine> machine = createMachine(mcpu, error);
   if (!machine)
     return kernels.emitError("no code generator for x86-64: ") << error;
   for (llvm::Function &function : *module)
     if (!function.isDeclaration()) {
-      function.addFnAttr("target-cpu", options.mcpu);
+      function.addFnAttr("target-cpu", mcpu);
       // Keeps loops: there is no memcpy to call.
       function.addFnAttr("no-builtins");
     }
@@ -92,7 +85,7 @@ scalify::compileKernels(ModuleOp kernels, const CPUTargetOptions &options) {
   if (!emitMachineCode(*module, *machine, llvm::OptimizationLevel::O2,
                        llvm::CodeGenFileType::ObjectFile, object))
     return kernels.emitError("the code generator cannot write an object");
-  FailureOr<std::string> linked = link(kernels.getLoc(), object, options);
+  FailureOr<std::string> linked = link(kernels.getLoc(), object);
   if (failed(linked) || failed(checkClosed(kernels.getLoc(), *linked)))
     return failure();
   return linked;

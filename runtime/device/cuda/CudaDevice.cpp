@@ -18,8 +18,9 @@ using namespace scalify::rt::cuda;
 namespace {
 class CudaDevice : public Device {
 public:
-  CudaDevice(std::shared_ptr<Driver> driver, int ordinal)
-      : session(std::move(driver), ordinal), number(ordinal),
+  CudaDevice(std::shared_ptr<Driver> driver, int ordinal,
+             const Program &program)
+      : session(std::move(driver), ordinal, program), number(ordinal),
         stream(session.makeStream()) {}
   ~CudaDevice() override;
 
@@ -507,10 +508,13 @@ void CudaDevice::synchronizeAll() {
 } // namespace
 
 std::unique_ptr<Device> cuda::makeCudaDevice(std::shared_ptr<Driver> driver,
-                                             int ordinal) {
-  return std::make_unique<CudaDevice>(std::move(driver), ordinal);
+                                             int ordinal,
+                                             const Program &program) {
+  return std::make_unique<CudaDevice>(std::move(driver), ordinal, program);
 }
 
-std::unique_ptr<Device> cuda::makeRecordingDevice() {
-  return makeCudaDevice(std::make_shared<RecordingDriver>(), 0);
+std::unique_ptr<Device> cuda::makeRecordingDevice(const Program &program) {
+  auto driver = std::make_shared<RecordingDriver>();
+  driver->capability = program.capability;
+  return makeCudaDevice(driver, 0, program);
 }

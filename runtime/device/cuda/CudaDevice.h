@@ -8,12 +8,13 @@
 
 namespace scalify::rt::cuda {
 
-/// Returns a device on the GPU of that index, which calls `driver`.
+/// Returns a device for a program on the GPU of that index, which calls
+/// `driver`.
 std::unique_ptr<Device> makeCudaDevice(std::shared_ptr<Driver> driver,
-                                       int ordinal);
+                                       int ordinal, const Program &program);
 
 /// Returns the null device for a GPU's artefact: the same on a recording.
-std::unique_ptr<Device> makeRecordingDevice();
+std::unique_ptr<Device> makeRecordingDevice(const Program &program);
 
 } // namespace scalify::rt::cuda
 

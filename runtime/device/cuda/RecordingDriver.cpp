@@ -115,8 +115,8 @@ void RecordingDriver::bindDevice() {
   };
   cuDeviceGetAttribute = [this](int *out, DeviceAttribute attribute, int) {
     *out = attribute == MultiprocessorCount      ? 132
-           : attribute == ComputeCapabilityMajor ? 9
-                                                 : 0;
+           : attribute == ComputeCapabilityMajor ? capability / 10
+                                                 : capability % 10;
     return fails("cuDeviceGetAttribute") ? InvalidValue : Success;
   };
   cuDevicePrimaryCtxRetain = [this](ContextHandle *out, int) {

@@ -51,6 +51,8 @@ public:
   // For tests.
   /// The number of GPUs.
   int gpus = 1;
+  /// Their compute capability: ten times the major version plus the minor one.
+  int capability = 90;
   /// The version that cuBLASLt reports.
   size_t blasVersion = 130000;
   /// Makes the call after the next `count` fail.

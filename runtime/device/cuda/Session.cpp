@@ -6,7 +6,8 @@
 using namespace scalify::rt;
 using namespace scalify::rt::cuda;
 
-Session::Session(std::shared_ptr<Driver> table, int ordinal)
+Session::Session(std::shared_ptr<Driver> table, int ordinal,
+                 const Program &program)
     : driver(std::move(table)) {
   check(driver->cuInit(0), "cuInit");
   int count = 0;
@@ -24,10 +25,12 @@ Session::Session(std::shared_ptr<Driver> table, int ordinal)
         "cuDeviceGetAttribute");
   check(driver->cuDeviceGetAttribute(&minor, ComputeCapabilityMinor, device),
         "cuDeviceGetAttribute");
-  // The `a` of sm_90a restricts the code to this architecture.
-  if (major != 9 || minor != 0)
-    unsupported("artefact is for target 'sm_90a', a Hopper GPU; '" + name +
-                "' is sm_" + std::to_string(major) + std::to_string(minor));
+  // The `a` of architectures such as sm_90a restricts the code to them.
+  if (int capability = 10 * major + minor; capability != program.capability)
+    unsupported("artefact is for target '" + program.target +
+                "', a GPU of compute capability " +
+                std::to_string(program.capability) + "; '" + name + "' has " +
+                std::to_string(capability));
   ContextHandle handle = nullptr;
   check(driver->cuDevicePrimaryCtxRetain(&handle, device),
         "cuDevicePrimaryCtxRetain");

@@ -43,7 +43,8 @@ using HostBlock = Owned<void *>;
 /// The primary context of one GPU, which the process's libraries share.
 class Session {
 public:
-  Session(std::shared_ptr<Driver> driver, int ordinal);
+  /// Throws an Error if the GPU cannot run the program.
+  Session(std::shared_ptr<Driver> driver, int ordinal, const Program &program);
 
   /// Makes the context current on the calling thread, as the driver's calls
   /// need.

@@ -51,7 +51,7 @@ typedef struct scalify_rt_executable scalify_rt_executable;
 
 /* The device that runs the commands. The CPU runs artefacts of target "cpu",
  * CUDA (an NVIDIA GPU; its driver and cuBLASLt are opened when requested) those
- * of target "sm_90a". The null device takes both, computes nothing and records
+ * of a GPU. The null device takes both, computes nothing and records
  * its commands, for tests of plans. */
 typedef enum scalify_rt_device {
   SCALIFY_RT_DEVICE_CPU = 0,
@@ -123,6 +123,8 @@ typedef struct scalify_rt_profile_entry {
   uint64_t flops;       /* of one call; gemm and attention only */
   const char *type;     /* type of the products, "f8E4M3FN", "bf16", "tf32",
                            ...; "" for other commands */
+  double least;         /* nanoseconds of one call at the peaks of the target's
+                           data sheet; 0 if it has none or is another device */
 } scalify_rt_profile_entry;
 
 /* The runtime's version, "0.1.0". */

@@ -11,36 +11,6 @@
 using namespace scalify::rt;
 
 namespace {
-/// A GPU's peak rates in bytes and operations per nanosecond, which are GB/s
-/// and GFLOP/s: the dense numbers of its data sheet.
-struct Peaks {
-  double bandwidth = 0; // 0 for a GPU without an entry below
-
-  /// Returns the least time of one call in nanoseconds.
-  double leastTime(const scalify_rt_profile_entry &entry) const {
-    if (bandwidth == 0)
-      return 0;
-    const std::string type = entry.type;
-    double rate = type.rfind("f8", 0) == 0 ? 1978.9e3
-                  : type == "tf32"         ? 494.7e3
-                  : type == "f32"          ? 66.9e3
-                                           : 989.4e3; // bf16, f16
-    return std::max(double(entry.bytes) / bandwidth,
-                    double(entry.flops) / rate);
-  }
-};
-
-Peaks peaksOf(const std::string &device) {
-  // SXM modules only: PCIe cards are slower, and have it in their names.
-  if (device.find("NVL") != std::string::npos)
-    return {};
-  if (device.find("H200") != std::string::npos)
-    return {4800};
-  if (device.find("H100 80GB HBM3") != std::string::npos)
-    return {3350};
-  return {};
-}
-
 struct Row {
   std::string op, name;
   double nanoseconds = 0, bytes = 0, flops = 0;
@@ -58,8 +28,7 @@ __attribute__((format(printf, 1, 2))) std::string line(const char *format,
   return text;
 }
 
-std::vector<Row> gather(const scalify_rt_executable *executable,
-                        const Peaks &peaks) {
+std::vector<Row> gather(const scalify_rt_executable *executable) {
   std::map<std::pair<std::string, std::string>, Row> byName;
   int32_t count = scalify_rt_num_profile_entries(executable);
   for (int32_t i = 0; i < count; ++i) {
@@ -74,7 +43,7 @@ std::vector<Row> gather(const scalify_rt_executable *executable,
     row.nanoseconds += double(entry.nanoseconds);
     row.bytes += double(entry.bytes) * double(entry.calls);
     row.flops += double(entry.flops) * double(entry.calls);
-    row.roof += peaks.leastTime(entry) * double(entry.calls);
+    row.roof += entry.least * double(entry.calls);
   }
   std::vector<Row> rows;
   rows.reserve(byName.size());
@@ -88,8 +57,7 @@ std::vector<Row> gather(const scalify_rt_executable *executable,
 } // namespace
 
 std::string scalify::rt::profileTable(const scalify_rt_executable *executable) {
-  const Peaks peaks = peaksOf(scalify_rt_device_name(executable));
-  std::vector<Row> rows = gather(executable, peaks);
+  std::vector<Row> rows = gather(executable);
   double total = 0, flops = 0, roof = 0;
   for (const Row &row : rows) {
     total += row.nanoseconds;
@@ -97,7 +65,7 @@ std::string scalify::rt::profileTable(const scalify_rt_executable *executable) {
     roof += row.roof;
   }
   // The share of the time in which memory or arithmetic was the bound.
-  const bool isKnown = peaks.bandwidth > 0;
+  const bool isKnown = roof > 0;
   auto roofCell = [&](double share) {
     return isKnown ? line(" %7.1f", 100 * share) : std::string();
   };

@@ -28,6 +28,9 @@ inline constexpr llvm::StringLiteral kCommandPhaseAttr = "plan.phase";
 /// "param" or "batch".
 inline constexpr llvm::StringLiteral kRoleKey = "role";
 
+/// On a kernel that runs on a GPU, and on its function: the threads of a block.
+inline constexpr llvm::StringLiteral kThreadsAttr = "plan.threads";
+
 /// The pipeline task of an op or command: "F2.1" and "B2.1" are the forward and
 /// the backward of chunk 2 for micro-batch 1, "U0" is the work of stage 0 after
 /// its backwards. Every stage that needs an op without a task runs it.

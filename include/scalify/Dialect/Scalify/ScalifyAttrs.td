@@ -128,23 +128,25 @@ def Scalify_TargetAttr : AttrDef<Scalify_Dialect, "Target"> {
   let mnemonic = "target";
   let summary = "the device that a module is compiled for";
   let description = [{
-    On the module, as `scalify.target`; a module without one is for a CPU.
-    `Targets.h` has the target's capabilities and the constants of cost models.
+    On the module, as `scalify.target`; a module without one is for a CPU. The
+    name is that of a registered target, which owns its capabilities, the
+    constants of cost models, and the passes and functions that emit artefacts
+    (`Targets.h`).
 
     ```mlir
     module attributes {scalify.target = #scalify.target<"sm_90a">} {}
     ```
   }];
   let parameters = (ins
-    StringRefParameter<"the name of a target: cpu, sm_90a">:$chip);
-  let assemblyFormat = "`<` $chip `>`";
+    StringRefParameter<"the name of a registered target">:$name);
+  let assemblyFormat = "`<` $name `>`";
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
-    const TargetInfo &getInfo() const;
     /// Returns the target of the module around `op`, or of the module `op`.
+    static const Target &getTarget(mlir::Operation *op);
     static const TargetInfo &of(mlir::Operation *op);
     /// Sets the target; a module for a CPU gets no attribute.
-    static void set(mlir::ModuleOp module, llvm::StringRef chip);
+    static void set(mlir::ModuleOp module, llvm::StringRef name);
   }];
 }
 

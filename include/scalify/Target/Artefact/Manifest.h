@@ -4,13 +4,11 @@
 #define SCALIFY_TARGET_ARTEFACT_MANIFEST_H
 
 #include "scalify/Dialect/Plan/Plan.h"
+#include "scalify/Dialect/Scalify/Targets.h"
 
 #include "llvm/Support/JSON.h"
 
 namespace scalify {
-
-/// On a kernel that runs on a GPU: the threads of a block.
-inline constexpr llvm::StringLiteral kThreadsAttr = "plan.threads";
 
 /// The manifest without its "sections" and "hash", and the bytes of constants
 /// that its buffers refer to.
@@ -19,8 +17,10 @@ struct PlanText {
   std::string constants;
 };
 
-PlanText writeManifest(plan::ProgramOp program, llvm::StringRef target,
-                       llvm::StringRef recipe);
+/// Emits an error if the module has no `plan.program @step`.
+mlir::FailureOr<PlanText> writeManifest(mlir::ModuleOp module,
+                                        const TargetInfo &target,
+                                        llvm::StringRef recipe);
 
 /// A part of the file after the manifest.
 struct Section {

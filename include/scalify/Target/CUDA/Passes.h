@@ -10,6 +10,9 @@
 
 namespace scalify {
 
+/// Registers NVIDIA's GPUs, once.
+void registerCUDATargets();
+
 /// Returns the PTX of a module of kernels in the LLVM and NVVM dialects. Fails
 /// if they call a function that no kernel defines.
 mlir::FailureOr<std::string> emitPTX(mlir::gpu::GPUModuleOp kernels,

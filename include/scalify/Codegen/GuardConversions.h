@@ -1,7 +1,7 @@
 //===- GuardConversions.h - Guards around float conversions -----*- C++ -*-===//
 
-#ifndef SCALIFY_LIB_CODEGEN_GUARDCONVERSIONS_H
-#define SCALIFY_LIB_CODEGEN_GUARDCONVERSIONS_H
+#ifndef SCALIFY_CODEGEN_GUARDCONVERSIONS_H
+#define SCALIFY_CODEGEN_GUARDCONVERSIONS_H
 
 namespace mlir {
 class Operation;
@@ -23,4 +23,4 @@ void guardConversions(mlir::Operation *kernels);
 
 } // namespace scalify::codegen
 
-#endif // SCALIFY_LIB_CODEGEN_GUARDCONVERSIONS_H
+#endif // SCALIFY_CODEGEN_GUARDCONVERSIONS_H

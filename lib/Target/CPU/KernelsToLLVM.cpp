@@ -1,8 +1,7 @@
 //===- KernelsToLLVM.cpp - Lowering of kernel functions to LLVM -----------===//
 
-#include "GuardConversions.h"
-
-#include "scalify/Codegen/Passes.h"
+#include "scalify/Codegen/GuardConversions.h"
+#include "scalify/Target/CPU/Passes.h"
 
 #include "mlir/Conversion/Passes.h"
 #include "mlir/Dialect/MemRef/Transforms/Passes.h"
@@ -11,7 +10,7 @@
 
 namespace scalify {
 #define GEN_PASS_DEF_KERNELSTOLLVM
-#include "scalify/Codegen/Passes.h.inc"
+#include "scalify/Target/CPU/Passes.h.inc"
 } // namespace scalify
 
 using namespace mlir;
@@ -27,19 +26,8 @@ public:
 };
 } // namespace
 
-void KernelsToLLVMPass::getDependentDialects(DialectRegistry &registry) const {
-  registry.insert<LLVM::LLVMDialect>();
-  OpPassManager pm("builtin.module");
-  buildKernelsToLLVMPipeline(pm);
-  pm.getDependentDialects(registry);
-}
-
-void scalify::buildKernelsToLLVMPipeline(OpPassManager &pm) {
-  OpPassManager &functions = pm.nest<func::FuncOp>();
-  functions.addPass(createExpandMath());
-  functions.addPass(createCanonicalizerPass());
-  functions.addPass(createCSEPass());
-  functions.addPass(createSCFToControlFlowPass());
+static void buildLowering(OpPassManager &pm) {
+  pm.nest<func::FuncOp>().addPass(createSCFToControlFlowPass());
   ConvertVectorToLLVMPassOptions vectors;
   vectors.reassociateFPReductions = false;
   pm.addPass(createConvertVectorToLLVMPass(vectors));
@@ -52,6 +40,13 @@ void scalify::buildKernelsToLLVMPipeline(OpPassManager &pm) {
   functionOptions.useBarePtrCallConv = true;
   pm.addPass(createConvertFuncToLLVMPass(functionOptions));
   pm.addPass(createReconcileUnrealizedCastsPass());
+}
+
+void KernelsToLLVMPass::getDependentDialects(DialectRegistry &registry) const {
+  registry.insert<LLVM::LLVMDialect>();
+  OpPassManager pm("builtin.module");
+  buildLowering(pm);
+  pm.getDependentDialects(registry);
 }
 
 // void k(void *const *bufs, int64_t lo, int64_t hi, uint64_t *counters)
@@ -115,7 +110,7 @@ void KernelsToLLVMPass::runOnOperation() {
       function->removeAttr(name);
   }
   OpPassManager pm("builtin.module");
-  buildKernelsToLLVMPipeline(pm);
+  buildLowering(pm);
   if (failed(runPipeline(pm, module)))
     return signalPassFailure();
   codegen::guardConversions(module);

@@ -1,4 +1,4 @@
-// RUN: scalify-opt %s --scalify-kernels-to-llvm | FileCheck %s
+// RUN: scalify-opt %s --pass-pipeline='builtin.module(func.func(scalify-expand-math,canonicalize,cse),scalify-kernels-to-llvm)' | FileCheck %s
 // RUN: scalify-opt %s --pass-pipeline='builtin.module(func.func(scalify-expand-math))' | FileCheck %s --check-prefix=MATH
 
 // CHECK-LABEL: llvm.func @k0(%{{.*}}: !llvm.ptr, %{{.*}}: i64, %{{.*}}: i64, %{{.*}}: !llvm.ptr)

@@ -1,8 +1,8 @@
 //===- KernelsToNVVM.cpp - Lowering of GPU kernel functions to NVVM -------===//
 
-#include "GuardConversions.h"
-
-#include "scalify/Codegen/Passes.h"
+#include "scalify/Codegen/GuardConversions.h"
+#include "scalify/Dialect/Plan/Plan.h"
+#include "scalify/Target/CUDA/Passes.h"
 
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
 #include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
@@ -23,7 +23,7 @@
 
 namespace scalify {
 #define GEN_PASS_DEF_KERNELSTONVVM
-#include "scalify/Codegen/Passes.h.inc"
+#include "scalify/Target/CUDA/Passes.h.inc"
 } // namespace scalify
 
 using namespace mlir;
@@ -43,13 +43,6 @@ private:
 };
 } // namespace
 
-static void buildExpansion(OpPassManager &pm) {
-  OpPassManager &functions = pm.nest<func::FuncOp>();
-  functions.addPass(createExpandMath());
-  functions.addPass(createCanonicalizerPass());
-  functions.addPass(createCSEPass());
-}
-
 static void buildPreparation(OpPassManager &pm) {
   OpPassManager &kernels = pm.nest<gpu::GPUModuleOp>();
   kernels.addPass(createSCFToControlFlowPass());
@@ -68,7 +61,6 @@ static void buildCleaning(OpPassManager &pm) {
 void KernelsToNVVMPass::getDependentDialects(DialectRegistry &registry) const {
   registry.insert<LLVM::LLVMDialect, NVVM::NVVMDialect, gpu::GPUDialect>();
   OpPassManager pm("builtin.module");
-  buildExpansion(pm);
   buildPreparation(pm);
   buildCleaning(pm);
   pm.getDependentDialects(registry);
@@ -103,7 +95,7 @@ static gpu::GPUFuncOp outline(func::FuncOp function, OpBuilder &b) {
   auto kernel =
       gpu::GPUFuncOp::create(b, function.getLoc(), function.getName(), type);
   kernel->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), b.getUnitAttr());
-  if (auto threads = function->getAttrOfType<IntegerAttr>("plan.threads"))
+  if (auto threads = function->getAttrOfType<IntegerAttr>(plan::kThreadsAttr))
     kernel.setKnownBlockSizeAttr(
         b.getDenseI32ArrayAttr({static_cast<int32_t>(threads.getInt()), 1, 1}));
   Block &entry = kernel.getBody().front();
@@ -170,10 +162,6 @@ static void boundRegisters(gpu::GPUModuleOp kernels) {
 
 void KernelsToNVVMPass::runOnOperation() {
   ModuleOp module = getOperation();
-  OpPassManager expansion("builtin.module");
-  buildExpansion(expansion);
-  if (failed(runPipeline(expansion, module)))
-    return signalPassFailure();
   OpBuilder b = OpBuilder::atBlockEnd(module.getBody());
   auto kernels = gpu::GPUModuleOp::create(b, module.getLoc(), "kernels");
   b.setInsertionPointToStart(kernels.getBody());

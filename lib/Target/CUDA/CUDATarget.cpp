@@ -1,0 +1,63 @@
+//===- CUDATarget.cpp - Artefacts for NVIDIA's GPUs -----------------------===//
+
+#include "CUDATarget.h"
+
+#include "scalify/Target/Artefact/Manifest.h"
+#include "scalify/Target/Artefact/Passes.h"
+#include "scalify/Target/Artefact/ToolRun.h"
+#include "scalify/Target/CUDA/Passes.h"
+
+#include "mlir/Pass/PassManager.h"
+
+using namespace mlir;
+using namespace scalify;
+
+void CUDATarget::buildLowering(OpPassManager &kernels) const {
+  kernels.addPass(createKernelsToNVVM());
+}
+
+static FailureOr<std::string> makePTX(ModuleOp module, StringRef chip) {
+  FailureOr<ModuleOp> kernels = getKernels(module);
+  if (failed(kernels))
+    return failure();
+  return emitPTX(*kernels->getOps<gpu::GPUModuleOp>().begin(), chip);
+}
+
+/// Returns machine code, which saves the driver compilation; none without
+/// ptxas.
+static FailureOr<std::string> makeCubin(Location loc, StringRef ptx,
+                                        StringRef chip, std::string ptxas) {
+  if (ptxas.empty())
+    ptxas = findTool({"ptxas"}, {"/usr/local/cuda/bin"});
+  if (ptxas.empty()) {
+    emitRemark(loc) << "no ptxas found (PyPI's nvidia-cuda-nvcc has one): the "
+                       "kernels stay PTX, which the driver compiles at load";
+    return std::string();
+  }
+  std::string arch = "-arch=" + chip.str();
+  return runTool(loc, ptxas, {arch, "-o", "@out", "@in"}, ptx);
+}
+
+FailureOr<std::string>
+CUDATarget::emitArtefact(ModuleOp module,
+                         const ArtefactOptions &options) const {
+  StringRef chip = getInfo().chip;
+  FailureOr<std::string> ptx = makePTX(module, chip);
+  if (failed(ptx))
+    return failure();
+  FailureOr<std::string> cubin =
+      makeCubin(module.getLoc(), *ptx, chip, options.ptxas);
+  if (failed(cubin))
+    return failure();
+  FailureOr<PlanText> text = writeManifest(module, getInfo(), options.recipe);
+  if (failed(text))
+    return failure();
+  SmallVector<Section> sections{{"kernels", *ptx},
+                                {"constants", text->constants}};
+  // Versions of ptxas differ, and some machines have none.
+  if (!cubin->empty())
+    sections.push_back({"cubin", *cubin, /*countsForHash=*/false});
+  if (!options.report.empty())
+    sections.push_back({"report", options.report, /*countsForHash=*/false});
+  return assembleArtefact(module.getLoc(), *text, sections);
+}
