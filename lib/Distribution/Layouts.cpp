@@ -2,22 +2,10 @@
 
 #include "Layouts.h"
 
-#include "scalify/Dialect/StableHLO/StableHLO.h"
-
 #include "llvm/ADT/Sequence.h"
 
 using namespace mlir;
 using namespace scalify;
-
-/// Returns the sharding of an op's result, or null.
-static sdy::TensorShardingAttr getSharding(Operation *op, unsigned result) {
-  if (auto out = op->getAttrOfType<sdy::TensorShardingAttr>("out_sharding"))
-    return out;
-  auto each = op->getAttrOfType<sdy::TensorShardingPerValueAttr>(kShardingAttr);
-  if (auto manual = dyn_cast<sdy::ManualComputationOp>(op))
-    each = manual.getOutShardings();
-  return each ? each.getShardings()[result] : sdy::TensorShardingAttr();
-}
 
 LogicalResult Layouts::addMesh(sdy::MeshAttr found, Operation *op) {
   if (!meshAttr) {
@@ -67,59 +55,21 @@ LogicalResult Layouts::add(Value value, sdy::TensorShardingAttr sharding,
   return success();
 }
 
-/// Reads the body arguments of a manual computation. Their types are already
-/// local along the manual axes; the free axes shard them further.
-LogicalResult Layouts::readManual(sdy::ManualComputationOp op) {
-  auto isManual = [&](sdy::AxisRefAttr axis) {
-    return llvm::any_of(op.getManualAxes().getAxes(), [&](StringAttr name) {
-      return name.getValue() == axis.getName();
-    });
-  };
-  for (auto [argument, sharding] : llvm::zip(
-           op.getBody().getArguments(), op.getInShardings().getShardings())) {
-    SmallVector<sdy::DimensionShardingAttr> dims;
-    for (sdy::DimensionShardingAttr dim : sharding.getDimShardings()) {
-      SmallVector<sdy::AxisRefAttr> free;
-      llvm::copy_if(dim.getAxes(), std::back_inserter(free),
-                    [&](auto axis) { return !isManual(axis); });
-      dims.push_back(sdy::DimensionShardingAttr::get(
-          op.getContext(), free, dim.getIsClosed(), dim.getPriority()));
-    }
-    auto freeSharding = sdy::TensorShardingAttr::get(
-        op.getContext(), sharding.getMeshOrRef(), dims, {}, {});
-    if (failed(add(argument, freeSharding, op)))
-      return failure();
-  }
-  return success();
-}
-
 LogicalResult Layouts::readOp(Operation *op) {
-  for (OpResult result : op->getResults())
-    if (failed(add(result, getSharding(op, result.getResultNumber()), op)))
-      return failure();
-  if (auto manual = dyn_cast<sdy::ManualComputationOp>(op))
-    return readManual(manual);
-  // Loop carries have the shardings of the results; other regions are on
-  // scalars.
-  bool isLoop = isa<stablehlo::WhileOp>(op);
+  SmallVector<Value> values(op->getResults());
   for (Region &region : op->getRegions())
-    for (BlockArgument argument : region.getArguments())
-      if (failed(add(argument,
-                     isLoop ? getSharding(op, argument.getArgNumber())
-                            : sdy::TensorShardingAttr(),
-                     op)))
-        return failure();
+    llvm::append_range(values, region.getArguments());
+  for (Value value : values)
+    if (failed(add(value, getSharding(value), op)))
+      return failure();
   return success();
 }
 
 FailureOr<Layouts> Layouts::read(func::FuncOp function) {
   Layouts layouts;
-  for (BlockArgument argument : function.getArguments()) {
-    auto sharding = function.getArgAttrOfType<sdy::TensorShardingAttr>(
-        argument.getArgNumber(), kShardingAttr);
-    if (failed(layouts.add(argument, sharding, function)))
+  for (BlockArgument argument : function.getArguments())
+    if (failed(layouts.add(argument, getSharding(argument), function)))
       return failure();
-  }
   WalkResult walked = function.getBody().walk(
       [&](Operation *op) { return WalkResult(layouts.readOp(op)); });
   if (walked.wasInterrupted())

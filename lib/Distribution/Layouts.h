@@ -4,6 +4,7 @@
 #define SCALIFY_LIB_DISTRIBUTION_LAYOUTS_H
 
 #include "DeviceMesh.h"
+#include "ValueShardings.h"
 
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/StableHLO/DeviceTables.h"
@@ -18,8 +19,6 @@ namespace scalify {
 
 using Axes = llvm::ArrayRef<sdy::AxisRefAttr>;
 using Digits = llvm::SmallVector<std::pair<int64_t, int64_t>>;
-
-inline constexpr llvm::StringLiteral kShardingAttr = "sdy.sharding";
 
 /// The whole type, local type and sharding of each value of a partitioned
 /// function. Lookups stay valid after the values have taken their local types.
@@ -61,7 +60,6 @@ private:
   };
 
   llvm::LogicalResult readOp(mlir::Operation *op);
-  llvm::LogicalResult readManual(sdy::ManualComputationOp op);
   llvm::LogicalResult add(mlir::Value value, sdy::TensorShardingAttr sharding,
                           mlir::Operation *op);
   llvm::LogicalResult addMesh(sdy::MeshAttr found, mlir::Operation *op);

@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "LocalRule.h"
+#include "WindowDims.h"
 
 #include "scalify/Dialect/StableHLO/OpKinds.h"
 #include "scalify/Dialect/StableHLO/Reductions.h"
@@ -332,49 +333,26 @@ LogicalResult LocalRule::on(ConvolutionOp conv) {
   return makePartial(result, layouts.getAxes(input, inputFeature));
 }
 
-/// True if a list is absent or has its default, 1, for a dimension.
-static bool isOne(std::optional<ArrayRef<int64_t>> list, int64_t dim) {
-  return !list || (*list)[dim] == 1;
-}
-
-static bool isUnpadded(std::optional<DenseIntElementsAttr> padding,
-                       int64_t dim) {
-  if (!padding)
-    return true;
-  auto edges = padding->getValues<int64_t>();
-  return edges[2 * dim] == 0 && edges[2 * dim + 1] == 0;
-}
-
 LogicalResult LocalRule::on(ReduceWindowOp reduce) {
   for (Value input : reduce.getInputs())
-    for (int64_t dim = 0; dim < rankOf(input); ++dim) {
-      bool isKept =
-          reduce.getWindowDimensions()[dim] == 1 &&
-          isOne(reduce.getWindowStrides(), dim) &&
-          isOne(reduce.getBaseDilations(), dim) &&
-          isUnpadded(reduce.getPadding(), dim) &&
-          wholeSize(input, dim) == wholeSize(reduce->getResult(0), dim);
+    for (int64_t dim = 0; dim < rankOf(input); ++dim)
       for (Value result : reduce->getResults())
-        if (failed(isKept ? requireSameSharding(input, dim, result, dim)
-                          : requireUnsharded(input, dim)))
+        if (failed(isKept(reduce, dim)
+                       ? requireSameSharding(input, dim, result, dim)
+                       : requireUnsharded(input, dim)))
           return failure();
-    }
   return success();
 }
 
 LogicalResult LocalRule::on(SelectAndScatterOp scatter) {
   Value operand = scatter.getOperand(), source = scatter.getSource();
-  for (int64_t dim = 0; dim < rankOf(operand); ++dim) {
-    bool isKept = isOne(scatter.getWindowDimensions(), dim) &&
-                  isOne(scatter.getWindowStrides(), dim) &&
-                  isUnpadded(scatter.getPadding(), dim) &&
-                  wholeSize(operand, dim) == wholeSize(source, dim);
-    if (failed(isKept ? requireSameSharding(operand, dim, source, dim)
-                      : requireUnsharded(operand, dim)) ||
-        (!isKept && failed(requireUnsharded(source, dim))) ||
+  for (int64_t dim = 0; dim < rankOf(operand); ++dim)
+    if (failed(isKept(scatter, dim)
+                   ? requireSameSharding(operand, dim, source, dim)
+                   : requireUnsharded(operand, dim)) ||
+        (!isKept(scatter, dim) && failed(requireUnsharded(source, dim))) ||
         failed(requireSameSharding(operand, dim, scatter.getResult(), dim)))
       return failure();
-  }
   return success();
 }
 

@@ -41,6 +41,11 @@ void scalify::buildBeforeShardy(OpPassManager &module) {
   module.addPass(createHideMarksPass());
 }
 
+void scalify::buildBetweenShardy(OpPassManager &module) {
+  module.addPass(createEvenShardingsPass());
+  module.addPass(createGatherUnshardablePass());
+}
+
 void scalify::buildAfterShardy(const PartitionOptions &options,
                                OpPassManager &module) {
   module.addPass(createLocalizePass());

@@ -130,6 +130,10 @@ static void registerPartitionPipelines() {
   static PassPipelineRegistration<> before(
       "scalify-before-shardy", "flatten a sharded program for Shardy",
       buildBeforeShardy);
+  static PassPipelineRegistration<> between(
+      "scalify-between-shardy",
+      "replicate what cannot be split into equal, independent shards",
+      buildBetweenShardy);
   static PassPipelineRegistration<PartitionPipelineOptions> after(
       "scalify-after-shardy",
       "convert what Shardy partitioned to the program of one device",

@@ -1,7 +1,8 @@
 """Partitions a sharded program into the program of one device, with explicit collectives.
 
 Shardings are JAX's: of arguments, of results, of constraints, of `jax.shard_map`. jaxlib's Shardy
-propagates them and inserts collectives; Scalify then localises types to one device's shards.
+propagates them. Scalify replicates what cannot be split into equal, independent shards. Shardy
+inserts collectives, and Scalify localises types to one device's shards.
 
     python -m scalify.partition step.mlir -o local.mlir
 """
@@ -9,6 +10,7 @@ propagates them and inserts collectives; Scalify then localises types to one dev
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import json
 import math
@@ -17,7 +19,10 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from types import TracebackType
 from typing import Any, Literal
 
 from scalify import _compiler
@@ -27,6 +32,14 @@ from scalify.scales import roles_option
 __all__ = ["Partitioned", "data_parallel", "main", "mesh_of", "partition"]
 
 SHARDY = pathlib.Path(__file__).with_name("_shardy.py")
+PROPAGATE = ("sdy-propagation-pipeline",)
+# Shardy's last pass, sdy-convert-global-to-local, is left out: it aborts on reduce-scatters that
+# `canonicalize` forms and on products whose contraction is sharded. `scalify-localize` replaces it.
+RESHARD = (
+    "func.func(sdy-insert-explicit-reshards{enable-full-version=true})",
+    "func.func(sdy-reshard-to-collectives)",
+    "canonicalize",
+)
 MESH = re.compile(r'sdy\.mesh @[^\n=]+ = <\[((?:"[^"]+"=\d+(?:, )?)+)\]')
 AXIS = re.compile(r'"([^"]+)"=(\d+)')
 
@@ -59,29 +72,94 @@ def failed(message: str) -> CompileError:
     )
 
 
-def run_shardy(text: str, seconds: float) -> str:
-    """Returns a program after Shardy's partitioner, which runs in a separate process."""
-    try:
-        done = subprocess.run(
+class Shardy:
+    """jaxlib's Shardy in a process of its own, since a failure in it aborts its process."""
+
+    def __init__(self, seconds: float) -> None:
+        """Starts the process, which is killed after `seconds`."""
+        self._seconds = seconds
+        self._is_late = False
+        self._errors = tempfile.TemporaryFile(mode="w+")  # noqa: SIM115 - closed on exit
+        self._process = subprocess.Popen(
             [sys.executable, str(SHARDY)],
-            input=text,
-            capture_output=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
             text=True,
-            timeout=seconds,
-            check=False,
         )
-    except subprocess.TimeoutExpired:
-        raise failed(f"Shardy's partitioner took longer than {seconds:g} s") from None
-    if done.returncode == 0:
-        return done.stdout
-    words = done.stderr.strip() or "it printed no message"
-    if done.returncode > 0:
-        raise failed(f"Shardy cannot partition the program: {words}")
-    name = signal.Signals(-done.returncode).name
-    raise failed(
-        f"Shardy's partitioner crashed ({name}); constraints by "
-        f"jax.lax.with_sharding_constraint near the op it names may avoid it: {words}"
-    )
+        self._timer = threading.Timer(seconds, self._kill)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def __enter__(self) -> Shardy:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._timer.cancel()
+        if error:
+            self._process.kill()
+        self._end()
+        self._errors.close()
+
+    def run(self, text: str, pipelines: Sequence[str]) -> str:
+        """Returns a program after Shardy's pipelines.
+
+        Raises:
+            CompileError: the process failed or was killed.
+        """
+        assert self._process.stdin and self._process.stdout
+        answer = ""
+        with contextlib.suppress(BrokenPipeError):
+            print(json.dumps([text, pipelines]), file=self._process.stdin, flush=True)
+            answer = self._process.stdout.readline()
+        if not answer:
+            raise self._failure()
+        after: str = json.loads(answer)
+        return after
+
+    def _kill(self) -> None:
+        self._is_late = True
+        self._process.kill()
+
+    def _end(self) -> int:
+        """Ends the input, at which the process exits, and returns its exit code."""
+        assert self._process.stdin and self._process.stdout
+        with contextlib.suppress(BrokenPipeError):  # what a dead process has not read
+            self._process.stdin.close()
+        self._process.stdout.close()
+        return self._process.wait()
+
+    def _failure(self) -> CompileError:
+        code = self._end()
+        if self._is_late:
+            return failed(f"Shardy's partitioner took longer than {self._seconds:g} s")
+        self._errors.seek(0)
+        words = self._errors.read().strip() or "it printed no message"
+        if code >= 0:
+            return failed(f"Shardy cannot partition the program: {words}")
+        return failed(
+            f"Shardy's partitioner crashed ({signal.Signals(-code).name}); constraints by "
+            f"jax.lax.with_sharding_constraint near the op it names may avoid it: {words}"
+        )
+
+
+def run_passes(
+    text: str, pipeline: str, options: str = "{}"
+) -> tuple[str, tuple[dict[str, Any], ...]]:
+    """Returns a program of Shardy's after a pipeline, and remarks.
+
+    Diagnostics quote no line, since it would be of Shardy's output, not of the user's text.
+    """
+    try:
+        after, remarks = _compiler.run_passes(text, pipeline, debug_info=True, options=options)
+    except CompileError as error:
+        raise CompileError([{**entry, "source": ""} for entry in error.diagnostics]) from None
+    return after, tuple({**entry, "source": ""} for entry in remarks)
 
 
 def mesh_of(text: str) -> dict[str, int]:
@@ -146,22 +224,18 @@ def partition(
         )
     if math.prod(mesh.values()) == 1:
         zero = 0  # nothing to shard over
-    split = run_shardy(_compiler.opt(text, "scalify-before-shardy", debug_info=True), seconds)
+    with Shardy(seconds) as shardy:
+        flat = _compiler.opt(text, "scalify-before-shardy", debug_info=True)
+        propagated = shardy.run(flat, PROPAGATE)
+        splittable, _ = run_passes(propagated, "scalify-between-shardy")
+        resharded = shardy.run(splittable, RESHARD)
     options = f"{{zero={zero} sum-each={str(reduce == 'each').lower()}}}"
-    try:
-        local, remarks = _compiler.run_passes(
-            split, f"scalify-after-shardy{options}", debug_info=True
-        )
-        if zero:
-            given = json.dumps(roles_option(roles))
-            local, more = _compiler.run_passes(
-                local, f"scalify-zero{options}", debug_info=True, options=given
-            )
-            remarks = [*remarks, *more]
-    except CompileError as error:
-        # Drop the quoted line, which is of Shardy's output, not of the user's text.
-        raise CompileError([{**entry, "source": ""} for entry in error.diagnostics]) from None
-    return Partitioned(local, mesh_of(local), tuple({**entry, "source": ""} for entry in remarks))
+    local, remarks = run_passes(resharded, f"scalify-after-shardy{options}")
+    if zero:
+        given = json.dumps(roles_option(roles))
+        local, more = run_passes(local, f"scalify-zero{options}", given)
+        remarks += more
+    return Partitioned(local, mesh_of(local), remarks)
 
 
 def main() -> int:

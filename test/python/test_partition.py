@@ -116,16 +116,27 @@ def test_marks_of_scales_are_on_parts() -> None:
     assert "scalify.mark" not in text
 
 
+@pytest.mark.parametrize(
+    ("code", "match"),
+    [
+        (
+            "print('Check failed', file=sys.stderr, flush=True); os.abort()",
+            r"crashed \(SIGABRT\).*Check failed",
+        ),
+        ("sys.stdin.readline(); sys.exit('no rule')", "cannot partition the program: no rule"),
+        ("sys.stdin.readline(); time.sleep(600)", "took longer than 0.5 s"),
+    ],
+)
 def test_a_fault_of_shardy_is_an_error(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+    code: str, match: str, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
 ) -> None:
-    script = tmp_path / "abort.py"
-    script.write_text(
-        "import os, sys\nprint('Check failed', file=sys.stderr, flush=True)\nos.abort()\n"
-    )
+    script = tmp_path / "shardy.py"
+    script.write_text(f"import os, sys, time\n{code}\n")
     monkeypatch.setattr(partitioner, "SHARDY", script)
-    with pytest.raises(CompileError, match=r"crashed \(SIGABRT\)(.|\n)*Check failed"):
-        partition(lowered((16, 4), P("data"), lambda x: x * 2, data=8))
+    # Only the last one may take this long.
+    seconds = 0.5 if "longer" in match else 600
+    with pytest.raises(CompileError, match=f"(?s){match}"):
+        partition(lowered((16, 4), P("data"), lambda x: x * 2, data=8), seconds=seconds)
 
 
 def test_the_command(tmp_path: pathlib.Path) -> None:

@@ -102,6 +102,58 @@ def RestoreMarksPass : Pass<"scalify-restore-marks", "::mlir::ModuleOp"> {
   let dependentDialects = ["::scalify::ScalifyDialect"];
 }
 
+def EvenShardingsPass : Pass<"scalify-even-shardings", "::mlir::ModuleOp"> {
+  let summary = "drop mesh axes that do not divide their dimension";
+  let description = [{
+    Before: a program on whole values, as Shardy's propagation leaves it. Axes
+    may shard a dimension that they do not divide. After: the axes of each
+    dimension of ops' results, reshards and functions' results divide it: from
+    the first axis that does not, the major one first, the dimension is
+    replicated. Arguments keep their shardings; `scalify-localize` refuses those
+    that do not divide.
+
+    ```mlir
+    sdy.mesh @mesh = <["a"=2, "b"=4, "c"=2]>
+    %0 = stablehlo.negate %x {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"a", "b"}, {"c"} ]>]>} : tensor<6x3xf32>
+    // becomes
+    %0 = stablehlo.negate %x {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"a"}, {} ]>]>} : tensor<6x3xf32>
+    ```
+
+    Errors: a sharding that does not fit its value, or whose mesh is unknown.
+  }];
+  let dependentDialects = ["::scalify::sdy::SdyDialect"];
+}
+
+def GatherUnshardablePass
+    : Pass<"scalify-gather-unshardable", "::mlir::ModuleOp"> {
+  let summary = "reshard operands along dimensions that an op needs whole";
+  let description = [{
+    Before: the output of `scalify-even-shardings`. Shardy shards ops along
+    dimensions in which an element of the result depends on elements of other
+    shards. After: operands and results of these ops are replicated along these
+    dimensions, by an `sdy.reshard` before and after the op. An operand that is
+    an `stablehlo.iota` or `sdy.constant` is cloned in that sharding instead.
+
+    - concatenate, reverse: the dimensions of the op
+    - slice, dynamic_update_slice: dimensions of which it reads or writes a part
+    - pad: padded dimensions
+    - reduce_window, select_and_scatter: dimensions along which a window is not
+      the element in its place
+    - convolution: spatial dimensions
+    - reduce by anything but sum, maximum, minimum, and, or: reduced dimensions
+
+    ```mlir
+    sdy.mesh @mesh = <["x"=2]>
+    %0 = stablehlo.reverse %x, dims = [0] {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"x"} ]>]>} : tensor<8xf32>
+    // becomes, where %x is sharded likewise
+    %1 = sdy.reshard %x <@mesh, [{} ]> : tensor<8xf32>
+    %2 = stablehlo.reverse %1, dims = [0] {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{} ]>]>} : tensor<8xf32>
+    %0 = sdy.reshard %2 <@mesh, [{"x"} ]> : tensor<8xf32>
+    ```
+  }];
+  let dependentDialects = ["::scalify::sdy::SdyDialect"];
+}
+
 def BucketCollectivesPass
     : Pass<"scalify-bucket-collectives", "::mlir::ModuleOp"> {
   let summary = "bucket collectives in order of readiness";

@@ -72,9 +72,10 @@ llvm::ArrayRef<Stage> getStages(bool toStableHLO);
 /// the report, which has the casts' initial scales.
 void buildKeptScales(const PlainOptions &options, mlir::OpPassManager &manager);
 
-/// Partitioning precedes Import. Shardy's passes are jaxlib's, and run between
-/// the first two pipelines; the third follows where there is a level of ZeRO,
-/// once the roles that a user gives are set.
+/// Partitioning precedes Import. Shardy's passes are jaxlib's: it propagates
+/// shardings between the first two pipelines, and inserts collectives between
+/// the second and the third. The last one follows where there is a level of
+/// ZeRO, once the roles that a user gives are set.
 struct PartitionOptions {
   /// The level of ZeRO.
   int64_t zero = 0;
@@ -82,6 +83,7 @@ struct PartitionOptions {
   bool sumEach = false;
 };
 void buildBeforeShardy(mlir::OpPassManager &manager);
+void buildBetweenShardy(mlir::OpPassManager &manager);
 void buildAfterShardy(const PartitionOptions &options,
                       mlir::OpPassManager &manager);
 void buildShardState(const PartitionOptions &options,

@@ -281,6 +281,18 @@ MeshAttr TensorShardingAttr::getMesh(Operation *op) const {
   return found ? found.getMesh() : MeshAttr();
 }
 
+TensorShardingAttr TensorShardingAttr::keepAxes(
+    function_ref<ArrayRef<AxisRefAttr>(int64_t, ArrayRef<AxisRefAttr>)> keep)
+    const {
+  SmallVector<DimensionShardingAttr> dims;
+  for (auto [index, dim] : llvm::enumerate(getDimShardings()))
+    dims.push_back(
+        DimensionShardingAttr::get(getContext(), keep(index, dim.getAxes()),
+                                   dim.getIsClosed(), dim.getPriority()));
+  return get(getContext(), getMeshOrRef(), dims, getReplicatedAxes(),
+             getUnreducedAxes());
+}
+
 LogicalResult TensorShardingAttr::verifyFor(
     Operation *op, Type type,
     function_ref<InFlightDiagnostic()> emitError) const {

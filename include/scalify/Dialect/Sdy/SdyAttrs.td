@@ -64,6 +64,12 @@ def Sdy_TensorShardingAttr : Sdy_Attr<"TensorSharding", "sharding"> {
     /// Returns the mesh, looked up from `op` if it is a symbol; null if
     /// missing.
     MeshAttr getMesh(::mlir::Operation *op) const;
+    /// Returns the sharding in which each dimension has only the axes that
+    /// `keep` returns, given the dimension and its axes.
+    TensorShardingAttr keepAxes(
+        ::llvm::function_ref<::llvm::ArrayRef<::scalify::sdy::AxisRefAttr>(
+            int64_t, ::llvm::ArrayRef<::scalify::sdy::AxisRefAttr>)>
+            keep) const;
     /// Checks the mesh, the rank and the axes against a tensor type.
     ::llvm::LogicalResult verifyFor(
         ::mlir::Operation *op, ::mlir::Type type,
