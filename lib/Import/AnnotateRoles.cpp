@@ -126,12 +126,13 @@ static bool followsProduct(Value value) {
 }
 
 /// Finds weights of products, gathered tables, and vectors that are broadcast
-/// over a batch. An argument is a weight beside an operand that a product
-/// computes, on either side, and on the right of any computed operand:
-/// attention computes both sides. Of two arguments the right one is the weight,
-/// unless it is a vector, or if no result can be its gradient but one can be
-/// that of the left one. The backward, where a layer's input is an operand too,
-/// is skipped.
+/// over a batch. An argument is a weight on the right of any computed operand:
+/// attention computes both sides. In an evaluation it is also one on the left
+/// of an operand that a product computes; and of two arguments the right one is
+/// the weight, unless it is a vector. A step that trains computes weights too,
+/// as a merged LoRA does, and its own weights have new values: what stands on
+/// the left, or beside another argument, is data unless it is trained. The
+/// backward, where a layer's input is an operand too, is skipped.
 void Roles::findWeights() {
   auto isTrained = [&](Value value) {
     return state[cast<BlockArgument>(value).getArgNumber()];
@@ -140,6 +141,11 @@ void Roles::findWeights() {
     return value.getParentBlock() == &main.getBody().front() &&
            isa<BlockArgument>(value);
   };
+  bool trains = llvm::any_of(main.getArguments(), [&](BlockArgument argument) {
+    unsigned index = argument.getArgNumber();
+    return state[index] && isFloat(index) && getType(index).getRank() > 0;
+  });
+  llvm::DenseSet<Value> inputs;
   main.getBody().walk([&](Operation *op) {
     if (isInPhase(op, Phase::Backward))
       return;
@@ -149,13 +155,20 @@ void Roles::findWeights() {
           !dot.getDotDimensionNumbers().getRhsBatchingDimensions().empty();
       bool isVector =
           cast<RankedTensorType>(dot.getRhs().getType()).getRank() == 1;
-      if (!isArgument(lhs) && isArgument(rhs) && !isVector)
+      bool isLeft = isArgument(lhs), isRight = isArgument(rhs);
+      if (trains && isLeft && !isTrained(lhs))
+        inputs.insert(lhs);
+      if (!isLeft && isRight && !isVector)
         weights.insert(rhs);
-      else if (isArgument(lhs) && !isArgument(rhs) && followsProduct(rhs))
+      else if (isLeft && !isRight && followsProduct(rhs) &&
+               (!trains || isTrained(lhs)))
         weights.insert(lhs);
-      else if (isArgument(lhs) && isArgument(rhs) && !isBatched)
-        weights.insert(isVector || (isTrained(lhs) && !isTrained(rhs)) ? lhs
-                                                                       : rhs);
+      else if (isLeft && isRight && !isBatched) {
+        Value weight =
+            isVector || (isTrained(lhs) && !isTrained(rhs)) ? lhs : rhs;
+        if (!trains || isTrained(weight))
+          weights.insert(weight);
+      }
     } else if (auto convolution = dyn_cast<stablehlo::ConvolutionOp>(op)) {
       weights.insert(getOrigin(convolution.getRhs()));
     } else if (isa<stablehlo::GatherOp>(op)) {
@@ -166,6 +179,8 @@ void Roles::findWeights() {
         vectors.insert(getOrigin(vector));
     }
   });
+  for (Value input : inputs)
+    weights.erase(input);
 }
 
 /// Finds the values that the backward computes, and those that the optimizer
@@ -241,13 +256,17 @@ static SmallVector<OpOperand *> findProducts(Value value) {
 }
 
 /// Finds the arguments that the model reads: in the forward, or by a product of
-/// the backward, as the last layer's weight if the step returns no loss.
+/// the backward, as the last layer's weight if the step returns no loss. In
+/// arithmetic of one phase, as an update that is given gradients, only products
+/// are known to be a model's.
 void Roles::findReads() {
+  bool isOnePhase = isForwardAlone();
   for (BlockArgument argument : main.getArguments())
-    reads.push_back(isReadInForward(argument, main.getBody().front()) ||
-                    llvm::any_of(findProducts(argument), [](OpOperand *use) {
-                      return isInPhase(use->getOwner(), Phase::Backward);
-                    }));
+    reads.push_back(
+        (!isOnePhase && isReadInForward(argument, main.getBody().front())) ||
+        llvm::any_of(findProducts(argument), [&](OpOperand *use) {
+          return isOnePhase || isInPhase(use->getOwner(), Phase::Backward);
+        }));
 }
 
 static int64_t countElements(Value value) {

@@ -20,12 +20,13 @@ _MOMENTS = (
     *("mu", "nu", "trace", "sum_of_squares", "v_row", "v_col", "e_g", "e_x"),
     *("momentum", "moments", "exp_avg", "exp_avg_sq"),
 )
-_ALL = ["param", "master", "moment", "state", "batch", "input", "scalar"]
+# An array that the model reads in a product is a parameter under any name.
+_STATE = ["master", "moment", "state"]
 
 # Rows of [pattern, role, roles that it replaces], for the compiler's option `roles`.
 CONVENTIONS: list[list[object]] = [
-    [_field(*_MOMENTS), "moment", _ALL],
-    [_field("master", "master_params"), "master", _ALL],
+    [_field(*_MOMENTS), "moment", _STATE],
+    [_field("master", "master_params"), "master", _STATE],
     # The root of the model's tree.
-    [r"^(params|param|weights|model|variables)($|[.['\"])", "param", ["batch", "scalar"]],
+    [r"^(params|param|weights|model|variables)($|[.['\"])", "param", ["batch", "scalar", "state"]],
 ]
