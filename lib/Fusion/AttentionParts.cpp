@@ -6,6 +6,7 @@
 #include "ScaleEntries.h"
 
 #include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Idioms/Rows.h"
 
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
@@ -192,42 +193,25 @@ Value attention::getRowValue(Value value, int64_t row) {
   return sizes == wanted ? skipViews(broadcast.getOperand()) : Value();
 }
 
-/// Matches a reduction of one tensor by `Op` whose initial value is neutral.
-template <typename Op> static ReduceOp matchReduction(Value value) {
+/// Returns the sum of one tensor that `value` is, or null.
+static ReduceOp matchSum(Value value) {
   auto reduce = value ? value.getDefiningOp<ReduceOp>() : ReduceOp();
-  if (!reduce || reduce.getInputs().size() != 1)
-    return {};
-  Block &body = reduce.getBody().front();
-  std::optional<double> start = getSplatNumber(reduce.getInitValues()[0]);
-  bool isNeutral =
-      start && (std::is_same_v<Op, AddOp> ? *start == 0
-                                          : *start < 0 && std::isinf(*start));
-  return isNeutral && llvm::hasSingleElement(body.without_terminator()) &&
-                 isa<Op>(body.front())
-             ? reduce
-             : ReduceOp();
+  bool isSum = reduce && reduce.getInputs().size() == 1 &&
+               getSplatNumber(reduce.getInitValues()[0]) == 0.0 &&
+               getReductionKind(reduce.getBody()) == ReductionKind::Add;
+  return isSum ? reduce : ReduceOp();
 }
 
-/// Matches such a reduction over dimension `row` only.
-template <typename Op>
-static ReduceOp matchReduction(Value value, int64_t row) {
-  ReduceOp reduce = matchReduction<Op>(value);
+/// The same for a sum over dimension `row` only.
+static ReduceOp matchSum(Value value, int64_t row) {
+  ReduceOp reduce = matchSum(value);
   return reduce && reduce.getDimensions() == ArrayRef<int64_t>{row}
              ? reduce
              : ReduceOp();
 }
 
 ReduceOp attention::matchRowSum(Value value, int64_t row) {
-  return matchReduction<AddOp>(getRowValue(value, row), row);
-}
-
-ReduceOp attention::matchRowMaximum(Value value, int64_t row) {
-  Value reduced = getRowValue(value, row);
-  // A maximum with -inf, as JAX writes it.
-  if (auto most = reduced ? reduced.getDefiningOp<MaxOp>() : MaxOp())
-    if (auto low = getSplatNumber(most.getRhs()); low && std::isinf(*low))
-      reduced = most.getLhs();
-  return matchReduction<MaxOp>(reduced, row);
+  return matchSum(getRowValue(value, row), row);
 }
 
 Value attention::getOtherFactor(Value product, Value factor) {
@@ -249,14 +233,14 @@ ReduceOp attention::matchNegatedSum(Value value, int64_t row) {
     if (auto negate = dyn_cast_or_null<NegOp>(op)) {
       isNegated = !isNegated;
       value = negate.getOperand();
-    } else if (reduce && matchReduction<AddOp>(value) &&
+    } else if (reduce && matchSum(value) &&
                countOf(reduce.getInputs()[0]) == countOf(value)) {
       value = reduce.getInputs()[0];
     } else {
       break;
     }
   }
-  return isNegated ? matchReduction<AddOp>(value, row) : ReduceOp();
+  return isNegated ? matchSum(value, row) : ReduceOp();
 }
 
 /// Returns the dimension of `value` along which an iota counts, or -1.

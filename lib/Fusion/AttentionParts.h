@@ -39,10 +39,9 @@ mlir::Value skipViews(mlir::Value value);
 /// dimension `row`; null if it is no such broadcast.
 mlir::Value getRowValue(mlir::Value value, int64_t row);
 
-/// If `value` is the sum, or the maximum, along dimension `row`, broadcast
-/// along it again, returns the reduction.
+/// If `value` is the sum along dimension `row`, broadcast along it again,
+/// returns the sum.
 stablehlo::ReduceOp matchRowSum(mlir::Value value, int64_t row);
-stablehlo::ReduceOp matchRowMaximum(mlir::Value value, int64_t row);
 
 /// If `value` is a negated sum along dimension `row`, returns the sum.
 stablehlo::ReduceOp matchNegatedSum(mlir::Value value, int64_t row);

@@ -3,6 +3,8 @@
 #include "AttentionParts.h"
 #include "OpCosts.h"
 
+#include "scalify/Idioms/Idioms.h"
+
 using namespace mlir;
 using namespace scalify;
 using namespace scalify::stablehlo;
@@ -57,26 +59,25 @@ Axes Matcher::permuted(ArrayRef<int64_t> order) const {
   return result;
 }
 
-/// Matches exp(x - max(x)) / sum(exp(x - max(x))) along one dimension; sets
-/// `scores` to x.
+/// Matches a softmax along one dimension; sets `scores` to its operand. Its
+/// values must be read as they are, and not by way of conversions, since the
+/// pass replaces them.
 bool Matcher::matchSoftmax(Value &scores) {
-  raised = weights.getLhs();
-  auto exp = raised.getDefiningOp<ExpOp>();
-  auto sub = exp ? exp.getOperand().getDefiningOp<SubtractOp>() : SubtractOp();
-  if (!sub)
+  std::optional<idioms::Softmax> softmax = idioms::matchSoftmax(weights);
+  if (!softmax)
     return false;
-  for (int64_t d = 0; d < typeOf(weights.getResult()).getRank(); ++d) {
-    ReduceOp sum = matchRowSum(weights.getRhs(), d);
-    ReduceOp most = matchRowMaximum(sub.getRhs(), d);
-    if (!sum || !most || sum.getInputs()[0] != raised ||
-        most.getInputs()[0] != sub.getLhs())
-      continue;
-    keyDim = d;
-    rowSum = sum.getResult(0);
-    scores = sub.getLhs();
-    return true;
-  }
-  return false;
+  ReduceOp sum = softmax->share.sum, most = softmax->shift.max;
+  raised = weights.getLhs();
+  rowSum = sum.getResult(0);
+  scores = softmax->shift.input;
+  if (softmax->exponentials.getResult() != raised ||
+      sum.getInputs()[0] != raised || most.getInputs()[0] != scores ||
+      !softmax->shift.isAttained || softmax->shift.ifFinite ||
+      sum.getDimensions().size() != 1 ||
+      sum.getDimensions() != most.getDimensions())
+    return false;
+  keyDim = sum.getDimensions().front();
+  return getRowValue(weights.getRhs(), keyDim) == rowSum;
 }
 
 /// True if a dot reads the weights: that of an attention, as opposed to a loss

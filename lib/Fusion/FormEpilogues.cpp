@@ -9,10 +9,10 @@
 
 #include "Clusters.h"
 #include "EpilogueChain.h"
-#include "GELUPatterns.h"
 #include "StridedView.h"
 
 #include "scalify/Dialect/StableHLO/OpKinds.h"
+#include "scalify/Idioms/GELU.h"
 
 #include "mlir/IR/Matchers.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"

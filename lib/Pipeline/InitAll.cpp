@@ -10,6 +10,7 @@
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 #include "scalify/Distribution/Passes.h"
 #include "scalify/Fusion/Passes.h"
+#include "scalify/Idioms/Passes.h"
 #include "scalify/Import/Passes.h"
 #include "scalify/Pipeline/Stages.h"
 #include "scalify/Precision/Passes.h"
@@ -35,6 +36,7 @@ void scalify::registerAllDialects(mlir::DialectRegistry &registry) {
 
 void scalify::registerAllPasses() {
   registerImportPasses();
+  registerIdiomsPasses();
   registerScalingPasses();
   registerPrecisionPasses();
   registerTargetStableHLOPasses();

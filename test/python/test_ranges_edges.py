@@ -141,14 +141,25 @@ def test_no_value_leaves_its_bound(name: str) -> None:
     assert violations(observe(fn, arrays, ranges)) == []
 
 
-def test_silu_rounds_in_bf16() -> None:
-    text = """
-    func.func public @main(%x: tensor<4096xbf16> {scalify.range = {max = 4.0}})
-        -> tensor<4096xbf16> {
-      %0 = stablehlo.logistic %x : tensor<4096xbf16>
+LOGISTIC = "%0 = stablehlo.logistic %x : tensor<4096xbf16>"
+# As jax.nn.silu of JAX 0.10 writes it.
+QUOTIENT = """
+      %one = stablehlo.constant dense<1.0> : tensor<4096xbf16>
+      %minus = stablehlo.negate %x : tensor<4096xbf16>
+      %exp = stablehlo.exponential %minus : tensor<4096xbf16>
+      %sum = stablehlo.add %exp, %one : tensor<4096xbf16>
+      %0 = stablehlo.divide %one, %sum : tensor<4096xbf16>"""
+
+
+@pytest.mark.parametrize("logistic", [LOGISTIC, QUOTIENT], ids=["op", "quotient"])
+def test_silu_rounds_in_bf16(logistic: str) -> None:
+    text = f"""
+    func.func public @main(%x: tensor<4096xbf16> {{scalify.range = {{max = 4.0}}}})
+        -> tensor<4096xbf16> {{
+      {logistic}
       %1 = stablehlo.multiply %x, %0 : tensor<4096xbf16>
       return %1 : tensor<4096xbf16>
-    }"""
+    }}"""
     observed = observe_text(text, [np.linspace(-2, -0.8, 4096).astype(BF16)])
     assert violations(observed) == []
     assert observed[-1].bounds["lo"] > -0.3

@@ -51,6 +51,11 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...], str]] = {
     "softmax": (attention, (X,), "elements of a softmax matter"),
     "rms_norm": (rms_norm, (X,), "norm: unit size"),
     "layer_norm": (layer_norm, (X,), "norm: unit size"),
+    "reciprocal_norm": (
+        lambda x: x * (1 / jnp.sqrt(jnp.mean(x * x, -1, keepdims=True) + 1e-6)),
+        (X,),
+        "norm: unit size",
+    ),
     "flax_norm": (lambda x: jax.nn.standardize(x, -1), (X,), "norm: unit size"),
     "log_softmax": (lambda x: jax.nn.log_softmax(x, -1), (X,), "log-softmax"),
     "logsumexp": (log_probabilities, (X,), "log-softmax"),

@@ -12,6 +12,7 @@
 #define SCALIFY_SCALING_RULES_H
 
 #include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Idioms/Rows.h"
 
 namespace scalify {
 
@@ -90,23 +91,10 @@ ScaleFacts reductionOf(const ScaleFacts &x, mlir::Operation *body,
 std::string describeReduction(mlir::Operation *op, mlir::Operation *body,
                               double n);
 
-/// If `value` is x - max(x), which is never positive, returns the number of
-/// elements that the maximum is taken of. Otherwise returns none.
-std::optional<double> getMaxSubtractionWidth(mlir::Value value);
-
 /// If the op ends a known expression (a norm, a softmax, GELU, ..), replaces
 /// its facts by those of the expression and returns true.
 bool inferCompositeFacts(const FactsQuery &query,
                          llvm::MutableArrayRef<ScaleFacts> results);
-
-/// Looks through ops that change only a value's shape or type, or clamp it by a
-/// constant: broadcasts, reshapes, converts, barriers, max(x, constant).
-mlir::Value peelToSource(mlir::Value value);
-
-/// Returns the number of elements of a ranked tensor of static shape.
-double countElements(mlir::Value value);
-/// Returns the number of elements along some of its dimensions.
-double countElements(mlir::Value value, llvm::ArrayRef<int64_t> dims);
 
 } // namespace scalify
 

@@ -4,6 +4,7 @@
 
 #include "../Rules/Moments.h"
 #include "scalify/Dialect/StableHLO/Contraction.h"
+#include "scalify/Idioms/Idioms.h"
 #include "scalify/Scaling/NoiseAnalysis.h"
 #include "scalify/Scaling/Rules.h"
 
@@ -48,7 +49,7 @@ static double getSumGain(Operation *op, unsigned index, const ScaleFacts &y,
                          const ScaleAnalysis &facts) {
   // Softmax and its like are invariant to what is subtracted from a row.
   if (index == 1 && isa<SubtractOp>(op) &&
-      getMaxSubtractionWidth(op->getResult(0)))
+      idioms::matchMaxSubtraction(op->getResult(0), MatchFor::Estimate))
     return 0;
   const ScaleFacts &a = facts.lookup(op->getOperand(0));
   const ScaleFacts &b = facts.lookup(op->getOperand(1));

@@ -9,6 +9,7 @@
 #include "scalify/Scaling/Priors.h"
 
 #include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Idioms/Idioms.h"
 #include "scalify/Scaling/Rules.h"
 
 #include <cmath>
@@ -19,11 +20,11 @@ using namespace scalify;
 static bool refine(const FactsQuery &query, double power, ScaleFacts &facts) {
   if (!isa<stablehlo::ExpOp>(query.op))
     return false;
-  std::optional<double> width =
-      getMaxSubtractionWidth(peelToSource(query.op->getOperand(0)));
-  if (!width)
+  auto softmax = idioms::matchMaxSubtraction(
+      peelToSource(query.op->getOperand(0)), MatchFor::Estimate);
+  if (!softmax)
     return false;
-  double n = std::max(1.0, *width * query.operand(0).density);
+  double n = std::max(1.0, softmax->width * query.operand(0).density);
   double mean = std::pow(n, power - 1);
   facts.mean = mean;
   facts.rms = std::sqrt(mean);

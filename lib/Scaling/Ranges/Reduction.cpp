@@ -13,38 +13,6 @@ using namespace mlir;
 using namespace scalify;
 namespace hlo = scalify::stablehlo;
 
-ReductionKind scalify::getReductionKind(Region &region, unsigned pair) {
-  if (!region.hasOneBlock())
-    return ReductionKind::Unknown;
-  Block &block = region.front();
-  Operation *terminator = block.getTerminator();
-  unsigned count = block.getNumArguments() / 2;
-  if (pair >= count || pair >= terminator->getNumOperands())
-    return ReductionKind::Unknown;
-  Value a = block.getArgument(pair), b = block.getArgument(pair + count);
-  Value value = terminator->getOperand(pair);
-  if (value == a)
-    return ReductionKind::First;
-  if (value == b)
-    return ReductionKind::Second;
-  Operation *op = value.getDefiningOp();
-  if (!op || op->getNumOperands() != 2 ||
-      !((op->getOperand(0) == a && op->getOperand(1) == b) ||
-        (op->getOperand(0) == b && op->getOperand(1) == a)))
-    return ReductionKind::Unknown;
-  // On integers these ops reduce each bit separately.
-  bool isPredicate = getElementTypeOrSelf(value.getType()).isInteger(1);
-  if (isa<hlo::AndOp, hlo::OrOp>(op) && !isPredicate)
-    return ReductionKind::Unknown;
-  return llvm::TypeSwitch<Operation *, ReductionKind>(op)
-      .Case<hlo::AddOp>([](auto) { return ReductionKind::Add; })
-      .Case<hlo::MulOp, hlo::AndOp>(
-          [](auto) { return ReductionKind::Multiply; })
-      .Case<hlo::MaxOp, hlo::OrOp>([](auto) { return ReductionKind::Max; })
-      .Case<hlo::MinOp>([](auto) { return ReductionKind::Min; })
-      .Default([](Operation *) { return ReductionKind::Unknown; });
-}
-
 /// Maps a set of the operand's axes to the result's, which lack `removed`.
 static AxisSet withoutAxes(AxisSet axes, AxisSet removed, int64_t rank) {
   AxisSet result = 0;

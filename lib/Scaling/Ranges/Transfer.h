@@ -11,6 +11,7 @@
 #define SCALIFY_LIB_SCALING_RANGES_TRANSFER_H
 
 #include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Idioms/Rows.h"
 #include "scalify/Scaling/RangeState.h"
 
 #include "mlir/IR/Operation.h"
@@ -96,11 +97,6 @@ inline double flushed(const RangeQuery &query, double x) {
 /// but without its norms and peak.
 RangeState sameInterval(const RangeQuery &query, unsigned result,
                         const RangeState &source);
-
-enum class ReductionKind { Unknown, Add, Multiply, Max, Min, First, Second };
-/// Returns the kind of a region of two scalar arguments: one op on both, or one
-/// of them unchanged. `pair` selects arguments `pair` and `pair + count`.
-ReductionKind getReductionKind(mlir::Region &region, unsigned pair = 0);
 
 /// Returns x * y, with zero times infinity as zero.
 inline double product(double a, double b) {

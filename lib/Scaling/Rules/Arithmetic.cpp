@@ -6,6 +6,7 @@
 #include "Moments.h"
 #include "Ramps.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Idioms/Idioms.h"
 
 #include <cmath>
 
@@ -17,76 +18,6 @@ using Results = MutableArrayRef<ScaleFacts>;
 //===----------------------------------------------------------------------===//
 // Sums
 //===----------------------------------------------------------------------===//
-
-/// Looks through changes of shape, and through the select that counts negative
-/// indices from the end.
-static Value peelIndices(Value indices) {
-  Value source = peelToSource(indices);
-  if (auto select = source.getDefiningOp<stablehlo::SelectOp>())
-    source = peelToSource(select.getOnFalse());
-  return source;
-}
-
-/// Returns the scatter into segments from which each element of `value` gathers
-/// its own segment, as uses of `segment_sum` and `segment_max` do.
-static stablehlo::ScatterOp getSegments(Value value) {
-  auto gather = peelToSource(value).getDefiningOp<stablehlo::GatherOp>();
-  auto scatter = gather
-                     ? gather.getOperand().getDefiningOp<stablehlo::ScatterOp>()
-                     : stablehlo::ScatterOp();
-  if (!scatter || scatter->getNumResults() != 1 ||
-      countElements(value) != countElements(scatter.getUpdates()[0]) ||
-      peelIndices(gather.getStartIndices()) !=
-          peelIndices(scatter.getScatterIndices()))
-    return {};
-  return scatter;
-}
-
-/// If each element of `value` reduces, by the op `Body`, a row or a segment of
-/// `x`, returns the number of elements in one.
-template <typename Body>
-static std::optional<double> getWidthOfReduction(Value value, Value x) {
-  Value source = peelToSource(value);
-  if (auto select = source.getDefiningOp<stablehlo::SelectOp>())
-    source = peelToSource(select.getOnTrue());
-  Value inputs, result;
-  Region *body = nullptr;
-  if (auto reduce = source.getDefiningOp<stablehlo::ReduceOp>()) {
-    inputs = reduce.getInputs()[0];
-    result = reduce->getResult(0);
-    body = &reduce.getBody();
-  } else if (stablehlo::ScatterOp scatter = getSegments(source)) {
-    inputs = scatter.getUpdates()[0];
-    result = scatter->getResult(0);
-    body = &scatter.getUpdateComputation();
-  }
-  if (!body || inputs != x || !isa<Body>(body->front().front()))
-    return std::nullopt;
-  return std::max(1.0,
-                  countElements(inputs) / std::max(1.0, countElements(result)));
-}
-
-std::optional<double> scalify::getMaxSubtractionWidth(Value value) {
-  auto subtract = value.getDefiningOp<stablehlo::SubtractOp>();
-  return subtract ? getWidthOfReduction<stablehlo::MaxOp>(subtract.getRhs(),
-                                                          subtract.getLhs())
-                  : std::nullopt;
-}
-
-/// Whether the value is the mean of `x` over some dimensions.
-static bool isMeanOf(Value value, Value x) {
-  Value source = peelToSource(value);
-  Operation *scaled = source.getDefiningOp();
-  if (!isa_and_nonnull<stablehlo::DivOp, stablehlo::MulOp>(scaled))
-    return false;
-  for (Value operand : scaled->getOperands())
-    if (auto reduce =
-            peelToSource(operand).getDefiningOp<stablehlo::ReduceOp>())
-      if (reduce.getInputs()[0] == x &&
-          isa<stablehlo::AddOp>(reduce.getBody().front().front()))
-        return true;
-  return false;
-}
 
 static void addFacts(const FactsQuery &query, Results out) {
   bool subtract = isa<stablehlo::SubtractOp>(query.op);
@@ -136,9 +67,10 @@ static void addFacts(const FactsQuery &query, Results out) {
     out[0].bound = 1.0;
     out[0].sign = Sign::NonNegative;
   }
-  if (getMaxSubtractionWidth(query.op->getResult(0)))
+  if (idioms::matchMaxSubtraction(query.op->getResult(0), MatchFor::Estimate))
     out[0].sign = Sign::NonPositive;
-  if (subtract && isMeanOf(query.op->getOperand(1), query.op->getOperand(0)))
+  if (subtract &&
+      idioms::isMeanOf(query.op->getOperand(1), query.op->getOperand(0)))
     out[0].mean = 0;
   out[0].rule = "sum: variances add";
 }
@@ -303,19 +235,6 @@ static void multiplyFacts(const FactsQuery &query, Results out) {
   out[0].rule = "product";
 }
 
-/// True if a / b is a probability: b is the sum of the non-negative a over a
-/// row or a segment, perhaps plus a small constant that keeps it from zero.
-static bool isNormalisation(const FactsQuery &query) {
-  const ScaleFacts &a = query.operand(0);
-  Value x = query.op->getOperand(0), sum = query.op->getOperand(1);
-  if (auto add = peelToSource(sum).getDefiningOp<stablehlo::AddOp>())
-    for (unsigned i : {0, 1})
-      if (query.of(add->getOperand(i)).constant.value_or(-1) >= 0)
-        sum = add->getOperand(1 - i);
-  return a.sign == Sign::NonNegative &&
-         getWidthOfReduction<stablehlo::AddOp>(sum, x);
-}
-
 /// True if every element of x is limit + a non-negative value.
 static bool isAtLeast(Value x, double limit, const FactsQuery &query) {
   auto add = peelToSource(x).getDefiningOp<stablehlo::AddOp>();
@@ -348,7 +267,8 @@ static void divideFacts(const FactsQuery &query, Results out) {
   out[0].anyScale = a.anyScale;
   out[0].scaleByBound = a.scaleByBound && byConstant;
   out[0].rule = "quotient";
-  if (isNormalisation(query)) {
+  if (a.sign == Sign::NonNegative &&
+      idioms::matchShare(query.op, MatchFor::Estimate)) {
     out[0].bound = 1.0;
     out[0].scaleByBound = true;
     out[0].rule = "softmax: bounded by 1";

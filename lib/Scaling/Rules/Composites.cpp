@@ -3,8 +3,8 @@
 // Each op's own rule treats its operands as independent. If several ops are one
 // known function of one value, that is wrong by up to a few binades, or in the
 // mean: x * sigmoid(x) has a mean though x has none, and a norm's output has
-// unit size for any statistics of its input. Each matcher below looks back a
-// bounded number of ops from the last op of the expression, and replaces the
+// unit size for any statistics of its input. From the last op of the expression
+// Idioms.h looks back a bounded number of ops; the rules below replace the
 // facts of the generic rule. Without a match they stay. The op's family does
 // not change.
 //
@@ -16,37 +16,14 @@
 #include "LogAddExp.h"
 #include "Moments.h"
 #include "TanhGradients.h"
-#include "scalify/Dialect/StableHLO/ControlFlow.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
-
-#include "mlir/IR/Matchers.h"
+#include "scalify/Idioms/Idioms.h"
 
 #include <cmath>
 
 using namespace mlir;
 using namespace scalify;
 using namespace scalify::stablehlo;
-
-/// Returns the value of a splat constant, also of one that a loop carries, as
-/// JAX's zeros.
-static std::optional<double> getSplat(Value value) {
-  DenseElementsAttr dense;
-  Value source =
-      peelToSource(lookThrough(peelToSource(value), Move::Invariant));
-  if (!matchPattern(source, m_Constant(&dense)) || !dense.isSplat() ||
-      !isa<FloatType>(dense.getElementType()))
-    return std::nullopt;
-  return dense.getSplatValue<APFloat>().convertToDouble();
-}
-
-/// Returns the reduction by AddOp before shape changes, or null.
-static ReduceOp getSum(Value value) {
-  auto reduce = peelToSource(value).getDefiningOp<ReduceOp>();
-  if (reduce && reduce->getNumResults() == 1 &&
-      isa_and_nonnull<AddOp>(getSingleBodyOp(reduce.getBody())))
-    return reduce;
-  return {};
-}
 
 //===----------------------------------------------------------------------===//
 // Softmax and log-softmax
@@ -69,11 +46,11 @@ static bool matchSoftmaxNumerator(const FactsQuery &query, ScaleFacts &out) {
   if (!isa<ExpOp>(query.op))
     return false;
   Value shifted = peelToSource(query.op->getOperand(0));
-  std::optional<double> width = getMaxSubtractionWidth(shifted);
-  if (!width)
+  auto softmax = idioms::matchMaxSubtraction(shifted, MatchFor::Estimate);
+  if (!softmax)
     return false;
-  const ScaleFacts &x = query.of(shifted.getDefiningOp()->getOperand(0));
-  double n = *width * query.operand(0).density;
+  const ScaleFacts &x = query.of(softmax->input);
+  double n = softmax->width * query.operand(0).density;
   double deviation = std::sqrt(x.variance());
   double first = n <= 1 ? 1 : getMomentBelowMaximum(1, n, deviation);
   double second = n <= 1 ? 1 : getMomentBelowMaximum(2, n, deviation);
@@ -84,50 +61,14 @@ static bool matchSoftmaxNumerator(const FactsQuery &query, ScaleFacts &out) {
   return true;
 }
 
-/// If `value` is a log-softmax, returns the number N of elements of a row. It
-/// is x - log(sum(exp(x))), or, as logsumexp computes it,
-/// x - (m + log(sum(exp(x - m)))) with the maximum m.
-static std::optional<double> getLogSoftmaxWidth(Value value) {
-  auto subtract = value.getDefiningOp<SubtractOp>();
-  if (!subtract)
-    return std::nullopt;
-  auto widthOf = [&](Value logarithm, bool isShifted) -> std::optional<double> {
-    auto log = peelToSource(logarithm).getDefiningOp<LogOp>();
-    Value inner = log ? peelToSource(log->getOperand(0)) : Value();
-    if (auto magnitude = inner ? inner.getDefiningOp<AbsOp>() : AbsOp())
-      inner = magnitude->getOperand(0);
-    ReduceOp sum = inner ? getSum(inner) : ReduceOp();
-    auto exponential =
-        sum ? sum.getInputs()[0].getDefiningOp<ExpOp>() : ExpOp();
-    if (!exponential)
-      return std::nullopt;
-    Value source = exponential->getOperand(0);
-    auto shifted = source.getDefiningOp<SubtractOp>();
-    if (isShifted ? !shifted || shifted.getLhs() != subtract.getLhs() ||
-                        !getMaxSubtractionWidth(source)
-                  : source != subtract.getLhs())
-      return std::nullopt;
-    return countElements(source) /
-           std::max(1.0, countElements(sum.getResult(0)));
-  };
-  if (std::optional<double> width = widthOf(subtract.getRhs(), false))
-    return width;
-  auto sum = peelToSource(subtract.getRhs()).getDefiningOp<AddOp>();
-  for (unsigned i : {0, 1})
-    if (std::optional<double> width =
-            sum ? widthOf(sum->getOperand(i), true) : std::nullopt)
-      return width;
-  return std::nullopt;
-}
-
 /// Log-probabilities are near -log(N).
 static bool matchLogSoftmax(const FactsQuery &query, ScaleFacts &out) {
   if (!isa<SubtractOp>(query.op))
     return false;
-  std::optional<double> width = getLogSoftmaxWidth(query.op->getResult(0));
-  if (!width)
+  auto softmax = idioms::matchLogSoftmax(query.op->getResult(0));
+  if (!softmax)
     return false;
-  double n = *width;
+  double n = softmax->width;
   double variance = query.operand(0).variance();
   out = ScaleFacts::moments(-std::log(std::max(n, 2.0)) - 0.5 * variance,
                             variance);
@@ -142,12 +83,11 @@ static bool matchLogSoftmax(const FactsQuery &query, ScaleFacts &out) {
 static bool matchSoftmaxOfLogarithms(const FactsQuery &query, ScaleFacts &out) {
   if (!isa<ExpOp>(query.op))
     return false;
-  Value logarithms = peelToSource(query.op->getOperand(0));
-  std::optional<double> width = getLogSoftmaxWidth(logarithms);
-  if (!width)
+  auto softmax = idioms::matchLogSoftmax(peelToSource(query.op->getOperand(0)));
+  if (!softmax)
     return false;
-  const ScaleFacts &x = query.of(logarithms.getDefiningOp()->getOperand(0));
-  double n = std::max(1.0, *width * query.operand(0).density);
+  const ScaleFacts &x = query.of(softmax->input);
+  double n = std::max(1.0, softmax->width * query.operand(0).density);
   double second = std::min(std::exp(x.variance()) / n, 1.0) / n;
   out = ScaleFacts::moments(1 / n, second - 1 / (n * n));
   out.sign = Sign::NonNegative;
@@ -204,95 +144,34 @@ static bool matchIdentity(const FactsQuery &query, ScaleFacts &out) {
 // Norms
 //===----------------------------------------------------------------------===//
 
-/// True if `value` is `factor` times the sum of the `width` squares of `x`,
-/// plus or minus small terms: an eps, the square of the mean, a clamp.
-static bool isMeanSquareOf(Value value, Value x, unsigned depth, double &width,
-                           double &factor) {
-  value = peelToSource(value);
-  if (ReduceOp sum = getSum(value)) {
-    auto square = peelToSource(sum.getInputs()[0]).getDefiningOp<MulOp>();
-    if (!square || square.getLhs() != square.getRhs())
-      return false;
-    Value root = peelToSource(square.getLhs());
-    auto centred = root.getDefiningOp<SubtractOp>();
-    auto centredX = peelToSource(x).getDefiningOp<SubtractOp>();
-    width = countElements(sum.getInputs()[0]) /
-            std::max(1.0, countElements(sum->getResult(0)));
-    return root == peelToSource(x) || (centred && centred.getLhs() == x) ||
-           (centredX && peelToSource(centredX.getLhs()) == root) ||
-           (centred && centredX && centred.getLhs() == centredX.getLhs());
-  }
-  Operation *op = value.getDefiningOp();
-  if (!depth || !isa_and_nonnull<AddOp, SubtractOp, MulOp, DivOp, MaxOp>(op))
-    return false;
-  for (unsigned i : {0, 1}) {
-    if ((i == 1 && isa<SubtractOp, DivOp>(op)) ||
-        !isMeanSquareOf(op->getOperand(i), x, depth - 1, width, factor))
-      continue;
-    double constant = std::fabs(getSplat(op->getOperand(1 - i)).value_or(1));
-    if (isa<MulOp>(op))
-      factor *= constant;
-    else if (isa<DivOp>(op))
-      factor /= constant;
-    return true;
-  }
-  return false;
-}
-
 /// x * rsqrt(mean(x^2) + eps) and x / sqrt(..), centred or not.
 static bool matchNorm(const FactsQuery &query, ScaleFacts &out) {
-  if (!isa<MulOp, DivOp>(query.op))
+  std::optional<idioms::Norm> norm =
+      idioms::matchNorm(query.op, MatchFor::Estimate);
+  // The product's own rule multiplies by other factors.
+  if (!norm || !norm->factors.empty())
     return false;
-  for (unsigned i : {0, 1}) {
-    Value x = query.op->getOperand(i);
-    Operation *root = peelToSource(query.op->getOperand(1 - i)).getDefiningOp();
-    bool divides = isa<DivOp>(query.op);
-    if ((divides && i != 0) || !root ||
-        !(divides ? isa<SqrtOp>(root) : isa<RsqrtOp>(root)))
-      continue;
-    double width = 1, factor = 1;
-    if (!isMeanSquareOf(root->getOperand(0), x, 5, width, factor) ||
-        !(factor > 0))
-      continue;
-    // If eps dominates, the size is that of the quotient.
-    const ScaleFacts &data = query.of(x);
-    double second = query.of(root->getOperand(0)).rms;
-    double size = second > 0 ? data.rms / std::sqrt(second) : 1.0;
-    out.bound = 1 / std::sqrt(factor);
-    out.rms = std::min(out.bound / std::sqrt(width), size);
-    out.rule = "norm: unit size";
-    return true;
-  }
-  return false;
+  // If eps dominates, the size is that of the quotient.
+  double second = query.of(norm->meanSquare).rms;
+  double size =
+      norm->numerator *
+      (second > 0 ? query.of(norm->input).rms / std::sqrt(second) : 1);
+  out.bound = norm->numerator / std::sqrt(norm->scale);
+  out.rms = std::min(out.bound / std::sqrt(norm->width), size);
+  out.rule = "norm: unit size";
+  return true;
 }
 
 //===----------------------------------------------------------------------===//
 // Error functions, as Import expands them
 //===----------------------------------------------------------------------===//
 
-/// Matches select(|x| < 1/2, near, far). Returns x, and whether far selects
-/// between a tail and 2 - tail, as erfc does.
-static std::optional<std::pair<Value, bool>> matchErrorFunction(Value value) {
-  auto select = value.getDefiningOp<SelectOp>();
-  auto isNear =
-      select ? select.getPred().getDefiningOp<CompareOp>() : CompareOp();
-  auto magnitude = isNear ? isNear.getLhs().getDefiningOp<AbsOp>() : AbsOp();
-  if (!magnitude || getSplat(isNear.getRhs()) != 0.5)
-    return std::nullopt;
-  bool isErfc =
-      static_cast<bool>(select.getOnFalse().getDefiningOp<SelectOp>());
-  auto far = select.getOnFalse().getDefiningOp<MulOp>();
-  if (!isErfc && !(far && far.getLhs().getDefiningOp<SignOp>()))
-    return std::nullopt;
-  return std::pair(magnitude->getOperand(0), isErfc);
-}
-
 static bool matchErf(const FactsQuery &query, ScaleFacts &out) {
   if (!isa<SelectOp>(query.op))
     return false;
-  if (auto match = matchErrorFunction(query.op->getResult(0))) {
-    const ScaleFacts &x = query.of(match->first);
-    bool isErfc = match->second;
+  if (auto match = idioms::matchErrorFunction(query.op->getResult(0))) {
+    const ScaleFacts &x = query.of(match->input);
+    bool isErfc = match->isComplement;
     out = functionOf(
         x, [&](double t) { return isErfc ? std::erfc(t) : std::erf(t); });
     out.bound = isErfc ? 2.0 : 1.0;
@@ -359,100 +238,17 @@ static bool matchThreshold(const FactsQuery &query, ScaleFacts &out) {
 // Products with a sigmoid: GELU and SiLU
 //===----------------------------------------------------------------------===//
 
-namespace {
-/// A function of `source` that rises from 0 to `top`.
-struct Sigmoid {
-  Value source;
-  double top = 1;
-};
-} // namespace
-
-static std::optional<Sigmoid> matchSigmoid(Value value) {
-  value = peelToSource(value);
-  Operation *op = value.getDefiningOp();
-  if (auto match = matchErrorFunction(value))
-    if (match->second)
-      return Sigmoid{match->first, 2};
-  if (isa_and_nonnull<LogisticOp>(op))
-    return Sigmoid{op->getOperand(0), 1};
-  if (isa_and_nonnull<AddOp>(op)) {
-    for (unsigned i : {0, 1}) {
-      Value other = peelToSource(op->getOperand(1 - i));
-      if (getSplat(op->getOperand(i)) != 1.0)
-        continue;
-      if (auto tanh = other.getDefiningOp<TanhOp>())
-        return Sigmoid{tanh->getOperand(0), 2};
-      if (auto match = matchErrorFunction(other))
-        if (!match->second)
-          return Sigmoid{match->first, 2};
-    }
-  }
-  // 1 / (1 + exp(-x))
-  if (isa_and_nonnull<DivOp>(op) && getSplat(op->getOperand(0)) == 1.0) {
-    auto sum = peelToSource(op->getOperand(1)).getDefiningOp<AddOp>();
-    for (unsigned i : {0, 1}) {
-      if (!sum || getSplat(sum->getOperand(i)) != 1.0)
-        continue;
-      if (auto exponential =
-              peelToSource(sum->getOperand(1 - i)).getDefiningOp<ExpOp>())
-        return Sigmoid{exponential->getOperand(0), 1};
-    }
-  }
-  return std::nullopt;
-}
-
-/// True if a few elementwise ops lead from `x` to `value`.
-static bool dependsOn(Value value, Value x, unsigned depth) {
-  value = peelToSource(value);
-  if (value == x)
-    return true;
-  Operation *op = value.getDefiningOp();
-  if (!depth || !isa_and_nonnull<AddOp, MulOp, NegOp, DivOp, SubtractOp>(op))
-    return false;
-  return llvm::any_of(op->getOperands(), [&](Value operand) {
-    return dependsOn(operand, x, depth - 1);
-  });
-}
-
-/// Collects the factors of a product, with constants multiplied into
-/// `constant`.
-static void collectFactors(Value value, unsigned depth, double &constant,
-                           SmallVectorImpl<Value> &factors) {
-  if (std::optional<double> splat = getSplat(value)) {
-    constant *= *splat;
-    return;
-  }
-  auto product = peelToSource(value).getDefiningOp<MulOp>();
-  if (!product || !depth || product.getLhs() == product.getRhs()) {
-    factors.push_back(peelToSource(value));
-    return;
-  }
-  collectFactors(product.getLhs(), depth - 1, constant, factors);
-  collectFactors(product.getRhs(), depth - 1, constant, factors);
-}
-
 /// x g(x): GELU (tanh and erf) and SiLU.
 static bool matchSigmoidProduct(const FactsQuery &query, ScaleFacts &out) {
-  if (!isa<MulOp>(query.op) ||
-      query.op->getOperand(0) == query.op->getOperand(1))
+  auto gated = idioms::matchGatedValue(query.op, MatchFor::Estimate);
+  if (!gated)
     return false;
-  double constant = 1;
-  SmallVector<Value> factors;
-  collectFactors(query.op->getResult(0), 3, constant, factors);
-  if (factors.size() != 2)
-    return false;
-  for (unsigned i : {0, 1}) {
-    std::optional<Sigmoid> sigmoid = matchSigmoid(factors[1 - i]);
-    if (!sigmoid || !dependsOn(sigmoid->source, factors[i], 5))
-      continue;
-    double top = constant * sigmoid->top;
-    out = functionOf(query.of(factors[i]),
-                     [&](double t) { return top * t * normalBelow(t); });
-    out.bound = std::fabs(top) * query.of(factors[i]).bound;
-    out.rule = "x g(x), g a sigmoid";
-    return true;
-  }
-  return false;
+  const ScaleFacts &x = query.of(gated->input);
+  double top = gated->top;
+  out = functionOf(x, [&](double t) { return top * t * normalBelow(t); });
+  out.bound = std::fabs(top) * x.bound;
+  out.rule = "x g(x), g a sigmoid";
+  return true;
 }
 
 //===----------------------------------------------------------------------===//
@@ -461,28 +257,12 @@ static bool matchSigmoidProduct(const FactsQuery &query, ScaleFacts &out) {
 
 /// a cos + b sin: a rotation keeps the size of the pair.
 static bool matchRotation(const FactsQuery &query, ScaleFacts &out) {
-  if (!isa<AddOp, SubtractOp>(query.op))
+  auto rotation = idioms::matchRotation(query.op, MatchFor::Estimate);
+  if (!rotation)
     return false;
-  const ScaleFacts *data[2] = {nullptr, nullptr};
-  bool hasCosine = false, hasSine = false;
-  for (unsigned i : {0, 1}) {
-    auto product = query.op->getOperand(i).getDefiningOp<MulOp>();
-    if (!product)
-      return false;
-    for (unsigned j : {0, 1}) {
-      Operation *angle = peelToSource(product->getOperand(j)).getDefiningOp();
-      if (!isa_and_nonnull<CosineOp, SineOp>(angle))
-        continue;
-      hasCosine |= isa<CosineOp>(angle);
-      hasSine |= isa<SineOp>(angle);
-      data[i] = &query.of(product->getOperand(1 - j));
-    }
-  }
-  if (!hasCosine || !hasSine || !data[0] || !data[1])
-    return false;
-  out = ScaleFacts::gaussian(std::sqrt(0.5) *
-                             std::hypot(data[0]->rms, data[1]->rms));
-  out.bound = std::hypot(data[0]->bound, data[1]->bound);
+  const ScaleFacts &a = query.of(rotation->a), &b = query.of(rotation->b);
+  out = ScaleFacts::gaussian(std::sqrt(0.5) * std::hypot(a.rms, b.rms));
+  out.bound = std::hypot(a.bound, b.bound);
   out.rule = "rotation: keeps the size";
   return true;
 }

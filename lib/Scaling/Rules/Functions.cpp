@@ -6,6 +6,7 @@
 #include "Moments.h"
 #include "Ramps.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Idioms/Idioms.h"
 
 #include <cmath>
 
@@ -39,7 +40,9 @@ static void exponentialFacts(const FactsQuery &query, Results out) {
   // The argument of a decay is nowhere positive, so no tail lifts its mean, as
   // that of a normal would. Below a maximum most values are near it.
   if (x.sign == Sign::NonPositive && x.mean < 0 && x.density == 1 &&
-      !x.masked && !getMaxSubtractionWidth(query.op->getOperand(0))) {
+      !x.masked &&
+      !idioms::matchMaxSubtraction(query.op->getOperand(0),
+                                   MatchFor::Estimate)) {
     ScaleFacts decay =
         functionOf(x, [](double value) { return std::exp(value); });
     decay.bound = 1;

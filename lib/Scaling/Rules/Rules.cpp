@@ -37,36 +37,3 @@ void scalify::registerScaleRules(DialectRegistry &registry) {
     attachHintRules(context);
   });
 }
-
-static constexpr Move kSourceMoves =
-    Move::Broadcast | Move::Reshape | Move::Convert | Move::Barrier;
-
-Value scalify::peelToSource(Value value) {
-  while (Operation *op = value.getDefiningOp()) {
-    if (Value moved = getMoved(value, kSourceMoves)) {
-      value = moved;
-    } else if (isa<stablehlo::MaxOp>(op) &&
-               matchPattern(op->getOperand(0), m_Constant())) {
-      value = op->getOperand(1);
-    } else if (isa<stablehlo::MaxOp>(op) &&
-               matchPattern(op->getOperand(1), m_Constant())) {
-      value = op->getOperand(0);
-    } else {
-      break;
-    }
-  }
-  return value;
-}
-
-double scalify::countElements(Value value) {
-  return static_cast<double>(
-      cast<RankedTensorType>(value.getType()).getNumElements());
-}
-
-double scalify::countElements(Value value, ArrayRef<int64_t> dims) {
-  auto type = cast<RankedTensorType>(value.getType());
-  double size = 1;
-  for (int64_t dim : dims)
-    size *= static_cast<double>(type.getDimSize(dim));
-  return size;
-}

@@ -1,4 +1,4 @@
-//===- GELUPatterns.h - GELU and its gradient in a graph --------*- C++ -*-===//
+//===- GELU.h - GELU and its gradient in a graph ----------------*- C++ -*-===//
 //
 // Both are matched as polynomials in x and t = tanh(c * (x + d * x^3)),
 // whatever order of sums and products the program, its differentiation and our
@@ -6,10 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef SCALIFY_LIB_FUSION_GELUPATTERNS_H
-#define SCALIFY_LIB_FUSION_GELUPATTERNS_H
+#ifndef SCALIFY_IDIOMS_GELU_H
+#define SCALIFY_IDIOMS_GELU_H
 
-#include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/StableHLO/StableHLO.h"
 
 #include "llvm/ADT/SetVector.h"
 
@@ -56,4 +56,4 @@ private:
 
 } // namespace scalify
 
-#endif // SCALIFY_LIB_FUSION_GELUPATTERNS_H
+#endif // SCALIFY_IDIOMS_GELU_H

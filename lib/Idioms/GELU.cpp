@@ -1,8 +1,10 @@
-//===- GELUPatterns.cpp - GELU and its gradient in a graph ----------------===//
+//===- GELU.cpp - GELU and its gradient in a graph ------------------------===//
 
-#include "GELUPatterns.h"
+#include "scalify/Idioms/GELU.h"
 
-#include "mlir/IR/Matchers.h"
+#include "scalify/Idioms/Rows.h"
+
+#include <cmath>
 
 using namespace mlir;
 using namespace scalify;
@@ -73,19 +75,6 @@ static bool isNear(const Polynomial &found, const Polynomial &wanted,
 // Expansion of ops
 //===----------------------------------------------------------------------===//
 
-static std::optional<double> getNumber(Value value) {
-  value = lookThrough(value, Move::Broadcast | Move::Reshape | Move::Convert);
-  DenseFPElementsAttr found;
-  if (!matchPattern(value, m_Constant(&found)) || !found.isSplat())
-    return std::nullopt;
-  APFloat number = found.getSplatValue<APFloat>();
-  if (!number.isFinite())
-    return std::nullopt;
-  bool isLost;
-  number.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &isLost);
-  return number.convertToDouble();
-}
-
 /// True for reshapes, and for conversions between formats of 16 bits or more:
 /// the polynomial stays.
 static bool isCopy(Operation *op) {
@@ -128,7 +117,7 @@ std::optional<Polynomial> GELUPattern::expand(Value value) {
   if (isLeaf(value))
     found = Polynomial{
         {value == gradient ? std::array{1, 0, 0} : std::array{0, 1, 0}, 1}};
-  else if (std::optional<double> number = getNumber(value))
+  else if (auto number = getSplat(value); number && std::isfinite(*number))
     found = Polynomial{{{0, 0, 0}, *number}};
   else if (Operation *op = value.getDefiningOp(); op && formatOf(value))
     found = expandOp(op);
@@ -193,7 +182,7 @@ bool GELUPattern::findInput(Operation *last) {
       inputs.clear();
       known.clear();
       inputs.insert(getSource(candidate));
-      if (!getNumber(candidate) && isArgument(tanh))
+      if (!getSplat(candidate) && isArgument(tanh))
         return true;
     }
   }
