@@ -128,3 +128,21 @@ def test_two_arrays_of_state_may_have_one_value(rounding: str) -> None:
     # Both are within a step of E4M3 of the value; by random words of their own they may differ.
     np.testing.assert_allclose(first, second, rtol=2.0**-2)
     assert (first == second).all() or rounding == "stochastic"
+
+
+def test_a_layer_named_as_a_moment_is_a_parameter() -> None:
+    """The mean of an autoencoder's code is often called mu."""
+
+    def step(params: Any, x: Any) -> Any:
+        def compute(p: Any) -> Any:
+            return jnp.mean(jnp.square(jnp.tanh(x @ p["mu"]) @ p["out"] - x))
+
+        return jax.tree.map(lambda p, g: p - 0.1 * g, params, jax.grad(compute)(params))
+
+    rng = np.random.default_rng(0)
+    shapes = {"mu": (16, 8), "out": (8, 16)}
+    params = {key: rng.normal(size=shape).astype(np.float32) for key, shape in shapes.items()}
+    fn = scalify.jit(step, LEVEL, donate_argnums=0)
+    fn(params, rng.normal(size=(32, 16)).astype(np.float32))
+    kinds = {row["name"]: (row["role"], row["dtype"]) for row in fn.executable().manifest["args"]}
+    assert kinds["params['mu']"] == ("param", "f16")

@@ -78,18 +78,72 @@ CASES: dict[str, tuple[Callable[[W, Any], Any], W, np.ndarray]] = {
 }
 
 
+def find_roles(fn: Callable[..., Any], *args: Any) -> dict[str, str]:
+    text = jax.jit(fn).lower(*args).as_text(debug_info=True)
+    found = re.findall(
+        r'scalify\.name = "([^"]*)", scalify\.role = #scalify\.role<(\w+)>',
+        scalify.opt(text, "scalify-import"),
+    )
+    return dict(found)
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_weights_are_parameters_and_the_batch_is_none(name: str) -> None:
     fn, q, x = CASES[name]
-    text = jax.jit(fn).lower(q, x).as_text(debug_info=True)
-    roles = dict(
-        re.findall(
-            r'scalify\.name = "([^"]*)", scalify\.role = #scalify\.role<(\w+)>',
-            scalify.opt(text, "scalify-import"),
-        )
-    )
+    roles = find_roles(fn, q, x)
     wanted = {f"q['{one}']": "param" for one in q} | {"x": "batch"}
     named = {key: role for key, role in roles.items() if key in wanted}
     # Functions that JAX wraps name their arguments in other ways.
     assert named == wanted if name != "gradients" else set(named.values()) <= {"param", "batch"}
     assert sorted(roles.values()) == sorted(wanted.values())
+
+
+def perceptron(q: W, x: Any) -> Any:
+    return jnp.tanh(jnp.tanh(x @ q["a"]) @ q["b"]) @ q["c"]
+
+
+def merged(q: W, x: Any) -> Any:
+    """A low-rank update is merged with its weight: products compute a weight."""
+    return perceptron({**q, "a": q["a"] + q["b"] @ q["b"]}, x)
+
+
+def graph(q: W, x: Any) -> Any:
+    """The adjacency multiplies the features: both are data."""
+    near = x.T
+    h = jnp.tanh(near @ x @ q["a"])
+    return jnp.tanh(near @ h @ q["b"]) @ q["c"]
+
+
+def loss_of(forward: Callable[[W, Any], Any], q: W, x: Any) -> Any:
+    return -jnp.mean(jax.nn.log_softmax(forward(q, x))[:, 0])
+
+
+def descend(q: W, g: W, rate: float = 0.1) -> W:
+    return jax.tree.map(lambda q, g: q - rate * g, q, g)
+
+
+def sharpness_aware(q: W, x: Any) -> Any:
+    first = jax.grad(loss_of, 1)(perceptron, q, x)
+    return descend(q, jax.grad(loss_of, 1)(perceptron, descend(q, first, -0.05), x))
+
+
+STEPS: dict[str, Callable[[W, Any], Any]] = {
+    "sharpness_aware": sharpness_aware,
+    "merged": lambda q, x: descend(q, jax.grad(loss_of, 1)(merged, q, x)),
+    "graph": lambda q, x: descend(q, jax.grad(loss_of, 1)(graph, q, x)),
+}
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_data_beside_computed_weights_and_other_data_stays_data(name: str) -> None:
+    rng = np.random.default_rng(0)
+    shapes = {"a": (32, 32), "b": (32, 32), "c": (32, 10)}
+    q = {key: rng.normal(0, 0.2, shape).astype(np.float32) for key, shape in shapes.items()}
+    x = rng.normal(size=(48, 32)).astype(np.float32) if name != "graph" else np.eye(32, dtype="f4")
+    step = scalify.jit(STEPS[name], "fp8", donate_argnums=0)
+    rows = step.report(q, x).dots()
+    roles = {row["name"]: row["role"] for row in step.executable(q, x).manifest["args"]}
+    assert {roles[f"q['{key}']"] for key in q} == {"param"}
+    assert roles["x"] == "batch"
+    heads = {row["weight"] for row in rows if "head:" in row["reason"]}
+    assert heads == {"q['c']"}
