@@ -36,6 +36,7 @@ static constexpr Preset kPresets[] = {
     {"fp8-current", ScaleSource::Current, Width::Float8, 0},
     {"fp8-block", ScaleSource::Block, Width::Float8, 0},
     {"fp8-delayed", ScaleSource::Delayed, Width::Float8, 0},
+    {"fp8-state", ScaleSource::Propagated, Width::Float8, -3, 2},
     {"fp8-plain", ScaleSource::Unit, Width::Float8, 0},
     {"fp8-plain-scaled", ScaleSource::Unit, Width::Float8, -16},
     {"fp8-lm-o1", ScaleSource::Current, Width::Float8, 0, 1},

@@ -29,6 +29,8 @@ module @moments attributes {scalify.recipe = #scalify.recipe<"fp8-lm-o2", moment
 module @first attributes {scalify.recipe = #scalify.recipe<"fp8-lm-o1", first_moment = f8E5M2>} {}
 // CHECK: module @both attributes {scalify.recipe = #scalify.recipe<"fp8-lm-o3", moments = bf16>}
 module @both attributes {scalify.recipe = #scalify.recipe<"fp8-lm-o3", first_moment = bf16, second_moment = bf16>} {}
+// CHECK: module @state attributes {scalify.recipe = #scalify.recipe<"fp8-state", first_moment = bf16>}
+module @state attributes {scalify.recipe = #scalify.recipe<"fp8-state", first_moment = bf16>} {}
 // CHECK: module @exponent attributes {scalify.recipe = #scalify.recipe<"fp8-plain", gradient_exponent = -8>}
 module @exponent attributes {scalify.recipe = #scalify.recipe<"fp8-plain", gradient_exponent = -8>} {}
 // CHECK: module @delayed attributes {scalify.recipe = #scalify.recipe<"fp8-delayed", history = 1024, history_use = most_recent, margin = -1>}
