@@ -103,8 +103,8 @@ float scalify::rt::bf16ToF32(uint16_t code) {
 }
 
 bool scalify::rt::isNarrowFloat(DType type) {
-  return type == DType::F8E4M3FN || type == DType::F8E5M2 ||
-         type == DType::BF16 || type == DType::F16 || type == DType::F32;
+  return isFP8(type) || type == DType::BF16 || type == DType::F16 ||
+         type == DType::F32;
 }
 
 void scalify::rt::convertFromF32(DType type, const float *src, void *dst,
