@@ -206,12 +206,7 @@ static int64_t countCurrentBytes(func::FuncOp func) {
     if (!dot.getDotDimensionNumbers().getLhsBatchingDimensions().empty())
       return;
     for (Value operand : dot->getOperands()) {
-      Value root = operand;
-      while (Operation *op = root.getDefiningOp()) {
-        if (!isa<stablehlo::ReshapeOp, stablehlo::TransposeOp>(op))
-          break;
-        root = op->getOperand(0);
-      }
+      Value root = lookThrough(operand, Move::Reshape | Move::Transpose);
       if (operands.insert(root).second)
         bytes += countBytes(root);
     }
