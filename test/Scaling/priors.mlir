@@ -1,9 +1,9 @@
 // Guesses about training are rows of a table, and can be left out.
 //
 // RUN: scalify-opt %s --scalify-measure-arguments --scalify-propagate="remarks=0" | FileCheck %s --check-prefixes=CHECK,ALL
-// RUN: scalify-opt %s --scalify-priors=none --scalify-measure-arguments --scalify-propagate="remarks=0" | FileCheck %s --check-prefixes=CHECK,NONE
-// RUN: scalify-opt %s --scalify-priors=zero-parameters --scalify-measure-arguments --scalify-propagate="remarks=0" | FileCheck %s --check-prefixes=CHECK,ZERO
-// RUN: not scalify-opt %s --scalify-priors=rows 2>&1 | FileCheck %s --check-prefix=UNKNOWN
+// RUN: scalify-opt %s --scalify-set-priors="use=none" --scalify-measure-arguments --scalify-propagate="remarks=0" | FileCheck %s --check-prefixes=CHECK,NONE
+// RUN: scalify-opt %s --scalify-set-priors="use=zero-parameters" --scalify-measure-arguments --scalify-propagate="remarks=0" | FileCheck %s --check-prefixes=CHECK,ZERO
+// RUN: not scalify-opt %s --scalify-set-priors="use=rows" 2>&1 | FileCheck %s --check-prefix=UNKNOWN
 // RUN: not scalify-compile %s -o /dev/null --scalify-priors=rows 2>&1 | FileCheck %s --check-prefix=UNKNOWN
 
 // UNKNOWN: error: unknown prior 'rows': expected none, default or some of zero-parameters, unit-gain, sharp-softmax, bounded-carries, falling-residuals

@@ -1,4 +1,4 @@
-// RUN: scalify-opt %s --scalify-priors=none --scalify-propagate="remarks=0" -split-input-file | FileCheck %s
+// RUN: scalify-opt %s --scalify-set-priors="use=none" --scalify-propagate="remarks=0" -split-input-file | FileCheck %s
 // RUN: scalify-opt %s --scalify-propagate="remarks=0" -split-input-file | FileCheck %s --check-prefix=PRIOR
 
 // Attention over a graph's edges: a softmax over the edges that end at one

@@ -124,9 +124,9 @@ each, and how to disable them. Written by `make priors` (`test/zoo/priors.py`); 
 A rule derives a result's moments from those of the operands. A prior is an assumption about
 training that does not follow from the program. Priors are the rows of one table
 (`include/scalify/Scaling/Priors.h`, `lib/Scaling/Priors`). The part `priors` of a recipe, or
-`--scalify-priors=none|NAME,...|default` of the tools, selects them. The report marks the casts
-whose scales depend on priors, and `scalify.jit` [calibrates](stages/rescaling.md#calibration) these
-on its first batch.
+`--scalify-priors=none|NAME,...|default` of `scalify-compile`, selects them. The report marks the
+casts whose scales depend on priors, and `scalify.jit`
+[calibrates](stages/rescaling.md#calibration) these on its first batch.
 
 | prior | predicts | constant | because |
 |---|---|---|---|

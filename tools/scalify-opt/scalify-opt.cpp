@@ -4,13 +4,11 @@
 
 #include "scalify/Dialect/StableHLO/BooleanBlobs.h"
 #include "scalify/Pipeline/InitAll.h"
-#include "scalify/Scaling/Passes.h"
 #include "scalify/Scaling/Rules.h"
 
 #include "mlir/InitAllDialects.h"
 #include "mlir/InitAllExtensions.h"
 #include "mlir/InitAllPasses.h"
-#include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
 #include "mlir/Support/FileUtilities.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
@@ -22,17 +20,6 @@
 static bool asksForHelp(int argc, char **argv) {
   return std::any_of(argv + 1, argv + argc, [](llvm::StringRef argument) {
     return argument == "--help" || argument == "-help" || argument == "-h";
-  });
-}
-
-/// Adds a first pass that sets the priors.
-static void usePriors(mlir::MlirOptMainConfig &config,
-                      llvm::ArrayRef<std::string> names) {
-  scalify::SetPriorsOptions options;
-  options.use.assign(names.begin(), names.end());
-  config.setPassPipelineSetupFn([config, options](mlir::PassManager &manager) {
-    manager.addPass(scalify::createSetPriors(options));
-    return config.setupPassPipeline(manager);
   });
 }
 
@@ -56,10 +43,6 @@ static llvm::LogicalResult run(int argc, char **argv) {
   llvm::cl::opt<bool> listRules(
       "scalify-list-rules",
       llvm::cl::desc("Print the table of scale rules and exit"));
-  llvm::cl::list<std::string> priors(
-      "scalify-priors", llvm::cl::CommaSeparated, llvm::cl::value_desc("names"),
-      llvm::cl::desc("Guesses about training that predictions use, by name, "
-                     "or none, or default, in place of the recipe's"));
   auto [inputName, outputName] = mlir::registerAndParseCLIOptions(
       argc, argv, "Scalify: scale propagation for StableHLO\n", registry);
   if (listRules) {
@@ -67,8 +50,6 @@ static llvm::LogicalResult run(int argc, char **argv) {
     return scalify::listScaleRules(context, llvm::outs());
   }
   auto config = mlir::MlirOptMainConfig::createFromCLOptions();
-  if (!priors.empty())
-    usePriors(config, priors);
   if (config.shouldShowDialects()) {
     llvm::interleaveComma(registry.getDialectNames(), llvm::outs());
     return llvm::success();

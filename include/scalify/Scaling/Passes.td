@@ -37,8 +37,8 @@ def SetPriors : Pass<"scalify-set-priors", "::mlir::ModuleOp"> {
   let description = [{
     After: the module has `scalify.priors`, which overrides the part `priors` of
     its recipe: names of the table in `scalify/Scaling/Priors.h`, `"default"`
-    for all priors, `"none"` for no prior. An unknown name is an error. The
-    tools' option `--scalify-priors` runs this pass.
+    for all priors, `"none"` for no prior. An unknown name is an error. So
+    does the option `--scalify-priors` of `scalify-compile`.
 
     ```mlir
     module attributes {scalify.priors = ["none"]} {}
