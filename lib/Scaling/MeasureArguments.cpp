@@ -71,10 +71,9 @@ struct MeasureArgumentsPass
         });
     for (BlockArgument arg : main.getArguments()) {
       unsigned index = arg.getArgNumber();
-      if (!isScalableTensor(arg.getType()) ||
+      Type type = arg.getType();
+      if (!(areMeasured ? hasScale(type) : isScalableTensor(type)) ||
           main.getArgAttr(index, kScaleAttr) || takesWrittenScale(main, index))
-        continue;
-      if (areMeasured && cast<ShapedType>(arg.getType()).getRank() == 0)
         continue;
       main.setArgAttr(index, kMeasuredAttr,
                       builder.getI32IntegerAttr(predictSize(arg, priors)));
