@@ -27,10 +27,6 @@ enum class DType : uint8_t {
   F64,
 };
 
-inline bool isFP8(DType type) {
-  return type == DType::F8E4M3FN || type == DType::F8E5M2;
-}
-
 /// Bytes of one element; an i1 takes one byte.
 int64_t byteWidth(DType type);
 

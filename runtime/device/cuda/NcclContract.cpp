@@ -1,6 +1,7 @@
 #include "device/cuda/NcclContract.h"
 #include "comm/JoinParts.h"
 #include "support/Error.h"
+#include "support/FloatFormats.h"
 
 #include <optional>
 
