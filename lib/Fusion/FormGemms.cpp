@@ -24,10 +24,6 @@ namespace scalify {
 using namespace mlir;
 using namespace scalify;
 
-static RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 /// Bytes that a copy moves per element: it reads and writes an F32.
 static constexpr double kBytesOfCopy = 8;
 

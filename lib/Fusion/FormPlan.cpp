@@ -20,10 +20,6 @@ namespace scalify {
 using namespace mlir;
 using namespace scalify;
 
-static RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 static MemRefType memoryOf(RankedTensorType type) {
   return MemRefType::get(type.getShape(), type.getElementType());
 }

@@ -31,10 +31,6 @@ static constexpr int64_t kFewestSummands = 16;
 // Uses further apart than this (in ops) get dequantized values of their own.
 static constexpr int64_t kRematerialiseDistance = 150;
 
-static RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 namespace {
 class PreparePlanPass : public scalify::impl::PreparePlanBase<PreparePlanPass> {
 public:
@@ -211,9 +207,7 @@ void PreparePlanPass::expandDot(stablehlo::DotGeneralOp op) {
   };
   Value l = spread(lhs, lb, lc), r = spread(rhs, rb, rc);
   Value product = stablehlo::MulOp::create(b, loc, l.getType(), l, r);
-  auto scalar = RankedTensorType::get({}, element);
-  Value zero = stablehlo::ConstantOp::create(
-      b, loc, scalar, DenseElementsAttr::get(scalar, b.getZeroAttr(element)));
+  Value zero = stablehlo::buildZero(b, loc, element);
   auto reduce = stablehlo::ReduceOp::create(
       b, loc, TypeRange{type}, ValueRange{product}, ValueRange{zero}, reduced);
   if (reduce.getBody().empty())

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "scalify/Dialect/StableHLO/Values.h"
 #include "scalify/Scaling/Passes.h"
 
 #include "scalify/Scaling/MeasuredArguments.h"
@@ -45,11 +46,6 @@ static int64_t predictSize(BlockArgument arg, const Priors &priors) {
   // The width of a stack's matrices: the geometric mean of their sides.
   auto sides = static_cast<double>(shape.back() * shape[shape.size() - 2]);
   return std::lround(std::log2(*gain) - 0.25 * std::log2(std::max(1.0, sides)));
-}
-
-static int64_t countBytes(BlockArgument arg) {
-  auto type = cast<RankedTensorType>(arg.getType());
-  return type.getNumElements() * type.getElementTypeBitWidth() / 8;
 }
 
 namespace {

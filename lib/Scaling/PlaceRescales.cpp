@@ -13,7 +13,7 @@
 #include "scalify/Scaling/Passes.h"
 
 #include "scalify/Dialect/Scalify/ScalifyHints.h"
-#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Dialect/StableHLO/Values.h"
 #include "scalify/Import/Locations.h"
 #include "scalify/Scaling/ScaleAnalysis.h"
 
@@ -43,11 +43,6 @@ static constexpr int64_t kMaxSampleStride = 64;
 static bool isFullFloatTensor(Value value) {
   return isFloatTensor(value.getType()) &&
          cast<ShapedType>(value.getType()).getRank() > 1;
-}
-
-static int64_t countBytes(Value value) {
-  auto type = cast<RankedTensorType>(value.getType());
-  return type.getNumElements() * type.getElementTypeBitWidth() / 8;
 }
 
 static bool isProduct(Operation *op) {
