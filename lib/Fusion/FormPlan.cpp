@@ -7,6 +7,7 @@
 
 #include "scalify/Dialect/Plan/PlanInPlace.h"
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
+#include "scalify/Dialect/StableHLO/Values.h"
 #include "scalify/Fusion/HostCalls.h"
 
 #include "mlir/IR/Matchers.h"

@@ -208,17 +208,9 @@ void PreparePlanPass::expandDot(stablehlo::DotGeneralOp op) {
   Value l = spread(lhs, lb, lc), r = spread(rhs, rb, rc);
   Value product = stablehlo::MulOp::create(b, loc, l.getType(), l, r);
   Value zero = stablehlo::buildZero(b, loc, element);
-  auto reduce = stablehlo::ReduceOp::create(
-      b, loc, TypeRange{type}, ValueRange{product}, ValueRange{zero}, reduced);
-  if (reduce.getBody().empty())
-    reduce.getBody().emplaceBlock();
-  Block &body = reduce.getBody().front();
-  body.addArguments({scalar, scalar}, {loc, loc});
-  OpBuilder inner = OpBuilder::atBlockEnd(&body);
-  Value sum = stablehlo::AddOp::create(inner, loc, scalar, body.getArgument(0),
-                                       body.getArgument(1));
-  stablehlo::ReturnOp::create(inner, loc, sum);
-  op.getResult().replaceAllUsesWith(reduce.getResult(0));
+  Value sum =
+      stablehlo::buildReduce<stablehlo::AddOp>(b, loc, product, zero, reduced);
+  op.getResult().replaceAllUsesWith(sum);
   op.erase();
 }
 
