@@ -8,6 +8,7 @@
 #include "KernelEmitter.h"
 
 #include "scalify/Dialect/StableHLO/Integers.h"
+#include "scalify/Dialect/StableHLO/OpKinds.h"
 
 #include "mlir/Dialect/Math/IR/Math.h"
 
@@ -171,10 +172,7 @@ Value scalify::codegen::emitConvert(OpBuilder &b, Location loc, Value value,
     return value;
   if (from.isInteger() && to.isInteger())
     return intToInt(b, loc, value, from, to);
-  auto isFloat8 = [](Type t) {
-    return isa<FloatType>(t) && t.getIntOrFloatBitWidth() == 8;
-  };
-  if (isFloat8(from)) {
+  if (hasFP8Elements(from)) {
     value = decodeFloat8(b, loc, value, from, machine);
     from = b.getF32Type();
   }
@@ -194,7 +192,7 @@ Value scalify::codegen::emitConvert(OpBuilder &b, Location loc, Value value,
     value = arith::TruncFOp::create(b, loc, type, value);
   if (isWide && isNarrow)
     value = roundToOdd(b, loc, value);
-  if (isFloat8(to))
+  if (hasFP8Elements(to))
     return encodeFloat8(b, loc, value, to, /*saturate=*/false, machine);
   return roundTo(b, loc, value, to, machine);
 }

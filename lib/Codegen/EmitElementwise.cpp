@@ -8,6 +8,7 @@
 #include "KernelEmitter.h"
 
 #include "scalify/Dialect/StableHLO/Integers.h"
+#include "scalify/Dialect/StableHLO/OpKinds.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -408,8 +409,7 @@ FailureOr<Value> scalify::codegen::emitElementwise(OpBuilder &b, Operation *op,
   }
   // FP8 is computed in f32.
   SmallVector<Value> args(operands);
-  bool isFloat8 = isa<FloatType>(from) && from.getIntOrFloatBitWidth() == 8;
-  if (isFloat8)
+  if (hasFP8Elements(from))
     for (Value &arg : args)
       arg = decodeFloat8(b, loc, arg, from, machine);
   Emit emit{b, loc, args[0].getType(), from, args};
@@ -417,7 +417,7 @@ FailureOr<Value> scalify::codegen::emitElementwise(OpBuilder &b, Operation *op,
       args.size() == 1 ? emitUnary(emit, op) : emitBinary(emit, op);
   if (failed(result) || !isa<FloatType>(to))
     return result;
-  if (to.getIntOrFloatBitWidth() == 8)
+  if (hasFP8Elements(to))
     return encodeFloat8(b, loc, *result, to, /*saturate=*/false, machine);
   return roundTo(b, loc, *result, to, machine);
 }

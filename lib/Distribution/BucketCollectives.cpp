@@ -13,7 +13,7 @@
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/Collectives.h"
 #include "scalify/Dialect/StableHLO/Integers.h"
-#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Dialect/StableHLO/Values.h"
 #include "scalify/Distribution/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -37,14 +37,7 @@ using namespace scalify::stablehlo;
 /// flight after the last.
 static constexpr int64_t kEdgeFraction = 4;
 
-static RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
-static int64_t bytesOf(Operation *op) {
-  RankedTensorType type = typeOf(op->getOperand(0));
-  return type.getNumElements() * ((stablehlo::getElementBits(type) + 7) / 8);
-}
+static int64_t bytesOf(Operation *op) { return countBytes(op->getOperand(0)); }
 
 /// Collectives with equal keys may share a bucket: op, groups, element type,
 /// reduction.

@@ -9,7 +9,7 @@
 #include "Marks.h"
 
 #include "scalify/Dialect/Scalify/ScalifyHints.h"
-#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Dialect/StableHLO/Values.h"
 #include "scalify/Distribution/Passes.h"
 
 namespace scalify {
@@ -25,10 +25,8 @@ static void hide(Operation *op) {
   SmallVector<Value> operands(op->getOperands());
   // data_scale: the value is itself times 1 until it has a scale.
   for (Value result : op->getResults().drop_front())
-    operands.push_back(stablehlo::ConstantOp::create(
-        b, op->getLoc(),
-        DenseElementsAttr::get(cast<RankedTensorType>(result.getType()),
-                               b.getF32FloatAttr(1.0f))));
+    operands.push_back(
+        stablehlo::buildConstant(b, op->getLoc(), result.getType(), 1.0f));
   auto barrier = stablehlo::OptimizationBarrierOp::create(
       b, op->getLoc(), ValueRange(operands).getTypes(), operands);
   barrier->setAttr(

@@ -72,9 +72,8 @@ Value LocalRule::buildPerComponent(const Indices &indices,
   SmallVector<int64_t> shape;
   if (indices.isVector())
     shape.push_back(static_cast<int64_t>(numbers.size()));
-  Value constant = ConstantOp::create(
-      builder, op->getLoc(),
-      DenseElementsAttr::get(RankedTensorType::get(shape, element), values));
+  Value constant = buildConstant(builder, op->getLoc(),
+                                 RankedTensorType::get(shape, element), values);
   return broadcastComponents(indices, constant);
 }
 
@@ -120,8 +119,7 @@ Value LocalRule::buildInShardMask(const Indices &indices, Value shifted) {
   if (!indices.isVector())
     return inside;
   auto scalar = RankedTensorType::get({}, builder.getI1Type());
-  Value yes = ConstantOp::create(
-      builder, loc, DenseElementsAttr::get(scalar, builder.getBoolAttr(true)));
+  Value yes = buildConstant(builder, loc, scalar, builder.getBoolAttr(true));
   return buildReduce<AndOp>(builder, loc, inside, yes, {indices.vectorDim});
 }
 
@@ -155,9 +153,7 @@ void LocalRule::gatherFromPart(GatherOp gather, const Indices &indices) {
   inside = BroadcastInDimOp::create(
       builder, loc, type.clone(builder.getI1Type()), inside,
       others(type.getRank(), gather.getDimensionNumbers().getOffsetDims()));
-  Value zero = ConstantOp::create(
-      builder, loc,
-      DenseElementsAttr::get(type, builder.getZeroAttr(type.getElementType())));
+  Value zero = buildZeros(builder, loc, type);
   Value part = SelectOp::create(builder, loc, type, inside, result, zero);
   layouts.replace(result, part);
 }
@@ -224,16 +220,11 @@ LogicalResult LocalRule::keepOperandOnFirstDevice(ScatterOp scatter,
   Location loc = op->getLoc();
   Value input = scatter.getInputs()[0];
   RankedTensorType type = layouts.getLocal(input);
-  auto scalar = RankedTensorType::get({}, builder.getI32Type());
-  Value zero = ConstantOp::create(
-      builder, loc,
-      DenseElementsAttr::get(scalar, builder.getI32IntegerAttr(0)));
+  Value zero = buildIndex(builder, loc, 0);
   Value isFirst = CompareOp::create(
       builder, loc, lookUp(builder, loc, isOther, mesh.getNumDevices()), zero,
       ComparisonDirection::EQ);
-  Value zeros = ConstantOp::create(
-      builder, loc,
-      DenseElementsAttr::get(type, builder.getZeroAttr(type.getElementType())));
+  Value zeros = buildZeros(builder, loc, type);
   isFirst = BroadcastInDimOp::create(
       builder, loc, RankedTensorType::get(type.getShape(), builder.getI1Type()),
       isFirst, ArrayRef<int64_t>());

@@ -15,6 +15,7 @@
 #include "scalify/Dialect/StableHLO/Collectives.h"
 #include "scalify/Dialect/StableHLO/ControlFlow.h"
 #include "scalify/Dialect/StableHLO/Integers.h"
+#include "scalify/Dialect/StableHLO/Values.h"
 #include "scalify/Distribution/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -222,9 +223,7 @@ static void dropUnreadCarries(func::FuncOp main) {
       if (isRead || !isa<FloatType>(type.getElementType()))
         continue;
       OpBuilder builder(loop);
-      start.set(stablehlo::ConstantOp::create(
-          builder, loop.getLoc(),
-          cast<ElementsAttr>(builder.getZeroAttr(type))));
+      start.set(stablehlo::buildZeros(builder, loop.getLoc(), type));
     }
   });
 }

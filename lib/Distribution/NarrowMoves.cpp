@@ -2,7 +2,7 @@
 
 #include "NarrowMoves.h"
 
-#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Dialect/StableHLO/Values.h"
 
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
@@ -24,10 +24,7 @@ Value scalify::cloneMove(OpBuilder &builder, Operation *move, Value data) {
   IRMapping map;
   map.map(move->getOperand(0), data);
   if (auto pad = dyn_cast<stablehlo::PadOp>(move)) {
-    Value zero =
-        stablehlo::ConstantOp::create(builder, move->getLoc(),
-                                      cast<ElementsAttr>(builder.getZeroAttr(
-                                          RankedTensorType::get({}, element))));
+    Value zero = stablehlo::buildZero(builder, move->getLoc(), element);
     map.map(pad.getPaddingValue(), zero);
   }
   Value moved = builder.clone(*move, map)->getResult(0);

@@ -25,10 +25,6 @@ using namespace mlir;
 using namespace scalify;
 using namespace scalify::stablehlo;
 
-static RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 /// Returns the add or multiply by which a region reduces floats, whose order
 /// matters; null for other regions.
 static Operation *findOrderedJoin(Region &region) {

@@ -17,10 +17,6 @@ using namespace mlir;
 using namespace scalify;
 using namespace scalify::stablehlo;
 
-static RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 PieceSums::PieceSums(Operation *op, SumParts sumParts)
     : sumParts(sumParts), builder(op), loc(op->getLoc()),
       groups(op->getAttrOfType<DenseIntElementsAttr>("replica_groups")),
@@ -84,9 +80,7 @@ Value PieceSums::padTo(Value flat, int64_t count) {
   int64_t held = typeOf(flat).getNumElements();
   if (held == count)
     return flat;
-  auto scalar = RankedTensorType::get({}, getElementTypeOrSelf(flat));
-  Value zero = ConstantOp::create(
-      builder, loc, cast<ElementsAttr>(builder.getZeroAttr(scalar)));
+  Value zero = buildZero(builder, loc, getElementTypeOrSelf(flat));
   return PadOp::create(builder, loc, typeOf(flat).clone({count}), flat, zero,
                        builder.getDenseI64ArrayAttr({0}),
                        builder.getDenseI64ArrayAttr({count - held}),
@@ -113,8 +107,7 @@ Value scalify::buildOrderedSum(OpBuilder &builder, Location loc, Value parts,
   // 0.
   Attribute start =
       builder.getFloatAttr(scalar.getElementType(), isProduct ? 1.0 : -0.0);
-  Value init = ConstantOp::create(
-      builder, loc, cast<ElementsAttr>(DenseElementsAttr::get(scalar, start)));
+  Value init = buildConstant(builder, loc, scalar, start);
   Value sum = isProduct ? buildReduce<MulOp>(builder, loc, parts, init, {0})
                         : buildReduce<AddOp>(builder, loc, parts, init, {0});
   auto mark = [&] {

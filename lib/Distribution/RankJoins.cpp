@@ -12,6 +12,7 @@
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/Collectives.h"
 #include "scalify/Dialect/StableHLO/ElementRegions.h"
+#include "scalify/Dialect/StableHLO/Values.h"
 
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -67,10 +68,6 @@ private:
 };
 
 } // namespace
-
-static RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
 
 //===----------------------------------------------------------------------===//
 // Ops

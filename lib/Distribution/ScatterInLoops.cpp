@@ -94,9 +94,7 @@ static void moveInto(const LoopScatter &found, ReduceScatterOp scatter) {
   yield->setOperand(found.index, sum);
   add.erase();
   builder.setInsertionPoint(loop);
-  Value zeros = ConstantOp::create(
-      builder, loop.getLoc(),
-      DenseElementsAttr::get(type, builder.getZeroAttr(type.getElementType())));
+  Value zeros = buildZeros(builder, loop.getLoc(), type);
   loop->setOperand(found.index, zeros);
   loop->getResult(found.index).setType(type);
   scatter->getResult(0).replaceAllUsesWith(loop->getResult(found.index));

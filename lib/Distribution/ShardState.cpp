@@ -27,10 +27,6 @@ using namespace mlir;
 using namespace scalify;
 using stablehlo::AllReduceOp;
 
-static RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 namespace {
 /// Ranks that share values, and their shares.
 struct Sharing {

@@ -15,15 +15,9 @@ using namespace mlir;
 using namespace scalify;
 using namespace scalify::stablehlo;
 
-static RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
-static int64_t countOf(Value value) { return typeOf(value).getNumElements(); }
-
 /// Returns the type with `sizes` in place of all dimensions after the slices.
-static RankedTensorType typeOf(ArrayRef<int64_t> slices,
-                               ArrayRef<int64_t> sizes, Type element) {
+static RankedTensorType makeType(ArrayRef<int64_t> slices,
+                                 ArrayRef<int64_t> sizes, Type element) {
   SmallVector<int64_t> shape(slices);
   llvm::append_range(shape, sizes);
   return RankedTensorType::get(shape, element);
@@ -65,7 +59,7 @@ ArrayRef<int64_t> Shards::slicesOf(RankedTensorType type) const {
 RankedTensorType Shards::getShareType(RankedTensorType type) const {
   ArrayRef<int64_t> slices = slicesOf(type);
   int64_t each = type.getNumElements() / llvm::product_of(slices);
-  return typeOf(slices, {group.getShare(each)}, type.getElementType());
+  return makeType(slices, {group.getShare(each)}, type.getElementType());
 }
 
 RankedTensorType Shards::getPaddedType(RankedTensorType type) const {
@@ -246,12 +240,7 @@ Value Shards::cut(Value value) {
   Location loc = value.getLoc();
   RankedTensorType type = getShareType(typeOf(value));
   auto number = [&](int64_t number) -> Value {
-    Type i32 = builder.getI32Type();
-    return ConstantOp::create(
-        builder, loc,
-        DenseElementsAttr::get(
-            RankedTensorType::get({}, i32),
-            builder.getI32IntegerAttr(static_cast<int32_t>(number))));
+    return buildIndex(builder, loc, number);
   };
   SmallVector<Value> starts;
   if (type.getRank() > 1)
@@ -336,7 +325,7 @@ Value Shards::sum(ReduceOp reduce) {
   auto rank = static_cast<int64_t>(slices.size());
   Value chunks = ReshapeOp::create(
       builder, loc,
-      typeOf(slices, {own, chunk}, typeOf(value).getElementType()), share);
+      makeType(slices, {own, chunk}, typeOf(value).getElementType()), share);
   Value sums = buildReduce<AddOp>(builder, loc, chunks, init, {rank + 1});
   Value all = gatherLast(builder, loc, sums,
                          static_cast<int64_t>(llvm::divideCeil(each, chunk)));

@@ -12,7 +12,7 @@
 
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/StableHLO/Collectives.h"
-#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Dialect/StableHLO/Values.h"
 #include "scalify/Distribution/Passes.h"
 
 #include "mlir/IR/IRMapping.h"
@@ -236,9 +236,7 @@ Operation *Simulation::copy(Operation *op, unsigned rank,
   if (isa<stablehlo::PartitionIdOp, stablehlo::ReplicaIdOp>(op)) {
     auto type = cast<RankedTensorType>(op->getResult(0).getType());
     APInt id(32, isa<stablehlo::PartitionIdOp>(op) ? rank : 0);
-    Value number = stablehlo::ConstantOp::create(
-        builder, op->getLoc(),
-        cast<ElementsAttr>(DenseElementsAttr::get(type, id)));
+    Value number = stablehlo::buildConstant(builder, op->getLoc(), type, id);
     // The barrier keeps ops from folding with the rank number.
     return stablehlo::OptimizationBarrierOp::create(
         builder, op->getLoc(), TypeRange(type), ValueRange(number));

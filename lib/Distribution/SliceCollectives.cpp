@@ -13,6 +13,7 @@
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/Scalify/Slices.h"
 #include "scalify/Dialect/StableHLO/Collectives.h"
+#include "scalify/Dialect/StableHLO/Values.h"
 #include "scalify/Distribution/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -27,10 +28,6 @@ namespace scalify {
 using namespace mlir;
 using namespace scalify;
 using namespace scalify::stablehlo;
-
-static RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
 
 /// True if a collective acts on each slice of the first dimension separately.
 static bool actsOnSlices(Operation *op) {
@@ -177,10 +174,8 @@ struct SliceCollectivesPass
   /// Builds the first slice of all arrays, then the second of all, and so on.
   void slice(ArrayRef<Operation *> group, OpBuilder builder, bool isReversed) {
     // The anchor must be an op that hoist() does not move.
-    Operation *before = ConstantOp::create(
-        builder, group.front()->getLoc(),
-        cast<ElementsAttr>(builder.getZeroAttr(
-            RankedTensorType::get({}, builder.getI1Type()))));
+    Operation *before =
+        buildZero(builder, group.front()->getLoc(), builder.getI1Type());
     llvm::MapVector<Operation *, SmallVector<Value>> slices;
     int64_t most = 0;
     for (Operation *op : group) {

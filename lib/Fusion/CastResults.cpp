@@ -341,8 +341,7 @@ Value scalify::getMultiplier(const Chain &chain) {
     if (!chain.cast->divides)
       return scale;
     b.setInsertionPoint(product);
-    Value one = stablehlo::ConstantOp::create(
-        b, scale.getLoc(), DenseElementsAttr::get(type, 1.0f));
+    Value one = stablehlo::buildConstant(b, scale.getLoc(), type, 1.0f);
     return stablehlo::DivOp::create(b, scale.getLoc(), one, scale);
   }
   float factor = number->convertToFloat();
@@ -350,8 +349,7 @@ Value scalify::getMultiplier(const Chain &chain) {
     factor = 1 / factor;
   if (factor == 1)
     return {};
-  auto stored = stablehlo::ConstantOp::create(
-      b, scale.getLoc(), DenseElementsAttr::get(type, factor));
+  auto stored = stablehlo::buildConstant(b, scale.getLoc(), type, factor);
   stored->setAttr(kInMemoryAttr, b.getUnitAttr());
   return stored;
 }

@@ -11,7 +11,7 @@
 #include "Expansions.h"
 
 #include "scalify/Dialect/Scalify/Threefry.h"
-#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Dialect/StableHLO/Values.h"
 #include "scalify/Fusion/Passes.h"
 
 namespace scalify {
@@ -23,10 +23,6 @@ using namespace mlir;
 using namespace scalify;
 using stablehlo::RngBitGeneratorOp;
 
-static RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 namespace {
 /// Integers of one shape, of 32 and of 64 bits.
 struct Words {
@@ -37,9 +33,7 @@ struct Words {
     return RankedTensorType::get(shape, b.getIntegerType(bits, false));
   }
   Value constant(uint64_t value, unsigned bits = 32) {
-    return stablehlo::ConstantOp::create(
-        b, cast<ElementsAttr>(
-               DenseElementsAttr::get(type(bits), APInt(bits, value))));
+    return stablehlo::buildConstant(b, type(bits), APInt(bits, value));
   }
   Value add(Value x, Value y) { return stablehlo::AddOp::create(b, x, y); }
   Value bxor(Value x, Value y) { return stablehlo::XorOp::create(b, x, y); }
@@ -264,8 +258,7 @@ static Value shiftBy(ImplicitLocOpBuilder &b, Value value, int64_t count,
     return value;
   RankedTensorType type = typeOf(value);
   unsigned bits = type.getElementTypeBitWidth();
-  Value by = stablehlo::ConstantOp::create(
-      b, cast<ElementsAttr>(DenseElementsAttr::get(type, APInt(bits, count))));
+  Value by = stablehlo::buildConstant(b, type, APInt(bits, count));
   if (isUp)
     return stablehlo::ShiftLeftOp::create(b, value, by);
   return stablehlo::ShiftRightLogicalOp::create(b, value, by);

@@ -24,10 +24,6 @@ using namespace scalify;
 
 using MaybeValues = FailureOr<SmallVector<Value>>;
 
-static RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 static Value transposed(ImplicitLocOpBuilder &b, Value value,
                         ArrayRef<int64_t> order) {
   if (llvm::equal(order, llvm::seq<int64_t>(order.size())))

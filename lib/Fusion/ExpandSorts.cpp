@@ -35,10 +35,6 @@ static constexpr int64_t kShortRow = 64;
 using MaybeValue = FailureOr<Value>;
 using MaybeValues = FailureOr<SmallVector<Value>>;
 
-static RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 /// Returns the sorted dimension; negative ones count from the end.
 static int64_t getDim(stablehlo::SortOp op) {
   auto dim = static_cast<int64_t>(op.getDimension());
@@ -147,8 +143,7 @@ MaybeValue Sorter::isBefore(ValueRange x, Value xPlace, ValueRange y,
     return isBefore;
   // Padding has the last positions and stays after all elements.
   auto places = typeOf(xPlace);
-  Value end = stablehlo::ConstantOp::create(
-      b, DenseElementsAttr::get(places, static_cast<int32_t>(size)));
+  Value end = stablehlo::buildConstant(b, places, static_cast<int32_t>(size));
   Value last = stablehlo::MaxOp::create(b, xPlace, yPlace);
   Value isReal = compare(last, end, stablehlo::ComparisonDirection::LT);
   return stablehlo::SelectOp::create(b, isReal, isBefore, first).getResult();
@@ -227,8 +222,7 @@ MaybeValues Sorter::step(ArrayRef<Value> values, int64_t length, int64_t run,
   SmallVector<int64_t> half(typeOf(low[0]).getShape());
   auto places = RankedTensorType::get(half, b.getI32Type());
   auto constant = [&](int64_t value) -> Value {
-    return stablehlo::ConstantOp::create(
-        b, DenseElementsAttr::get(places, static_cast<int32_t>(value)));
+    return stablehlo::buildConstant(b, places, static_cast<int32_t>(value));
   };
   // A pair's run is descending where its number is odd.
   Value odd = stablehlo::AndOp::create(

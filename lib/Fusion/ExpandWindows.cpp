@@ -28,10 +28,6 @@ using stablehlo::WindowDim;
 // instead of each from its first element.
 static constexpr int64_t kLongPrefix = 32;
 
-static RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 //===----------------------------------------------------------------------===//
 // reduce_window
 //===----------------------------------------------------------------------===//
@@ -195,9 +191,7 @@ LogicalResult SelectedElements::buildChoice(Region &region) {
 }
 
 static Value noPlace(ImplicitLocOpBuilder &b) {
-  auto scalar = RankedTensorType::get({}, b.getI32Type());
-  return stablehlo::ConstantOp::create(
-      b, DenseElementsAttr::get(scalar, b.getI32IntegerAttr(-1)));
+  return stablehlo::buildIndex(b, b.getLoc(), -1);
 }
 
 /// Computes the index that each window selects.

@@ -2,15 +2,13 @@
 
 #include "Expansions.h"
 
-#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Dialect/StableHLO/Values.h"
 
 using namespace mlir;
 using namespace scalify;
 
 Value scalify::zeroOf(ImplicitLocOpBuilder &b, Type element) {
-  auto scalar = RankedTensorType::get({}, element);
-  return stablehlo::ConstantOp::create(
-      b, cast<ElementsAttr>(b.getZeroAttr(scalar)));
+  return stablehlo::buildZero(b, b.getLoc(), element);
 }
 
 Value scalify::spreadOver(ImplicitLocOpBuilder &b, Value scalar, Type type) {

@@ -366,12 +366,9 @@ Value Former::view(Value result, const Axes &axes, OpBuilder &b) {
 static Value times(Value value, double factor, OpBuilder &b) {
   if (factor == 1)
     return value;
-  RankedTensorType type = typeOf(value);
-  Value number = stablehlo::ConstantOp::create(
-      b, value.getLoc(),
-      DenseElementsAttr::get(
-          type, b.getFloatAttr(type.getElementType(), factor).getValue()));
-  return stablehlo::MulOp::create(b, value.getLoc(), type, value, number);
+  Value number =
+      stablehlo::buildNumber(b, value.getLoc(), value.getType(), factor);
+  return stablehlo::MulOp::create(b, value.getLoc(), value, number);
 }
 
 /// Replaces the dot by the attention's result: as it is if the scales cancel,

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "scalify/Dialect/StableHLO/Collectives.h"
+#include "scalify/Dialect/StableHLO/Values.h"
 #include "scalify/Fusion/Passes.h"
 
 #include "llvm/ADT/TypeSwitch.h"
@@ -21,10 +22,6 @@ using namespace scalify;
 using namespace scalify::stablehlo;
 using plan::CollectiveKind;
 using plan::Join;
-
-static RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
 
 /// Returns the reduction kind of a region; none if the region is not one op on
 /// both elements.

@@ -13,6 +13,7 @@
 
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
+#include "scalify/Dialect/StableHLO/OpKinds.h"
 #include "scalify/Fusion/Passes.h"
 
 namespace scalify {
@@ -22,10 +23,6 @@ namespace scalify {
 
 using namespace mlir;
 using namespace scalify;
-
-static RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
 
 /// Bytes that a copy moves per element: it reads and writes an F32.
 static constexpr double kBytesOfCopy = 8;
@@ -419,11 +416,6 @@ static Scales foldScales(stablehlo::DotGeneralOp op) {
 /// Hopper's library aligns the result rows of FP8 products to 16 bytes.
 static constexpr int64_t kRowBytes = 16;
 
-static bool readsFP8(stablehlo::DotGeneralOp op) {
-  return isa<Float8E4M3FNType, Float8E5M2Type>(
-      typeOf(op.getLhs()).getElementType());
-}
-
 /// True if the library can write an FP8 product in this layout: the contiguous
 /// rows or columns, and the steps between them, are multiples of 16 bytes.
 static bool isWritten(const Gemm &gemm, Type element) {
@@ -455,7 +447,8 @@ static void foldRounding(stablehlo::DotGeneralOp op) {
   int64_t row = 1;
   for (int64_t d : Roles(op).rhsFree)
     row *= typeOf(op.getRhs()).getDimSize(d);
-  if (readsFP8(op) && row * plan::elementBytes(narrow) % kRowBytes != 0)
+  if (hasFP8Elements(op.getLhs().getType()) &&
+      row * plan::elementBytes(narrow) % kRowBytes != 0)
     return;
   op.getResult().setType(cast<RankedTensorType>(convert.getType()));
   convert.replaceAllUsesWith(op.getResult());
@@ -488,7 +481,8 @@ static void buildMatmul(stablehlo::DotGeneralOp op, const Gemm &gemm,
                         double alpha, const Scales &scales, bool isTF32,
                         Value result) {
   OpBuilder builder(op);
-  bool isFast = readsFP8(op) && getAccumulation(op) == Accumulation::Fast;
+  bool isFast = hasFP8Elements(op.getLhs().getType()) &&
+                getAccumulation(op) == Accumulation::Fast;
   // The library's block-scaled products accumulate precisely.
   if (isFast && op->hasAttr(kAccumulationAttr) && !scales.areFactors())
     op.emitRemark("is summed precisely, and not 'fast' as the recipe's "
@@ -530,7 +524,7 @@ void FormGemmsPass::form(stablehlo::DotGeneralOp op) {
     if (scales.a != plan::Scaling::Tensor && candidate &&
         !candidate->batch.empty())
       continue;
-    if (candidate && readsFP8(op) &&
+    if (candidate && hasFP8Elements(op.getLhs().getType()) &&
         !isWritten(*candidate, typeOf(op.getResult()).getElementType()))
       continue;
     if (!candidate || (gemm && candidate->time() + copy >= gemm->time()))

@@ -7,6 +7,7 @@
 
 #include "scalify/Dialect/Plan/PlanInPlace.h"
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
+#include "scalify/Dialect/StableHLO/Values.h"
 #include "scalify/Fusion/HostCalls.h"
 
 #include "mlir/IR/Matchers.h"
@@ -19,10 +20,6 @@ namespace scalify {
 
 using namespace mlir;
 using namespace scalify;
-
-static RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
 
 static MemRefType memoryOf(RankedTensorType type) {
   return MemRefType::get(type.getShape(), type.getElementType());

@@ -12,6 +12,7 @@
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/Integers.h"
+#include "scalify/Dialect/StableHLO/Values.h"
 #include "scalify/Fusion/Passes.h"
 #include "scalify/Precision/Recompute.h"
 
@@ -69,11 +70,6 @@ private:
 };
 } // namespace
 
-static int64_t bytesOf(Value value) {
-  auto type = cast<RankedTensorType>(value.getType());
-  return type.getNumElements() * ((stablehlo::getElementBits(type) + 7) / 8);
-}
-
 /// True for ops that only move or cast the elements of one value: these are
 /// rematerialised with the gather.
 static bool passesOn(Operation *op) {
@@ -101,7 +97,8 @@ void GatherAgainPass::findGathers(Block &block) {
     Gathered gathered;
     gathered.op = op;
     // The source stays in memory.
-    gathered.bytes = bytesOf(op->getResult(0)) - bytesOf(op->getOperand(0));
+    gathered.bytes =
+        countBytes(op->getResult(0)) - countBytes(op->getOperand(0));
     findReads(op->getResult(0), gathered);
     llvm::sort(gathered.reads, [](const auto &a, const auto &b) {
       return std::pair(a.first, a.second->getOperandNumber()) <

@@ -125,17 +125,6 @@ static bool isComputed(Value value) {
   return op && (isElementwiseOp(op) || isa<DequantizeOp>(op));
 }
 
-static Value buildMaximum(OpBuilder &builder, Location loc, Value value,
-                          int64_t firstDim) {
-  auto scalar = RankedTensorType::get({}, builder.getF32Type());
-  Value zero = ConstantOp::create(
-      builder, loc, cast<ElementsAttr>(DenseElementsAttr::get(scalar, 0.0f)));
-  int64_t rank = cast<ShapedType>(value.getType()).getRank();
-  return buildReduce<MaxOp>(
-      builder, loc, value, zero,
-      llvm::to_vector(llvm::seq<int64_t>(firstDim, rank)));
-}
-
 /// Builds the amaxes of a value; reduces rows first, since the kernel that
 /// computes the value has whole rows.
 static Value buildAmaxes(OpBuilder &builder, Location loc, Value value,
@@ -175,7 +164,7 @@ static void replaceMaximum(OpBuilder &builder, Maximum &maximum,
                            kept.first + std::max<int64_t>(maximum.slice, 0),
                            isOfAll ? kept.count() : 1);
   if (isOfAll)
-    amax = buildMaximum(builder, loc, amax, 0);
+    amax = buildMaximum(builder, loc, amax);
   else
     amax = ReshapeOp::create(
         builder, loc, RankedTensorType::get({}, builder.getF32Type()), amax);

@@ -14,10 +14,6 @@ static constexpr int64_t kReaderDistance = 64;
 /// Reading fewer elements than this twice costs nothing.
 static constexpr int64_t kFewElements = 64;
 
-static int64_t bytesOf(Value value) {
-  return countOf(value) * plan::elementBytes(typeOf(value).getElementType());
-}
-
 // True if merging `consumer` into a kernel long before it would increase the
 // memory in between: its outputs would live there instead of its inputs, or,
 // where an input is narrow data, the wide source of that data.
@@ -33,12 +29,12 @@ bool Clusters::wouldIncreaseMemory(Cluster *producer, Cluster *consumer) const {
         })) {
       if (isa<QuantizeOp>(def))
         return true;
-      freed += bytesOf(input);
+      freed += countBytes(input);
     }
   // A result of the step has memory of its own.
   for (Value output : outputs(*consumer))
     if (!llvm::all_of(output.getUsers(), llvm::IsaPred<func::ReturnOp>))
-      held += bytesOf(output);
+      held += countBytes(output);
   return held > freed;
 }
 

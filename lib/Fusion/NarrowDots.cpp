@@ -437,9 +437,7 @@ void NarrowDotsPass::replace(stablehlo::DotGeneralOp op, const Operand &lhs,
     result = times(b, result, lhsScale, hasFP8Elements(element));
     result = times(b, result, rhsScale, hasFP8Elements(element));
   } else if (*x * *y != 1) {
-    auto type = RankedTensorType::get({}, b.getF32Type());
-    Value factor = stablehlo::ConstantOp::create(
-        b, op.getLoc(), DenseElementsAttr::get(type, float(*x * *y)));
+    Value factor = stablehlo::buildScalar(b, op.getLoc(), float(*x * *y));
     result = times(b, result, factor, false);
   }
   replaceBy(op, result);

@@ -3,18 +3,9 @@
 #ifndef SCALIFY_LIB_FUSION_OPCOSTS_H
 #define SCALIFY_LIB_FUSION_OPCOSTS_H
 
-#include "mlir/IR/BuiltinTypes.h"
-#include "mlir/IR/Operation.h"
+#include "scalify/Dialect/StableHLO/Values.h"
 
 namespace scalify {
-
-inline mlir::RankedTensorType typeOf(mlir::Value value) {
-  return mlir::cast<mlir::RankedTensorType>(value.getType());
-}
-
-inline int64_t countOf(mlir::Value value) {
-  return typeOf(value).getNumElements();
-}
 
 /// Estimates the instructions per element.
 double costOf(mlir::Operation *op);

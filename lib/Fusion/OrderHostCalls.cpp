@@ -1,6 +1,6 @@
 //===- OrderHostCalls.cpp - Order of host calls with effects --------------===//
 
-#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Dialect/StableHLO/Values.h"
 #include "scalify/Fusion/Passes.h"
 
 namespace scalify {
@@ -31,9 +31,7 @@ void OrderHostCallsPass::runOnOperation() {
     OpBuilder b(call);
     auto type = RankedTensorType::get({}, b.getI32Type());
     if (!last)
-      last = stablehlo::ConstantOp::create(
-          b, call.getLoc(), type,
-          DenseElementsAttr::get(type, b.getI32IntegerAttr(0)));
+      last = stablehlo::buildIndex(b, call.getLoc(), 0);
     SmallVector<Type> types(call.getResultTypes());
     types.push_back(type);
     auto ordered = plan::InvokeOp::create(

@@ -31,10 +31,6 @@ static constexpr int64_t kFewestSummands = 16;
 // Uses further apart than this (in ops) get dequantized values of their own.
 static constexpr int64_t kRematerialiseDistance = 150;
 
-static RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 namespace {
 class PreparePlanPass : public scalify::impl::PreparePlanBase<PreparePlanPass> {
 public:
@@ -211,20 +207,10 @@ void PreparePlanPass::expandDot(stablehlo::DotGeneralOp op) {
   };
   Value l = spread(lhs, lb, lc), r = spread(rhs, rb, rc);
   Value product = stablehlo::MulOp::create(b, loc, l.getType(), l, r);
-  auto scalar = RankedTensorType::get({}, element);
-  Value zero = stablehlo::ConstantOp::create(
-      b, loc, scalar, DenseElementsAttr::get(scalar, b.getZeroAttr(element)));
-  auto reduce = stablehlo::ReduceOp::create(
-      b, loc, TypeRange{type}, ValueRange{product}, ValueRange{zero}, reduced);
-  if (reduce.getBody().empty())
-    reduce.getBody().emplaceBlock();
-  Block &body = reduce.getBody().front();
-  body.addArguments({scalar, scalar}, {loc, loc});
-  OpBuilder inner = OpBuilder::atBlockEnd(&body);
-  Value sum = stablehlo::AddOp::create(inner, loc, scalar, body.getArgument(0),
-                                       body.getArgument(1));
-  stablehlo::ReturnOp::create(inner, loc, sum);
-  op.getResult().replaceAllUsesWith(reduce.getResult(0));
+  Value zero = stablehlo::buildZero(b, loc, element);
+  Value sum =
+      stablehlo::buildReduce<stablehlo::AddOp>(b, loc, product, zero, reduced);
+  op.getResult().replaceAllUsesWith(sum);
   op.erase();
 }
 

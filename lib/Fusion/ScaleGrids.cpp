@@ -13,7 +13,7 @@
 
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
-#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Dialect/StableHLO/Values.h"
 #include "scalify/Precision/MeasuredScale.h"
 
 using namespace mlir;
@@ -144,10 +144,6 @@ scalify::chooseScalings(const ScaleGrid &a, const ScaleGrid &b) {
 // Layout
 //===----------------------------------------------------------------------===//
 
-static RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 static Value reshape(OpBuilder &b, Value value, ArrayRef<int64_t> shape) {
   if (typeOf(value).getShape() == shape)
     return value;
@@ -209,10 +205,7 @@ Value scalify::layOut(const ScaleGrid &grid, Scaling scaling, OpBuilder &b) {
     return scales;
   Value copy;
   if (width != columns) {
-    auto zero = stablehlo::ConstantOp::create(
-        b, scales.getLoc(),
-        cast<ElementsAttr>(DenseElementsAttr::get(
-            RankedTensorType::get({}, b.getF32Type()), 0.0f)));
+    auto zero = stablehlo::buildScalar(b, scales.getLoc(), 0.0f);
     SmallVector<int64_t> none{0, 0}, high{0, width - columns};
     copy = stablehlo::PadOp::create(b, scales.getLoc(), scales, zero, none,
                                     high, none);

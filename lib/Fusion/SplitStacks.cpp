@@ -27,10 +27,6 @@ using namespace mlir;
 using namespace scalify;
 using namespace scalify::stablehlo;
 
-static RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 /// If `user` slices one element of the first dimension, returns its index.
 static std::optional<int64_t> getSlice(Operation *user) {
   auto op = dyn_cast<SliceOp>(user);

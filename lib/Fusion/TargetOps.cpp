@@ -3,6 +3,7 @@
 #include "TargetOps.h"
 
 #include "scalify/Dialect/StableHLO/ControlFlow.h"
+#include "scalify/Dialect/StableHLO/OpKinds.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 
 using namespace mlir;
@@ -10,7 +11,7 @@ using namespace scalify;
 
 bool scalify::isComputed(Type element) {
   return element.isF64() || element.isF32() || element.isF16() ||
-         element.isBF16() || isa<Float8E4M3FNType, Float8E5M2Type>(element);
+         element.isBF16() || hasFP8Elements(element);
 }
 
 bool scalify::isInMemory(Type type) {

@@ -46,19 +46,11 @@ static constexpr Move kSourceMoves =
     Move::Broadcast | Move::Reshape | Move::Convert | Move::Barrier;
 
 Value scalify::peelToSource(Value value) {
-  while (Operation *op = value.getDefiningOp()) {
-    if (Value moved = getMoved(value, kSourceMoves)) {
-      value = moved;
-    } else if (isa<hlo::MaxOp>(op) &&
-               matchPattern(op->getOperand(0), m_Constant())) {
-      value = op->getOperand(1);
-    } else if (isa<hlo::MaxOp>(op) &&
-               matchPattern(op->getOperand(1), m_Constant())) {
-      value = op->getOperand(0);
-    } else {
-      break;
-    }
-  }
+  value = lookThrough(value, kSourceMoves);
+  auto max = value.getDefiningOp<hlo::MaxOp>();
+  for (unsigned i : {0, 1})
+    if (max && matchPattern(max->getOperand(i), m_Constant()))
+      return peelToSource(max->getOperand(1 - i));
   return value;
 }
 

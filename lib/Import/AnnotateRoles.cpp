@@ -9,7 +9,7 @@
 #include "Phases/Phases.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/StableHLO/Contraction.h"
-#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Dialect/StableHLO/Values.h"
 #include "scalify/Import/Passes.h"
 
 #include "llvm/ADT/DenseSet.h"
@@ -269,10 +269,6 @@ void Roles::findReads() {
         }));
 }
 
-static int64_t countElements(Value value) {
-  return cast<ShapedType>(value.getType()).getNumElements();
-}
-
 /// True if a dot of the backward computes the argument's gradient: it has the
 /// argument's size, and shares the other operand of a forward dot that reads
 /// the argument.
@@ -287,7 +283,7 @@ bool Roles::hasGradient(unsigned index) {
     return llvm::any_of(findProducts(other), [&](OpOperand *read) {
       Operation *product = read->getOwner();
       return isInPhase(product, Phase::Backward) &&
-             countElements(product->getResult(0)) == countElements(argument) &&
+             countOf(product->getResult(0)) == countOf(argument) &&
              llvm::none_of(product->getOperands(), [&](Value operand) {
                return lookThrough(operand, Move::Layout) == argument;
              });

@@ -8,15 +8,14 @@
 
 #include "BitFunctions.h"
 
-#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Dialect/StableHLO/Values.h"
 
 using namespace mlir;
 using namespace scalify;
 using stablehlo::ComparisonDirection;
 
 static Value splat(ImplicitLocOpBuilder &b, Value like, const APInt &number) {
-  auto type = cast<RankedTensorType>(like.getType());
-  return stablehlo::ConstantOp::create(b, DenseElementsAttr::get(type, number));
+  return stablehlo::buildConstant(b, like.getType(), number);
 }
 
 static Value compare(ImplicitLocOpBuilder &b, ComparisonDirection direction,

@@ -13,7 +13,7 @@
 
 #include "ErrorFunctions.h"
 
-#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Dialect/StableHLO/Values.h"
 
 using namespace mlir;
 using namespace scalify;
@@ -38,9 +38,7 @@ static constexpr float kErfInvTail[] = {
     0.00134934322f, 0.000100950558f, -0.000200214257f};
 
 static Value constantLike(ImplicitLocOpBuilder &b, Value like, float value) {
-  auto type = cast<RankedTensorType>(like.getType());
-  return stablehlo::ConstantOp::create(
-      b, DenseElementsAttr::get(type, b.getF32FloatAttr(value)));
+  return stablehlo::buildConstant(b, like.getType(), value);
 }
 
 static Value horner(ImplicitLocOpBuilder &b, ArrayRef<float> coefficients,

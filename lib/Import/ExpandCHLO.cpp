@@ -12,6 +12,7 @@
 #include "ExpandTopK.h"
 #include "SpecialFunctions.h"
 #include "scalify/Dialect/CHLO/CHLO.h"
+#include "scalify/Dialect/StableHLO/Values.h"
 #include "scalify/Import/Passes.h"
 
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
@@ -42,9 +43,8 @@ template <int sign> static Value buildIsInf(ImplicitLocOpBuilder &b, Value x) {
   auto element = cast<FloatType>(type.getElementType());
   if (sign == 0)
     x = stablehlo::AbsOp::create(b, type, x);
-  Value infinity = stablehlo::ConstantOp::create(
-      b, DenseElementsAttr::get(
-             type, APFloat::getInf(element.getFloatSemantics(), sign < 0)));
+  Value infinity = stablehlo::buildConstant(
+      b, type, APFloat::getInf(element.getFloatSemantics(), sign < 0));
   return stablehlo::CompareOp::create(b, x, infinity,
                                       stablehlo::ComparisonDirection::EQ,
                                       stablehlo::ComparisonType::FLOAT);

@@ -8,7 +8,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ArgumentInfo.h"
-#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Dialect/StableHLO/Values.h"
 #include "scalify/Import/Passes.h"
 
 #include "mlir/IR/Builders.h"
@@ -22,16 +22,6 @@ using namespace mlir;
 using namespace scalify;
 
 static bool isToken(Type type) { return isa<stablehlo::TokenType>(type); }
-
-static RankedTensorType scalarType(MLIRContext *context) {
-  return RankedTensorType::get({}, IntegerType::get(context, 32));
-}
-
-static Value makeScalar(OpBuilder &b, Location loc) {
-  RankedTensorType type = scalarType(b.getContext());
-  return stablehlo::ConstantOp::create(
-      b, loc, type, DenseElementsAttr::get(type, b.getI32IntegerAttr(0)));
-}
 
 /// Removes tokens from the signature. They order steps among each other, which
 /// is left to the caller.
@@ -84,7 +74,7 @@ static void replaceTokenOp(Operation *op) {
                             .getResult()
                       : input;
   if (!scalar)
-    scalar = makeScalar(b, op->getLoc());
+    scalar = stablehlo::buildIndex(b, op->getLoc(), 0);
   op->getResult(0).replaceAllUsesWith(scalar);
   op->erase();
 }
@@ -96,7 +86,7 @@ void ImportCallbacks::runOnOperation() {
          llvm::any_of(function.getResultTypes(), isToken)))
       dropFromSignature(function);
   SmallVector<Operation *> makers;
-  RankedTensorType scalar = scalarType(&getContext());
+  auto scalar = RankedTensorType::get({}, IntegerType::get(&getContext(), 32));
   getOperation().walk([&](Operation *op) {
     for (Value result : op->getResults())
       if (isToken(result.getType()))

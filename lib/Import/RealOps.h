@@ -3,7 +3,7 @@
 #ifndef SCALIFY_LIB_IMPORT_REALOPS_H
 #define SCALIFY_LIB_IMPORT_REALOPS_H
 
-#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Dialect/StableHLO/Values.h"
 
 namespace scalify::import {
 
@@ -16,10 +16,8 @@ struct Real {
   Value value;
 
   Real like(double number) const {
-    auto type = cast<RankedTensorType>(value.getType());
-    auto attr = b->getFloatAttr(type.getElementType(), number);
-    return {b, stablehlo::ConstantOp::create(
-                   *b, DenseElementsAttr::get(type, attr))};
+    return {b,
+            stablehlo::buildNumber(*b, b->getLoc(), value.getType(), number)};
   }
   template <typename Op> Real apply() const {
     return {b, Op::create(*b, value)};

@@ -273,13 +273,9 @@ LogicalResult Compilation::prepare(Stage stage) {
     (*module)->setAttr(kPlacesAttr,
                        Builder(&context).getStrArrayAttr(
                            llvm::to_vector_of<StringRef>(options.rescaleAt)));
-  if (stage == Stage::Scaling && !options.priors.empty()) {
-    (*module)->setAttr(kPriorsAttr,
-                       Builder(&context).getStrArrayAttr(
-                           llvm::to_vector_of<StringRef>(options.priors)));
-    if (failed(verifyPriors(*module)))
-      return failure();
-  }
+  if (stage == Stage::Scaling && !options.priors.empty() &&
+      failed(setPriors(*module, options.priors)))
+    return failure();
   if (stage == Stage::Precision && !options.wide.empty())
     setWideCasts(*module, options.wide);
   return success();

@@ -3,7 +3,7 @@
 #include "scalify/Precision/MeasuredScale.h"
 
 #include "MeasuredScaleOps.h"
-#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Dialect/StableHLO/Values.h"
 
 #include <limits>
 
@@ -48,12 +48,6 @@ SmallVector<int64_t> Blocks::split(SmallVectorImpl<int64_t> &axes) const {
   return shape;
 }
 
-static Value makeScalar(OpBuilder &builder, Location loc, float value) {
-  auto type = RankedTensorType::get({}, builder.getF32Type());
-  return stablehlo::ConstantOp::create(
-      builder, loc, cast<ElementsAttr>(DenseElementsAttr::get(type, value)));
-}
-
 static Value reshape(OpBuilder &builder, Location loc, Value value,
                      ArrayRef<int64_t> shape) {
   auto type = cast<RankedTensorType>(value.getType());
@@ -72,7 +66,7 @@ static Value buildMagnitudes(OpBuilder &builder, Location loc, Value value) {
   auto spread = [&](float x) -> Value {
     return stablehlo::BroadcastInDimOp::create(
         builder, loc, type.clone(builder.getF32Type()),
-        makeScalar(builder, loc, x), ArrayRef<int64_t>{});
+        stablehlo::buildScalar(builder, loc, x), ArrayRef<int64_t>{});
   };
   // LT is false for NaN.
   Value isFinite = stablehlo::CompareOp::create(
@@ -93,9 +87,9 @@ Value scalify::buildBlockScales(OpBuilder &builder, Location loc, Value value,
     SmallVector<int64_t> none(type.getRank(), 0), high;
     for (auto [wide, extent] : llvm::zip_equal(padded, type.getShape()))
       high.push_back(wide - extent);
-    magnitude = stablehlo::PadOp::create(builder, loc, magnitude,
-                                         makeScalar(builder, loc, 0.0f), none,
-                                         high, none);
+    magnitude = stablehlo::PadOp::create(
+        builder, loc, magnitude, stablehlo::buildScalar(builder, loc, 0.0f),
+        none, high, none);
   }
   SmallVector<int64_t> shape = blocks.split(axes);
   // Empty axes would reduce all elements to one scale.

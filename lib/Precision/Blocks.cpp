@@ -4,7 +4,7 @@
 
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
-#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Dialect/StableHLO/Values.h"
 #include "scalify/Precision/MeasuredScale.h"
 
 #include "mlir/IR/TypeUtilities.h"
@@ -25,8 +25,7 @@ public:
 private:
   Value makeOnes(ArrayRef<int64_t> shape) {
     auto type = RankedTensorType::get(shape, builder.getF32Type());
-    return stablehlo::ConstantOp::create(
-        builder, loc, cast<ElementsAttr>(DenseElementsAttr::get(type, 1.0f)));
+    return stablehlo::buildConstant(builder, loc, type, 1.0f);
   }
   Value convert(Value value, Type element) {
     if (getElementTypeOrSelf(value.getType()) == element)

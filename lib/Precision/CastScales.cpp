@@ -15,7 +15,7 @@
 
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/ControlFlow.h"
-#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Dialect/StableHLO/Values.h"
 #include "scalify/Import/Locations.h"
 #include "scalify/Precision/Passes.h"
 #include "scalify/Precision/ValueOrigin.h"
@@ -143,12 +143,8 @@ LogicalResult scalify::applyCastScales(ModuleOp module,
     // Readers may be outside of the body that contains the cast.
     OpBuilder builder = OpBuilder::atBlockBegin(
         &cast->getParentOfType<func::FuncOp>().getBody().front());
-    auto type = RankedTensorType::get({}, builder.getF32Type());
     float value = std::ldexp(1.0f, scale.exponent);
-    setCastScale(cast, stablehlo::ConstantOp::create(
-                           builder, cast.getLoc(),
-                           mlir::cast<ElementsAttr>(
-                               DenseElementsAttr::get(type, value))));
+    setCastScale(cast, stablehlo::buildScalar(builder, cast.getLoc(), value));
     cast->setAttr(kRuleAttr, builder.getStringAttr(kCalibratedRule));
     updateProof(cast);
   }

@@ -3,7 +3,7 @@
 #include "scalify/Precision/KeptArgument.h"
 
 #include "scalify/Dialect/Scalify/Scalify.h"
-#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Dialect/StableHLO/Values.h"
 #include "scalify/Precision/Passes.h"
 
 namespace scalify {
@@ -21,10 +21,9 @@ static void returnNextStep(func::FuncOp main, Value step) {
   Operation *end = main.getBody().front().getTerminator();
   OpBuilder builder(end);
   auto type = cast<RankedTensorType>(step.getType());
-  Value one = stablehlo::ConstantOp::create(
-      builder, main.getLoc(),
-      cast<ElementsAttr>(DenseElementsAttr::get(
-          type, ArrayRef<APInt>{APInt(32, 0), APInt(32, 1)})));
+  Value one =
+      stablehlo::buildConstant(builder, main.getLoc(), type,
+                               ArrayRef<APInt>{APInt(32, 0), APInt(32, 1)});
   Value next = stablehlo::AddOp::create(builder, main.getLoc(), step, one);
   end->insertOperands(end->getNumOperands(), next);
 }

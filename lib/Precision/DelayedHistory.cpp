@@ -21,13 +21,6 @@ using namespace mlir;
 using namespace scalify;
 using stablehlo::ComparisonDirection;
 
-static Value buildMaximum(OpBuilder &builder, Location loc, Value value,
-                          ArrayRef<int64_t> dims) {
-  Value zero = RowBuilder(builder, loc, {}).splat(0.0f);
-  return stablehlo::buildReduce<stablehlo::MaxOp>(builder, loc, value, zero,
-                                                  dims);
-}
-
 /// Builds the largest magnitudes over `dims`; 0 where they are not finite.
 static Value buildAmaxOver(OpBuilder &builder, Location loc, Value value,
                            ArrayRef<int64_t> dims) {
@@ -35,7 +28,7 @@ static Value buildAmaxOver(OpBuilder &builder, Location loc, Value value,
   Value magnitude = stablehlo::AbsOp::create(builder, loc, value);
   if (getElementTypeOrSelf(value.getType()) != f32)
     magnitude = stablehlo::ConvertOp::create(builder, loc, magnitude, f32);
-  Value amax = buildMaximum(builder, loc, magnitude, dims);
+  Value amax = stablehlo::buildMaximum(builder, loc, magnitude, dims);
   RowBuilder rows(builder, loc,
                   mlir::cast<ShapedType>(amax.getType()).getShape());
   // LT is false for NaN.
@@ -131,7 +124,7 @@ Value scalify::buildDelayedScales(OpBuilder &builder, Location loc,
   auto type = mlir::cast<RankedTensorType>(history.getType());
   Value amax;
   if (delayed.use == HistoryUse::Max)
-    amax = buildMaximum(builder, loc, history, {1});
+    amax = stablehlo::buildMaximum(builder, loc, history, 1);
   else
     amax = stablehlo::ReshapeOp::create(
         builder, loc,

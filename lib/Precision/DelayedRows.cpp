@@ -15,6 +15,7 @@
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/Sdy/Sdy.h"
 #include "scalify/Dialect/StableHLO/ControlFlow.h"
+#include "scalify/Dialect/StableHLO/OpKinds.h"
 #include "scalify/Precision/CastScales.h"
 #include "scalify/Precision/StoredState.h"
 #include "scalify/Precision/ValueOrigin.h"
@@ -171,9 +172,8 @@ bool scalify::canCarryScale(QuantizeOp cast) {
 }
 
 static bool isDelayed(QuantizeOp cast) {
-  return isa<Float8E4M3FNType, Float8E5M2Type>(
-             getElementTypeOrSelf(cast.getType())) &&
-         getScaleExponent(cast.getScale()) && canCarryScale(cast);
+  return hasFP8Elements(cast.getType()) && getScaleExponent(cast.getScale()) &&
+         canCarryScale(cast);
 }
 
 /// Joins casts that write data for one reader and, with `byKeys`, casts with a

@@ -56,11 +56,8 @@ static void expandRounded(RoundScaleOp op) {
 /// devices of a mesh.
 static void expandShared(SharedScaleOp op) {
   OpBuilder builder(op);
-  auto type = RankedTensorType::get({}, builder.getF32Type());
   auto constant = [&](float value) -> Value {
-    return stablehlo::ConstantOp::create(
-        builder, op.getLoc(),
-        cast<ElementsAttr>(DenseElementsAttr::get(type, value)));
+    return stablehlo::buildScalar(builder, op.getLoc(), value);
   };
   Value zero = constant(0.0f);
   Value largest = stablehlo::buildReduce<stablehlo::MaxOp>(
@@ -75,10 +72,7 @@ static void expandShared(SharedScaleOp op) {
 
 static void dropDataScale(DataScaleOp op) {
   OpBuilder builder(op);
-  auto type = RankedTensorType::get({}, builder.getF32Type());
-  Value one = stablehlo::ConstantOp::create(
-      builder, op.getLoc(),
-      cast<ElementsAttr>(DenseElementsAttr::get(type, 1.0f)));
+  Value one = stablehlo::buildScalar(builder, op.getLoc(), 1.0f);
   replace(op, {op.getValue(), one});
 }
 

@@ -10,6 +10,7 @@
 #include "GradientSums.h"
 
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
+#include "scalify/Dialect/StableHLO/Values.h"
 #include "scalify/Precision/MeasuredScale.h"
 
 #include "mlir/IR/Matchers.h"
@@ -38,16 +39,6 @@ Value scalify::getAddedTerm(WhileOp loop, unsigned index) {
              : Value();
 }
 
-static Value makeSplat(OpBuilder &builder, Location loc, RankedTensorType type,
-                       float value) {
-  APFloat number(value);
-  bool losesInfo = false;
-  number.convert(cast<FloatType>(type.getElementType()).getFloatSemantics(),
-                 APFloat::rmNearestTiesToEven, &losesInfo);
-  return stablehlo::ConstantOp::create(
-      builder, loc, cast<ElementsAttr>(DenseElementsAttr::get(type, number)));
-}
-
 /// Emits a remark, or under `strict` fails, if an FP8 sum has too many terms.
 static LogicalResult checkTerms(WhileOp loop, FloatType format, bool strict) {
   std::optional<int64_t> count = stablehlo::getTripCount(loop);
@@ -69,7 +60,7 @@ static Value makeStart(WhileOp loop, unsigned index, RankedTensorType narrow) {
   if (!matchPattern(start, m_AnyZeroFloat()))
     return {};
   OpBuilder builder(loop);
-  return makeSplat(builder, loop.getLoc(), narrow, 0.0f);
+  return stablehlo::buildZeros(builder, loop.getLoc(), narrow);
 }
 
 /// Narrows a carry in the body: dequantizes it by the scale that is carried
@@ -134,8 +125,8 @@ LogicalResult scalify::narrowSums(WhileOp loop, ArrayRef<unsigned> indices,
     narrowed.push_back({index, wideType});
   }
   builder.setInsertionPoint(loop);
-  SmallVector<Value> ones(narrowed.size(),
-                          makeSplat(builder, loc, scaleType, 1.0f));
+  SmallVector<Value> ones(
+      narrowed.size(), stablehlo::buildConstant(builder, loc, scaleType, 1.0f));
   unsigned first = loop->getNumResults();
   Operation *wider = stablehlo::extendControlFlow(
       loop, ones, SmallVector<Type>(narrowed.size(), scaleType));

@@ -4,6 +4,7 @@
 
 #include "scalify/Dialect/StableHLO/Contraction.h"
 #include "scalify/Dialect/StableHLO/ControlFlow.h"
+#include "scalify/Dialect/StableHLO/Values.h"
 #include "scalify/Precision/ValueOrigin.h"
 
 #include "mlir/IR/BuiltinTypes.h"
@@ -11,15 +12,11 @@
 using namespace mlir;
 using namespace scalify;
 
-static int64_t countElements(Value value) {
-  return cast<ShapedType>(value.getType()).getNumElements();
-}
-
 /// Returns the number of elements of the weight's gradient that a dot computes,
 /// of one example if there are batch dimensions.
 static int64_t countGradient(Operation *op) {
   Value result = op->getResult(0);
-  int64_t count = countElements(result);
+  int64_t count = countOf(result);
   auto dot = dyn_cast<stablehlo::DotGeneralOp>(op);
   size_t batches =
       dot ? dot.getDotDimensionNumbers().getLhsBatchingDimensions().size() : 0;
@@ -32,7 +29,7 @@ static int64_t countGradient(Operation *op) {
 void LayerTable::addForward(Value weight, Value operand, Value input) {
   Layer &layer = layers[weight];
   layer.inputs.insert(getOrigin(input));
-  layer.sizes.insert(countElements(operand));
+  layer.sizes.insert(countOf(operand));
 }
 
 void LayerTable::addInputGradient(Value weight, Value gradient) {

@@ -47,8 +47,7 @@ public:
 private:
   template <typename T> Value makeConstant(Type element, T x) {
     auto type = RankedTensorType::get(shape, element);
-    return stablehlo::ConstantOp::create(
-        builder, loc, cast<ElementsAttr>(DenseElementsAttr::get(type, x)));
+    return stablehlo::buildConstant(builder, loc, type, x);
   }
 
   OpBuilder &builder;

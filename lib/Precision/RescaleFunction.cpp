@@ -10,7 +10,7 @@
 #include "scalify/Precision/RescaleFunction.h"
 
 #include "scalify/Dialect/Scalify/Scalify.h"
-#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Dialect/StableHLO/Values.h"
 #include "scalify/Precision/CastScales.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -35,16 +35,14 @@ public:
         type(RankedTensorType::get({static_cast<int64_t>(casts.size())},
                                    builder.getF32Type())) {}
 
-  Value splat(float x) { return constant(DenseElementsAttr::get(type, x)); }
+  Value splat(float x) {
+    return stablehlo::buildConstant(builder, loc, type, x);
+  }
   Value column(Value counts, int64_t index);
   Value factor(Value counts, ArrayRef<Move> moves);
   Value selectWhereZero(Value counts, Value value);
 
 private:
-  Value constant(DenseElementsAttr value) {
-    return stablehlo::ConstantOp::create(builder, loc,
-                                         mlir::cast<ElementsAttr>(value));
-  }
   Value limits(double share);
 
   OpBuilder &builder;
@@ -61,7 +59,7 @@ Value VectorBuilder::limits(double share) {
     return cast.moves ? static_cast<float>(share * double(cast.elements))
                       : std::numeric_limits<float>::infinity();
   });
-  return constant(DenseElementsAttr::get(type, ArrayRef<float>(counts)));
+  return stablehlo::buildConstant(builder, loc, type, ArrayRef<float>(counts));
 }
 
 Value VectorBuilder::column(Value counts, int64_t index) {

@@ -3,7 +3,7 @@
 #ifndef SCALIFY_LIB_PRECISION_ROWBUILDER_H
 #define SCALIFY_LIB_PRECISION_ROWBUILDER_H
 
-#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Dialect/StableHLO/Values.h"
 
 #include "mlir/IR/Builders.h"
 
@@ -18,10 +18,7 @@ public:
 
   template <typename T> mlir::Value constant(mlir::Type element, T values) {
     auto type = mlir::RankedTensorType::get(shape, element);
-    return stablehlo::ConstantOp::create(
-        builder, loc,
-        mlir::cast<mlir::ElementsAttr>(
-            mlir::DenseElementsAttr::get(type, values)));
+    return stablehlo::buildConstant(builder, loc, type, values);
   }
   mlir::Value splat(float x) { return constant(builder.getF32Type(), x); }
   mlir::Value vector(llvm::ArrayRef<float> xs) {

@@ -9,6 +9,7 @@
 
 #include "scalify/Dialect/Sdy/Sdy.h"
 #include "scalify/Dialect/StableHLO/ControlFlow.h"
+#include "scalify/Dialect/StableHLO/Values.h"
 
 using namespace mlir;
 using namespace scalify;
@@ -37,13 +38,6 @@ private:
   OpBuilder builder;
 };
 } // namespace
-
-static Value buildZero(OpBuilder &builder, Location loc) {
-  auto type = RankedTensorType::get({}, builder.getF32Type());
-  return stablehlo::ConstantOp::create(
-      builder, loc,
-      mlir::cast<ElementsAttr>(DenseElementsAttr::get(type, 0.0f)));
-}
 
 void RowMaxima::keepLarger(Maxima &maxima, unsigned entry, Value value) {
   Value &known = maxima[entry];
@@ -101,7 +95,7 @@ RowMaxima::Maxima RowMaxima::carryOut(Operation *op) {
   for (auto [entry, value] : found) {
     if (loop) {
       builder.setInsertionPoint(op);
-      starts.push_back(buildZero(builder, loc));
+      starts.push_back(stablehlo::buildScalar(builder, loc, 0.0f));
       loop.getCond().addArgument(type, loc);
       Value carry = loop.getBody().addArgument(type, loc);
       Operation *end = loop.getBody().front().getTerminator();
@@ -116,7 +110,8 @@ RowMaxima::Maxima RowMaxima::carryOut(Operation *op) {
       builder.setInsertionPoint(end);
       Value own = maxima.lookup(entry);
       end->insertOperands(end->getNumOperands(),
-                          own ? own : buildZero(builder, loc));
+                          own ? own
+                              : stablehlo::buildScalar(builder, loc, 0.0f));
     }
   }
   unsigned first = op->getNumResults();
@@ -141,7 +136,7 @@ SmallVector<Value> scalify::buildRowMaxima(func::FuncOp main,
        ++i) {
     Value found = maxima.lookup(i);
     if (!found && !nothing)
-      nothing = buildZero(builder, main.getLoc());
+      nothing = stablehlo::buildScalar(builder, main.getLoc(), 0.0f);
     ordered.push_back(found ? found : nothing);
   }
   return ordered;

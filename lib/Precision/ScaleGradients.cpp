@@ -82,8 +82,7 @@ unsigned GradientScaler::collect() {
 
 Value GradientScaler::splat(float value, ArrayRef<int64_t> shape) {
   auto type = RankedTensorType::get(shape, builder.getF32Type());
-  return stablehlo::ConstantOp::create(
-      builder, loc, cast<ElementsAttr>(DenseElementsAttr::get(type, value)));
+  return stablehlo::buildConstant(builder, loc, type, value);
 }
 
 /// Builds the product in F32, at the builder's insertion point.
@@ -165,10 +164,7 @@ Value GradientScaler::countAtLargest(QuantizeOp quantize) {
                                             stablehlo::ComparisonDirection::GE);
   Type i32 = builder.getI32Type();
   Value ones = stablehlo::ConvertOp::create(builder, loc, isAt, i32);
-  Value zero = stablehlo::ConstantOp::create(
-      builder, loc,
-      cast<ElementsAttr>(
-          DenseElementsAttr::get(RankedTensorType::get({}, i32), int32_t(0))));
+  Value zero = stablehlo::buildIndex(builder, loc, 0);
   return stablehlo::buildReduce<stablehlo::AddOp>(
       builder, loc, ones, zero,
       llvm::to_vector(llvm::seq<int64_t>(0, narrow.getRank())));

@@ -14,6 +14,7 @@
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/Contraction.h"
 #include "scalify/Dialect/StableHLO/ControlFlow.h"
+#include "scalify/Dialect/StableHLO/Values.h"
 #include "scalify/Precision/DotRoles.h"
 #include "scalify/Scaling/ScaleArithmetic.h"
 
@@ -256,9 +257,7 @@ void SavedStack::narrow() {
   OpBuilder builder(loop);
   auto type =
       cast<RankedTensorType>(loop.getResult(index).getType()).clone(format);
-  loop->setOperand(index, stablehlo::ConstantOp::create(
-                              builder, loop.getLoc(),
-                              cast<ElementsAttr>(builder.getZeroAttr(type))));
+  loop->setOperand(index, stablehlo::buildZeros(builder, loop.getLoc(), type));
   for (Value value : {Value(body.getArgument(index)), Value(write.getResult()),
                       Value(loop.getCond().getArgument(index))})
     value.setType(type);

@@ -14,7 +14,7 @@
 #include "scalify/Precision/KeptArgument.h"
 
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
-#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Dialect/StableHLO/Values.h"
 #include "scalify/Precision/StoredState.h"
 
 #include "mlir/IR/TypeUtilities.h"
@@ -96,12 +96,10 @@ void StateScales::setScale(QuantizeOp cast, Value scale) {
   if (!isRoot(cast))
     return;
   auto format = mlir::cast<FloatType>(getElementTypeOrSelf(cast.getType()));
-  auto rankZero = RankedTensorType::get({}, builder.getF32Type());
+
   float smallest =
       APFloat::getSmallest(format.getFloatSemantics()).convertToDouble();
-  Value least = stablehlo::ConstantOp::create(
-      builder, loc,
-      mlir::cast<ElementsAttr>(DenseElementsAttr::get(rankZero, smallest)));
+  Value least = stablehlo::buildScalar(builder, loc, smallest);
   least = stablehlo::MulOp::create(builder, loc, scale, least);
   getFloor(cast)->setOperand(0, least);
 }

@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
+#include "scalify/Dialect/StableHLO/Values.h"
 #include "scalify/Scaling/Passes.h"
 
 #include "CorrectionFlow.h"
@@ -377,11 +378,6 @@ LogicalResult CorrectionFlow::run() {
     eraseMarker(op);
   eraseDead(block);
   return success();
-}
-
-static int64_t countBytes(Value value) {
-  auto type = cast<RankedTensorType>(value.getType());
-  return type.getNumElements() * type.getElementTypeBitWidth() / 8;
 }
 
 namespace {

@@ -11,6 +11,7 @@
 #include "CorrectionFlow.h"
 
 #include "scalify/Dialect/StableHLO/Contraction.h"
+#include "scalify/Dialect/StableHLO/Values.h"
 #include "scalify/Scaling/MeasuredArguments.h"
 #include "scalify/Scaling/Rules.h"
 
@@ -221,10 +222,7 @@ Value CorrectionFlow::getTableIndex(Location loc, Value change) {
     return known;
   auto word = RankedTensorType::get({}, builder.getI32Type());
   auto constant = [&](Type type, auto value) -> Value {
-    return stablehlo::ConstantOp::create(
-        builder, loc,
-        cast<ElementsAttr>(
-            DenseElementsAttr::get(cast<RankedTensorType>(type), value)));
+    return stablehlo::buildConstant(builder, loc, type, value);
   };
   auto integer = [&](int32_t value) { return constant(word, value); };
   Value half = constant(change.getType(), std::sqrt(2.0f));
@@ -244,8 +242,7 @@ Value CorrectionFlow::lookUp(Location loc, ArrayRef<float> table,
   Value index = getTableIndex(loc, change);
   auto size = static_cast<int64_t>(table.size());
   auto type = RankedTensorType::get({size}, builder.getF32Type());
-  Value entries = stablehlo::ConstantOp::create(
-      builder, loc, cast<ElementsAttr>(DenseElementsAttr::get(type, table)));
+  Value entries = stablehlo::buildConstant(builder, loc, type, table);
   Value entry = stablehlo::DynamicSliceOp::create(builder, loc, entries, index,
                                                   ArrayRef<int64_t>{1});
   return stablehlo::ReshapeOp::create(builder, loc, change.getType(), entry);

@@ -26,10 +26,6 @@ static constexpr double kForwardSpread = 8, kGradientSpread = 16;
 // The scale of a carry within this many binades of a line follows the line.
 static constexpr double kTrendMisfit = 2;
 
-static bool carriesScale(Type type) {
-  return isScalableTensor(type) && cast<ShapedType>(type).getRank() > 0;
-}
-
 Value GrowingCarry::getValue() const {
   if (auto loop = dyn_cast<stablehlo::WhileOp>(op))
     return loop.getBody().getArgument(index);
@@ -140,7 +136,7 @@ std::optional<GrowingCarry>
 ScaleAnalysis::findGrowth(stablehlo::WhileOp loop, unsigned index,
                           const CarryFacts &carry) const {
   BlockArgument arg = loop.getBody().getArgument(index);
-  if (!carriesScale(arg.getType()) || getUpdateOfZeroStack(loop, index) ||
+  if (!hasScale(arg.getType()) || getUpdateOfZeroStack(loop, index) ||
       stablehlo::isInvariantCarry(loop, index))
     return std::nullopt;
   bool isCounted = stablehlo::getTripCount(loop).has_value();
@@ -178,7 +174,7 @@ void ScaleAnalysis::findDynamicResults(Operation *op,
     double limit = kForwardSpread;
     for (Region &region : op->getRegions())
       limit = std::max(limit, getLimit(region, i));
-    if (!carriesScale(op->getResult(i).getType()) || result.spread() <= limit)
+    if (!hasScale(op->getResult(i).getType()) || result.spread() <= limit)
       continue;
     GrowingCarry entry{op, static_cast<unsigned>(i), 0, {}, result.spread()};
     facts[op->getResult(i)].rule = "branches, dynamic: " + entry.describe();

@@ -363,9 +363,7 @@ void CorrectionFlow::addStack(LoopCarries &carries, unsigned index) {
   auto type =
       RankedTensorType::get({stack.getDimSize(0)}, builder.getF32Type());
   builder.setInsertionPoint(loop);
-  Value start = stablehlo::ConstantOp::create(
-      builder, loop.getLoc(),
-      cast<ElementsAttr>(DenseElementsAttr::get(type, 1.0f)));
+  Value start = stablehlo::buildConstant(builder, loop.getLoc(), type, 1.0f);
   if (Value whole = getScalarCorrection(loop->getOperand(index)))
     start = stablehlo::BroadcastInDimOp::create(builder, loop.getLoc(), type,
                                                 whole, ArrayRef<int64_t>{});

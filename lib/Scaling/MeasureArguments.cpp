@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "scalify/Dialect/StableHLO/Values.h"
 #include "scalify/Scaling/Passes.h"
 
 #include "scalify/Scaling/MeasuredArguments.h"
@@ -47,11 +48,6 @@ static int64_t predictSize(BlockArgument arg, const Priors &priors) {
   return std::lround(std::log2(*gain) - 0.25 * std::log2(std::max(1.0, sides)));
 }
 
-static int64_t countBytes(BlockArgument arg) {
-  auto type = cast<RankedTensorType>(arg.getType());
-  return type.getNumElements() * type.getElementTypeBitWidth() / 8;
-}
-
 namespace {
 struct MeasureArgumentsPass
     : scalify::impl::MeasureArgumentsBase<MeasureArgumentsPass> {
@@ -71,10 +67,9 @@ struct MeasureArgumentsPass
         });
     for (BlockArgument arg : main.getArguments()) {
       unsigned index = arg.getArgNumber();
-      if (!isScalableTensor(arg.getType()) ||
+      Type type = arg.getType();
+      if (!(areMeasured ? hasScale(type) : isScalableTensor(type)) ||
           main.getArgAttr(index, kScaleAttr) || takesWrittenScale(main, index))
-        continue;
-      if (areMeasured && cast<ShapedType>(arg.getType()).getRank() == 0)
         continue;
       main.setArgAttr(index, kMeasuredAttr,
                       builder.getI32IntegerAttr(predictSize(arg, priors)));

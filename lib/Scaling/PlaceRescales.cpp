@@ -13,7 +13,7 @@
 #include "scalify/Scaling/Passes.h"
 
 #include "scalify/Dialect/Scalify/ScalifyHints.h"
-#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Dialect/StableHLO/Values.h"
 #include "scalify/Import/Locations.h"
 #include "scalify/Scaling/ScaleAnalysis.h"
 
@@ -43,11 +43,6 @@ static constexpr int64_t kMaxSampleStride = 64;
 static bool isFullFloatTensor(Value value) {
   return isFloatTensor(value.getType()) &&
          cast<ShapedType>(value.getType()).getRank() > 1;
-}
-
-static int64_t countBytes(Value value) {
-  auto type = cast<RankedTensorType>(value.getType());
-  return type.getNumElements() * type.getElementTypeBitWidth() / 8;
 }
 
 static bool isProduct(Operation *op) {
@@ -206,12 +201,7 @@ static int64_t countCurrentBytes(func::FuncOp func) {
     if (!dot.getDotDimensionNumbers().getLhsBatchingDimensions().empty())
       return;
     for (Value operand : dot->getOperands()) {
-      Value root = operand;
-      while (Operation *op = root.getDefiningOp()) {
-        if (!isa<stablehlo::ReshapeOp, stablehlo::TransposeOp>(op))
-          break;
-        root = op->getOperand(0);
-      }
+      Value root = lookThrough(operand, Move::Reshape | Move::Transpose);
       if (operands.insert(root).second)
         bytes += countBytes(root);
     }

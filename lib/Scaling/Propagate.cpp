@@ -81,14 +81,9 @@ private:
 };
 } // namespace
 
-/// Returns log2 of a value's scale. Rank-0 values (learning rate, clip factor,
-/// loss) have no scale, nor do types that no cast accepts, such as a program's
-/// own FP8 data.
+/// Returns log2 of a value's scale; 0 for types without one.
 int64_t ScaleWriter::getExponent(Value value) const {
-  if (!isScalableTensor(value.getType()) ||
-      cast<ShapedType>(value.getType()).getRank() == 0)
-    return 0;
-  return analysis.lookup(value).scaleExponent();
+  return hasScale(value.getType()) ? analysis.lookup(value).scaleExponent() : 0;
 }
 
 void ScaleWriter::markByPrior(Operation *op, Value value) {

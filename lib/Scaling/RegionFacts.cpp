@@ -22,8 +22,6 @@ using namespace scalify;
 // Longer loops are extrapolated by their trend. Nested loops have smaller
 // budgets, so that the cost of a nest stays a multiple of its size.
 static constexpr int64_t kMaxIterations[] = {128, 16, 4};
-// Enough iterations to show a trend if the trip count is unknown.
-static constexpr int64_t kDynamicIterations = 8;
 
 /// Returns the update of a carry that starts as zeros and is only written.
 Value ScaleAnalysis::getUpdateOfZeroStack(stablehlo::WhileOp loop,
@@ -40,7 +38,7 @@ void ScaleAnalysis::runLoop(stablehlo::WhileOp loop, unsigned depth,
   Block &body = loop.getBody().front();
   std::optional<int64_t> trips = stablehlo::getTripCount(loop);
   int64_t budget = kMaxIterations[std::min<unsigned>(depth, 2)];
-  int64_t rounds = std::min(budget, trips.value_or(kDynamicIterations));
+  int64_t rounds = std::min(budget, trips.value_or(kUnknownTrips));
   for (int64_t round = 0; round < rounds; ++round) {
     for (auto [arg, carry] : llvm::zip(body.getArguments(), carries))
       facts[arg] = carry.last();
@@ -70,9 +68,7 @@ void ScaleAnalysis::enlargeBoundedCarries(stablehlo::WhileOp loop) {
   Block &body = loop.getBody().front();
   for (unsigned i = 0; share && i < loop.getNumOperands(); ++i) {
     Value next = body.getTerminator()->getOperand(i);
-    auto type = dyn_cast<RankedTensorType>(next.getType());
-    if (!type || type.getRank() == 0 || !isScalableTensor(type) ||
-        stablehlo::isInvariantCarry(loop, i) ||
+    if (!hasScale(next.getType()) || stablehlo::isInvariantCarry(loop, i) ||
         stablehlo::getStackedUpdate(loop, i))
       continue;
     for (Value state : {Value(body.getArgument(i)), next}) {

@@ -9,10 +9,6 @@
 using namespace mlir;
 using namespace scalify;
 
-static RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 /// Broadcasts a scale to a tensor: one scale per row, or one for all elements.
 Value RowScales::spread(Location loc, Value scale, Type like) {
   auto type = cast<RankedTensorType>(like);
@@ -26,15 +22,6 @@ Value RowScales::spread(Location loc, Value scale, Type like) {
     scale = stablehlo::ConvertOp::create(builder, loc, scale,
                                          type.getElementType());
   return scale;
-}
-
-static Value buildMaximum(OpBuilder &builder, Location loc, Value value) {
-  auto scalar = RankedTensorType::get({}, builder.getF32Type());
-  Value zero = stablehlo::ConstantOp::create(
-      builder, loc, cast<ElementsAttr>(DenseElementsAttr::get(scalar, 0.0f)));
-  auto dims = llvm::to_vector(llvm::seq<int64_t>(0, typeOf(value).getRank()));
-  return stablehlo::buildReduce<stablehlo::MaxOp>(builder, loc, value, zero,
-                                                  dims);
 }
 
 Value RowScales::measure(RescalePointOp point, Value base, Value predicted) {
@@ -52,7 +39,7 @@ Value RowScales::measure(RescalePointOp point, Value base, Value predicted) {
     ratio = stablehlo::DivOp::create(builder, loc, scales,
                                      spread(loc, predicted, type));
   rows[point.getResult()] = ratio;
-  return buildMaximum(builder, loc, scales);
+  return stablehlo::buildMaximum(builder, loc, scales);
 }
 
 //===----------------------------------------------------------------------===//
@@ -203,8 +190,7 @@ ScaleHintOp RowScales::normalise(const Use &use) {
   Value value = hint.getValue();
   // One reciprocal per row: exact for powers of two.
   auto type = typeOf(use.rows);
-  Value ones = stablehlo::ConstantOp::create(
-      builder, loc, cast<ElementsAttr>(DenseElementsAttr::get(type, 1.0f)));
+  Value ones = stablehlo::buildConstant(builder, loc, type, 1.0f);
   Value inverse = stablehlo::DivOp::create(builder, loc, ones, use.rows);
   auto data = stablehlo::MulOp::create(builder, loc, value,
                                        spread(loc, inverse, value.getType()));

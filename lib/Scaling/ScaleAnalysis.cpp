@@ -29,6 +29,10 @@ bool scalify::isScalableTensor(Type type) {
          isa<Float32Type, Float16Type, BFloat16Type>(tensor.getElementType());
 }
 
+bool scalify::hasScale(Type type) {
+  return isScalableTensor(type) && cast<ShapedType>(type).getRank() > 0;
+}
+
 ScaleAnalysis::ScaleAnalysis(FunctionOpInterface func, bool composites,
                              Priors priors)
     : func(func), composites(composites), priors(std::move(priors)) {

@@ -2,7 +2,7 @@
 
 #include "scalify/Scaling/ScaleArithmetic.h"
 
-#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Dialect/StableHLO/Values.h"
 
 #include "mlir/IR/Matchers.h"
 
@@ -30,10 +30,7 @@ Value ScaleArithmetic::constant(float value) {
   Value &entry = constants[llvm::bit_cast<uint32_t>(value)];
   if (!entry) {
     OpBuilder builder = OpBuilder::atBlockBegin(&block);
-    auto type = RankedTensorType::get({}, builder.getF32Type());
-    entry = stablehlo::ConstantOp::create(
-        builder, builder.getUnknownLoc(),
-        cast<ElementsAttr>(DenseElementsAttr::get(type, value)));
+    entry = stablehlo::buildScalar(builder, builder.getUnknownLoc(), value);
   }
   return entry;
 }

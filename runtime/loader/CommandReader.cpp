@@ -101,10 +101,6 @@ Strides readStrides(const JsonNode &node) {
   return {node.at(0).atLeast(0), node.at(1).atLeast(0)};
 }
 
-bool isFP8(DType type) {
-  return type == DType::F8E4M3FN || type == DType::F8E5M2;
-}
-
 /// Checks that each type can be multiplied at all. The combinations of types
 /// and layouts are cuBLASLt's own contract, and checked there.
 void checkTypes(const Command &command, const Interface &interface,

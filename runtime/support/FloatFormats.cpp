@@ -71,12 +71,32 @@ using E5M2 = Narrow<uint8_t, 5, 2, 0x7b, 0x7b, 0x7e>;
 using E5M2Decoder = Narrow<uint8_t, 5, 2, 0x7b, 0x7c, 0x7e>;
 using Half = Narrow<uint16_t, 5, 10, 0x7bff, 0x7c00, 0x7e00>;
 
-template <typename Src, typename Dst, typename Fn>
-void each(const void *src, void *dst, int64_t count, Fn fn) {
+float same(float value) { return value; }
+
+template <typename Src, typename Dst>
+void each(const void *src, void *dst, int64_t count, Dst (*fn)(Src)) {
   const Src *from = static_cast<const Src *>(src);
   Dst *to = static_cast<Dst *>(dst);
   for (int64_t i = 0; i < count; ++i)
     to[i] = fn(from[i]);
+}
+
+/// Calls `use` with the conversions from f32 to the type and back.
+template <typename Use> void withConversions(DType type, Use use) {
+  switch (type) {
+  case DType::F8E4M3FN:
+    return use(f32ToF8E4M3FN, f8E4M3FNToF32);
+  case DType::F8E5M2:
+    return use(f32ToF8E5M2, f8E5M2ToF32);
+  case DType::BF16:
+    return use(f32ToBF16, bf16ToF32);
+  case DType::F16:
+    return use(f32ToF16, f16ToF32);
+  case DType::F32:
+    return use(same, same);
+  default:
+    badArgument(std::string("cannot convert between f32 and ") + name(type));
+  }
 }
 } // namespace
 
@@ -103,44 +123,18 @@ float scalify::rt::bf16ToF32(uint16_t code) {
 }
 
 bool scalify::rt::isNarrowFloat(DType type) {
-  return type == DType::F8E4M3FN || type == DType::F8E5M2 ||
-         type == DType::BF16 || type == DType::F16 || type == DType::F32;
+  return isFP8(type) || type == DType::BF16 || type == DType::F16 ||
+         type == DType::F32;
 }
 
 void scalify::rt::convertFromF32(DType type, const float *src, void *dst,
                                  int64_t count) {
-  switch (type) {
-  case DType::F8E4M3FN:
-    return each<float, uint8_t>(src, dst, count, f32ToF8E4M3FN);
-  case DType::F8E5M2:
-    return each<float, uint8_t>(src, dst, count, f32ToF8E5M2);
-  case DType::BF16:
-    return each<float, uint16_t>(src, dst, count, f32ToBF16);
-  case DType::F16:
-    return each<float, uint16_t>(src, dst, count, f32ToF16);
-  case DType::F32:
-    std::memcpy(dst, src, static_cast<size_t>(count) * 4);
-    return;
-  default:
-    badArgument(std::string("cannot convert f32 to ") + name(type));
-  }
+  withConversions(type,
+                  [&](auto encode, auto) { each(src, dst, count, encode); });
 }
 
 void scalify::rt::convertToF32(DType type, const void *src, float *dst,
                                int64_t count) {
-  switch (type) {
-  case DType::F8E4M3FN:
-    return each<uint8_t, float>(src, dst, count, f8E4M3FNToF32);
-  case DType::F8E5M2:
-    return each<uint8_t, float>(src, dst, count, f8E5M2ToF32);
-  case DType::BF16:
-    return each<uint16_t, float>(src, dst, count, bf16ToF32);
-  case DType::F16:
-    return each<uint16_t, float>(src, dst, count, f16ToF32);
-  case DType::F32:
-    std::memcpy(dst, src, static_cast<size_t>(count) * 4);
-    return;
-  default:
-    badArgument(std::string("cannot convert ") + name(type) + " to f32");
-  }
+  withConversions(type,
+                  [&](auto, auto decode) { each(src, dst, count, decode); });
 }

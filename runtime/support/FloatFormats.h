@@ -21,6 +21,10 @@ float f8E5M2ToF32(uint8_t code);
 float f16ToF32(uint16_t code);
 float bf16ToF32(uint16_t code);
 
+inline bool isFP8(DType type) {
+  return type == DType::F8E4M3FN || type == DType::F8E5M2;
+}
+
 /// True for the float types of at most 32 bits, which the conversions below
 /// accept.
 bool isNarrowFloat(DType type);

@@ -92,6 +92,11 @@ void enlargeTowardsBound(ScaleFacts &state, double share);
 /// Fails if the module or its recipe names an unknown prior.
 mlir::LogicalResult verifyPriors(mlir::ModuleOp module);
 
+/// Makes the module use the priors of these names in place of its recipe's.
+/// Fails if one is unknown.
+mlir::LogicalResult setPriors(mlir::ModuleOp module,
+                              llvm::ArrayRef<std::string> names);
+
 } // namespace scalify
 
 #endif // SCALIFY_SCALING_PRIORS_H

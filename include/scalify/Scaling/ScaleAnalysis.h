@@ -118,6 +118,10 @@ private:
   llvm::SmallVector<GrowingCarry> growing;
 };
 
+/// The iterations that an analysis runs of a loop of unknown trip count: enough
+/// to show a trend.
+inline constexpr int64_t kUnknownTrips = 8;
+
 /// True if the value is a parameter of the model, inside loops or outside.
 bool isParameter(mlir::Value value);
 
@@ -126,6 +130,11 @@ bool isFloatTensor(mlir::Type type);
 
 /// True if the type is a tensor that casts accept: f32, f16, bf16.
 bool isScalableTensor(mlir::Type type);
+
+/// True if values of the type have a scale. Rank-0 values (learning rate, clip
+/// factor, loss) have none, nor do types that no cast accepts, such as a
+/// program's own FP8 data.
+bool hasScale(mlir::Type type);
 
 } // namespace scalify
 

@@ -6,7 +6,6 @@
 
 using namespace mlir;
 using namespace scalify::chlo;
-using scalify::stablehlo::detail::areCompatibleTypes;
 
 // The unary ops differ only in their names.
 #define DEFINE_UNARY(Op, RESULT)                                               \
@@ -16,9 +15,6 @@ using scalify::stablehlo::detail::areCompatibleTypes;
     auto type = cast<RankedTensorType>(adaptor.getOperand().getType());        \
     types.push_back(RESULT);                                                   \
     return success();                                                          \
-  }                                                                            \
-  bool Op::isCompatibleReturnTypes(TypeRange lhs, TypeRange rhs) {             \
-    return areCompatibleTypes(lhs, rhs);                                       \
   }
 
 DEFINE_UNARY(AcosOp, type)
@@ -61,10 +57,6 @@ LogicalResult TopKOp::inferReturnTypes(MLIRContext *context,
   types.push_back(operand.clone(shape));
   types.push_back(operand.clone(shape, IntegerType::get(context, 32)));
   return success();
-}
-
-bool TopKOp::isCompatibleReturnTypes(TypeRange lhs, TypeRange rhs) {
-  return areCompatibleTypes(lhs, rhs);
 }
 
 LogicalResult RaggedDotOp::verify() {

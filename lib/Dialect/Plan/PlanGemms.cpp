@@ -5,8 +5,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "scalify/Dialect/Plan/PlanStreams.h"
+#include "scalify/Dialect/StableHLO/OpKinds.h"
 
 using namespace mlir;
+using namespace scalify;
 using namespace scalify::plan;
 
 int64_t scalify::plan::countScales(Scaling scaling, int64_t rows, int64_t k) {
@@ -47,7 +49,7 @@ int64_t scalify::plan::getMaskBytes(int64_t n) {
 }
 
 Type scalify::plan::getBiasType(Type operand, Type result) {
-  if (!isa<Float8E4M3FNType, Float8E5M2Type>(operand) || result.isF16())
+  if (!hasFP8Elements(operand) || result.isF16())
     return result;
   return BFloat16Type::get(operand.getContext());
 }
@@ -69,10 +71,7 @@ static LogicalResult verifyMatrix(GemmOp op, unsigned which, Value buffer,
   return success();
 }
 
-static bool isFP8(Value buffer) {
-  Type element = cast<MemRefType>(buffer.getType()).getElementType();
-  return isa<Float8E4M3FNType, Float8E5M2Type>(element);
-}
+static bool isFP8(Value buffer) { return hasFP8Elements(buffer.getType()); }
 
 /// Elements of FP8 in 16 bytes.
 static constexpr int64_t kFP8Alignment = 16;

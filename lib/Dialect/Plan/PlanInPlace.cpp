@@ -11,12 +11,6 @@ using namespace mlir;
 using namespace scalify;
 using namespace scalify::plan;
 
-static RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
-static int64_t countOf(Value value) { return typeOf(value).getNumElements(); }
-
 //===----------------------------------------------------------------------===//
 // Memory order
 //===----------------------------------------------------------------------===//

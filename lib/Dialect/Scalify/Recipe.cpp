@@ -1,6 +1,7 @@
 //===- Recipe.cpp - Presets and verification of recipes -------------------===//
 
 #include "scalify/Dialect/Scalify/RecipeText.h"
+#include "scalify/Dialect/StableHLO/OpKinds.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -134,14 +135,10 @@ scalify::splitPattern(StringAttr pattern) {
   return {std::nullopt, rest};
 }
 
-static bool isFloat8(Type type) {
-  return isa<Float8E4M3FNType, Float8E5M2Type>(type);
-}
-
 bool RecipeAttr::castsToFloat8() const {
   auto casts = [&](DotFormats formats) {
     formats = resolve(formats);
-    return isFloat8(formats.forward) || isFloat8(formats.gradient);
+    return hasFP8Elements(formats.forward) || hasFP8Elements(formats.gradient);
   };
   auto kinds = llvm::make_filter_range(
       getRoles().slice(kFirstKind, kNumDotKinds),
@@ -157,14 +154,16 @@ bool RecipeAttr::castsToFloat8() const {
 /// True if operands of these formats can meet in a dot: both FP8, one 16-bit
 /// format, or one of them wide.
 static bool areCompatibleFormats(Type a, Type b) {
-  return a == b || a.isF32() || b.isF32() || (isFloat8(a) && isFloat8(b));
+  return a == b || a.isF32() || b.isF32() ||
+         (hasFP8Elements(a) && hasFP8Elements(b));
 }
 
 static LogicalResult
 checkFormats(llvm::function_ref<InFlightDiagnostic()> emitError,
              const Twine &part, DotFormats formats) {
   for (Type type : {formats.forward, formats.gradient})
-    if (!isFloat8(type) && !type.isF16() && !type.isBF16() && !type.isF32())
+    if (!hasFP8Elements(type) && !type.isF16() && !type.isBF16() &&
+        !type.isF32())
       return emitError() << "part '" << part << "' of a recipe has the format "
                          << type
                          << ": expected f8E4M3FN, f8E5M2, f16, bf16, or f32 "
@@ -180,7 +179,7 @@ checkFormats(llvm::function_ref<InFlightDiagnostic()> emitError,
 static LogicalResult
 checkStorage(llvm::function_ref<InFlightDiagnostic()> emitError, StringRef part,
              Type type) {
-  if (!type || isFloat8(type) || type.isF16() || type.isBF16())
+  if (!type || hasFP8Elements(type) || type.isF16() || type.isBF16())
     return success();
   return emitError() << "part '" << part << "' of a recipe has the format "
                      << type

@@ -1,10 +1,10 @@
 //===- ScalifyDialect.cpp - Dialect, attributes and interface -------------===//
 
 #include "scalify/Dialect/Scalify/ScalifyHints.h"
+#include "scalify/Dialect/StableHLO/AnywhereInliner.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
-#include "mlir/Transforms/InliningUtils.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -15,15 +15,6 @@ using namespace scalify;
 #include "scalify/Dialect/Scalify/ScalifyEnums.cpp.inc"
 #define GET_ATTRDEF_CLASSES
 #include "scalify/Dialect/Scalify/ScalifyAttrs.cpp.inc"
-
-namespace {
-struct ScalifyInliner : DialectInlinerInterface {
-  using DialectInlinerInterface::DialectInlinerInterface;
-  bool isLegalToInline(Operation *, Region *, bool, IRMapping &) const final {
-    return true;
-  }
-};
-} // namespace
 
 void ScalifyDialect::initialize() {
   addAttributes<
@@ -38,7 +29,7 @@ void ScalifyDialect::initialize() {
 #define GET_OP_LIST
 #include "scalify/Dialect/Scalify/ScalifyHints.cpp.inc"
       >();
-  addInterfaces<ScalifyInliner>();
+  addInterfaces<AnywhereInliner>();
 }
 
 std::string DecisionAttr::describe() const {

@@ -11,10 +11,6 @@ using namespace mlir;
 using namespace scalify;
 using namespace scalify::stablehlo;
 
-static RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 bool scalify::isSliced(Value operand) { return typeOf(operand).getRank() > 0; }
 
 /// True if all operands that are not scalars have `count` slices.

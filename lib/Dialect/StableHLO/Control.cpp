@@ -118,10 +118,5 @@ OptimizationBarrierOp::inferReturnTypes(MLIRContext *, std::optional<Location>,
   return success();
 }
 
-bool OptimizationBarrierOp::isCompatibleReturnTypes(TypeRange lhs,
-                                                    TypeRange rhs) {
-  return detail::areCompatibleTypes(lhs, rhs);
-}
-
 #define GET_OP_CLASSES
 #include "scalify/Dialect/StableHLO/Control.cpp.inc"

@@ -92,21 +92,6 @@ LogicalResult UniformDequantizeOp::verify() {
   return success();
 }
 
-#define DEFINE_COMPATIBLE(Op)                                                  \
-  bool Op::isCompatibleReturnTypes(TypeRange lhs, TypeRange rhs) {             \
-    return detail::areCompatibleTypes(lhs, rhs);                               \
-  }
-DEFINE_COMPATIBLE(AbsOp)
-DEFINE_COMPATIBLE(ImagOp)
-DEFINE_COMPATIBLE(RealOp)
-DEFINE_COMPATIBLE(IsFiniteOp)
-DEFINE_COMPATIBLE(ReducePrecisionOp)
-DEFINE_COMPATIBLE(CompareOp)
-DEFINE_COMPATIBLE(ComplexOp)
-DEFINE_COMPATIBLE(ClampOp)
-DEFINE_COMPATIBLE(SelectOp)
-#undef DEFINE_COMPATIBLE
-
 //===----------------------------------------------------------------------===//
 // Binary
 //===----------------------------------------------------------------------===//

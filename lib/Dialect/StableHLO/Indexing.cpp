@@ -8,15 +8,6 @@
 using namespace mlir;
 using namespace scalify::stablehlo;
 
-#define DEFINE_COMPATIBLE(Op)                                                  \
-  bool Op::isCompatibleReturnTypes(TypeRange lhs, TypeRange rhs) {             \
-    return detail::areCompatibleTypes(lhs, rhs);                               \
-  }
-DEFINE_COMPATIBLE(DynamicSliceOp)
-DEFINE_COMPATIBLE(DynamicUpdateSliceOp)
-DEFINE_COMPATIBLE(GatherOp)
-#undef DEFINE_COMPATIBLE
-
 //===----------------------------------------------------------------------===//
 // DynamicSliceOp and DynamicUpdateSliceOp
 //===----------------------------------------------------------------------===//

@@ -195,18 +195,6 @@ LogicalResult BitcastConvertOp::verify() {
 // Ops whose result type is inferred
 //===----------------------------------------------------------------------===//
 
-#define DEFINE_COMPATIBLE(Op)                                                  \
-  bool Op::isCompatibleReturnTypes(TypeRange lhs, TypeRange rhs) {             \
-    return detail::areCompatibleTypes(lhs, rhs);                               \
-  }
-DEFINE_COMPATIBLE(BroadcastOp)
-DEFINE_COMPATIBLE(TransposeOp)
-DEFINE_COMPATIBLE(SliceOp)
-DEFINE_COMPATIBLE(ConcatenateOp)
-DEFINE_COMPATIBLE(PadOp)
-DEFINE_COMPATIBLE(ReverseOp)
-#undef DEFINE_COMPATIBLE
-
 LogicalResult BroadcastOp::inferReturnTypes(MLIRContext *,
                                             std::optional<Location> location,
                                             Adaptor adaptor,

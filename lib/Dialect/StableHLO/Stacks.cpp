@@ -17,10 +17,6 @@ using namespace scalify::stablehlo;
 /// that many ranks can have equal numbers of them.
 static constexpr int64_t kMaxChunk = 4096, kMinChunks = 64;
 
-static RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 DynamicUpdateSliceOp stablehlo::getSliceUpdate(WhileOp loop, unsigned index) {
   Value update = getStackedUpdate(loop, index);
   if (!update || typeOf(update).getRank() < 2 ||
@@ -120,10 +116,7 @@ Value stablehlo::padSlices(OpBuilder &builder, Location loc, Value value,
                              RankedTensorType::get(shape, element), value);
   if (each == size)
     return flat;
-  Value zero = ConstantOp::create(
-      builder, loc,
-      DenseElementsAttr::get(RankedTensorType::get({}, element),
-                             builder.getZeroAttr(element)));
+  Value zero = buildZero(builder, loc, element);
   SmallVector<int64_t> none(shape.size(), 0), high(none);
   high.back() = size - each;
   shape.back() = size;

@@ -10,15 +10,12 @@
 
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
+#include "scalify/Dialect/StableHLO/Values.h"
 
 #include <map>
 
 using namespace mlir;
 using namespace scalify;
-
-static RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
 
 namespace {
 /// The pieces that one chain of updates leaves, collected from the last update

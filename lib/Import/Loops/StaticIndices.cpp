@@ -18,10 +18,6 @@ using namespace scalify;
 /// Size limit of folded constants: indices are small.
 static constexpr int64_t kMaxElements = 1024;
 
-static RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 /// Returns constant starts, clamped so that `sizes` stay within `shape`.
 static std::optional<SmallVector<int64_t>>
 getClampedStarts(ValueRange starts, ArrayRef<int64_t> shape,

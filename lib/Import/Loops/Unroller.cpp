@@ -6,6 +6,7 @@
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/ControlFlow.h"
+#include "scalify/Dialect/StableHLO/Values.h"
 
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
@@ -150,10 +151,8 @@ static Value makeCondition(OpBuilder &b, Operation *op, int64_t branch) {
   if (isa<IfOp>(op))
     return branch == 0 ? index : NotOp::create(b, loc, index).getResult();
   auto compare = [&](int64_t number, ComparisonDirection direction) -> Value {
-    auto value = DenseElementsAttr::get(cast<ShapedType>(index.getType()),
-                                        static_cast<int32_t>(number));
-    return CompareOp::create(
-        b, loc, index, stablehlo::ConstantOp::create(b, loc, value), direction);
+    return CompareOp::create(b, loc, index, buildIndex(b, loc, number),
+                             direction);
   };
   if (branch != last)
     return compare(branch, ComparisonDirection::EQ);
@@ -201,11 +200,9 @@ MaybeValues Unroller::select(Operation *op) {
     OpBuilder b(op);
     Value isThis = index;
     if (isa<stablehlo::CaseOp>(op)) {
-      auto number = DenseElementsAttr::get(cast<ShapedType>(index.getType()),
-                                           static_cast<int32_t>(branch));
       isThis = stablehlo::CompareOp::create(
           b, op->getLoc(), index,
-          stablehlo::ConstantOp::create(b, op->getLoc(), number),
+          stablehlo::buildIndex(b, op->getLoc(), branch),
           stablehlo::ComparisonDirection::EQ);
       copyPhase(op, isThis.getDefiningOp());
     }

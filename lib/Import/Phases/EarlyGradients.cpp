@@ -14,7 +14,7 @@
 #include "EarlyGradients.h"
 
 #include "ForwardOps.h"
-#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Dialect/StableHLO/Values.h"
 
 using namespace mlir;
 using namespace scalify;
@@ -72,10 +72,6 @@ static View getView(DotGeneralOp dot, unsigned operand) {
   return view;
 }
 
-static int64_t countElements(Value value) {
-  return cast<ShapedType>(value.getType()).getNumElements();
-}
-
 /// Returns the operand that would be the cotangent of the layer's result, if
 /// `dot` has the form of a gradient of `layer`; else null.
 static Value getCotangent(DotGeneralOp dot, DotGeneralOp layer) {
@@ -88,8 +84,8 @@ static Value getCotangent(DotGeneralOp dot, DotGeneralOp layer) {
                         [&](int64_t dim) {
                           return llvm::is_contained(shared.summed, dim);
                         }) &&
-          countElements(cotangent) == countElements(layer) &&
-          countElements(dot) == countElements(layer->getOperand(1 - j)))
+          countOf(cotangent) == countOf(layer) &&
+          countOf(dot) == countOf(layer->getOperand(1 - j)))
         return cotangent;
     }
   return {};

@@ -18,6 +18,7 @@
 
 #include "../ArgumentInfo.h"
 #include "EarlyGradients.h"
+#include "ForwardOps.h"
 #include "StepOrder.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 #include "scalify/Import/Locations.h"
@@ -93,14 +94,8 @@ void LocationPhases::findNamedPhases(Block &within) {
 }
 
 void LocationPhases::findStateFeeders(Block &within, ArrayRef<Value> state) {
-  for (Value value : state)
-    if (Operation *source = value.getDefiningOp())
-      feedsState.insert(source);
-  for (Operation &node : llvm::reverse(within))
-    if (feedsState.contains(&node))
-      for (Value read : getReads(node))
-        if (Operation *source = read.getDefiningOp())
-          feedsState.insert(source);
+  OpSet feeders = getDependencies(within, state);
+  feedsState.insert(feeders.begin(), feeders.end());
 }
 
 /// Returns the phase of an op without named phase. An op that depends on

@@ -17,8 +17,7 @@ StepOrder::StepOrder(Block &block, const PhaseMap &told,
 
 /// Looks through barriers, which may hold both gradients and activations.
 StepOrder::Place StepOrder::getPlace(Value value) const {
-  while (auto barrier = value.getDefiningOp<stablehlo::OptimizationBarrierOp>())
-    value = barrier->getOperand(cast<OpResult>(value).getResultNumber());
+  value = lookThrough(value, Move::Barrier);
   Operation *op = value.getDefiningOp();
   if (!op)
     return {0, Phase::Forward};

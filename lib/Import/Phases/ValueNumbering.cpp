@@ -13,8 +13,7 @@ using namespace scalify;
 using namespace scalify::import;
 
 Value ValueNumbering::getLeader(Value value) const {
-  while (auto barrier = value.getDefiningOp<stablehlo::OptimizationBarrierOp>())
-    value = barrier->getOperand(cast<OpResult>(value).getResultNumber());
+  value = lookThrough(value, Move::Barrier);
   Operation *op = value.getDefiningOp();
   auto leader = leaders.find(op);
   if (!op || leader == leaders.end())

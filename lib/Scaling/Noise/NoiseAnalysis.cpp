@@ -17,7 +17,6 @@ using namespace scalify;
 /// Errors of carries settle within some iterations, or grow evenly, so the
 /// analysis executes no more iterations than these.
 static constexpr int64_t kMaxTrips = 96, kMaxInnerTrips = 12;
-static constexpr int64_t kUnknownTrips = 8;
 
 NoiseAnalysis::NoiseAnalysis(FunctionOpInterface func,
                              const ScaleAnalysis &facts)

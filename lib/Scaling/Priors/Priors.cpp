@@ -4,6 +4,7 @@
 
 #include "scalify/Dialect/Scalify/Scalify.h"
 
+#include "mlir/IR/Builders.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
@@ -89,4 +90,11 @@ LogicalResult scalify::verifyPriors(ModuleOp module) {
            << llvm::join(known, ", ");
   }
   return success();
+}
+
+LogicalResult scalify::setPriors(ModuleOp module, ArrayRef<std::string> names) {
+  auto refs = llvm::to_vector_of<StringRef>(names);
+  module->setAttr(kPriorsAttr,
+                  Builder(module.getContext()).getStrArrayAttr(refs));
+  return verifyPriors(module);
 }

@@ -3,8 +3,6 @@
 #include "scalify/Scaling/Passes.h"
 #include "scalify/Scaling/Priors.h"
 
-#include "mlir/IR/Builders.h"
-
 namespace scalify {
 #define GEN_PASS_DEF_SETPRIORS
 #include "scalify/Scaling/Passes.h.inc"
@@ -18,10 +16,7 @@ struct SetPriorsPass : scalify::impl::SetPriorsBase<SetPriorsPass> {
   using SetPriorsBase::SetPriorsBase;
 
   void runOnOperation() override {
-    SmallVector<StringRef> names(use.begin(), use.end());
-    getOperation()->setAttr(kPriorsAttr,
-                            Builder(&getContext()).getStrArrayAttr(names));
-    if (failed(verifyPriors(getOperation())))
+    if (failed(setPriors(getOperation(), use)))
       signalPassFailure();
   }
 };

@@ -83,9 +83,7 @@ private:
 } // namespace
 
 Value RowBuilder::scalar(float x) {
-  auto type = RankedTensorType::get({}, b.getF32Type());
-  return stablehlo::ConstantOp::create(
-      b, cast<ElementsAttr>(DenseElementsAttr::get(type, x)));
+  return stablehlo::buildScalar(b, b.getLoc(), x);
 }
 
 Value RowBuilder::splat(RankedTensorType type, Value x) {
@@ -102,10 +100,7 @@ Value RowBuilder::reduce(Value value, bool maximum, ArrayRef<int64_t> dims,
 
 Value RowBuilder::reduceAll(Value value, bool maximum) {
   auto type = cast<RankedTensorType>(value.getType());
-  auto scalarType = RankedTensorType::get({}, type.getElementType());
-  Value init = stablehlo::ConstantOp::create(
-      b, cast<ElementsAttr>(DenseElementsAttr::get(
-             scalarType, b.getZeroAttr(type.getElementType()))));
+  Value init = stablehlo::buildZero(b, b.getLoc(), type.getElementType());
   if (type.getRank() > 1)
     value = reduce(value, maximum, {type.getRank() - 1}, init);
   int64_t rank = cast<RankedTensorType>(value.getType()).getRank();
@@ -310,10 +305,9 @@ static void returnRows(func::FuncOp func, ArrayRef<Value> rows) {
     parts.push_back(stablehlo::ReshapeOp::create(b, rowType, row));
   Value table =
       parts.empty()
-          ? stablehlo::ConstantOp::create(
-                b, cast<ElementsAttr>(DenseElementsAttr::get(
-                       RankedTensorType::get({0, kColumns}, b.getF32Type()),
-                       ArrayRef<float>{})))
+          ? stablehlo::buildConstant(
+                b, RankedTensorType::get({0, kColumns}, b.getF32Type()),
+                ArrayRef<float>{})
                 .getResult()
           : stablehlo::ConcatenateOp::create(b, parts, 0).getResult();
   appendResults(func, table);

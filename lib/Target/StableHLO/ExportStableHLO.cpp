@@ -7,7 +7,7 @@
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/Sdy/Sdy.h"
-#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Dialect/StableHLO/Values.h"
 #include "scalify/Precision/Blocks.h"
 #include "scalify/Precision/MeasuredScale.h"
 #include "scalify/Precision/Rounding.h"
@@ -48,16 +48,6 @@ std::optional<FP8Form> scalify::symbolizeFP8Form(StringRef name) {
   return std::nullopt;
 }
 
-static Value makeSplat(OpBuilder &builder, Location loc, RankedTensorType type,
-                       double value) {
-  APFloat x(value);
-  bool loses;
-  x.convert(cast<FloatType>(type.getElementType()).getFloatSemantics(),
-            APFloat::rmNearestTiesToEven, &loses);
-  return stablehlo::ConstantOp::create(
-      builder, loc, cast<ElementsAttr>(DenseElementsAttr::get(type, x)));
-}
-
 static Value convertTo(OpBuilder &builder, Location loc, Value value,
                        Type element) {
   if (cast<ShapedType>(value.getType()).getElementType() == element)
@@ -75,9 +65,9 @@ static Value multiplyByScale(OpBuilder &builder, Location loc, Value value,
     double x = constant.getSplatValue<APFloat>().convertToFloat();
     if (x == 1)
       return value;
-    Value factor = makeSplat(builder, loc,
-                             RankedTensorType::get({}, type.getElementType()),
-                             inverse ? 1 / x : x);
+    Value factor = stablehlo::buildNumber(
+        builder, loc, RankedTensorType::get({}, type.getElementType()),
+        inverse ? 1 / x : x);
     Value wide = stablehlo::BroadcastInDimOp::create(builder, loc, type, factor,
                                                      ArrayRef<int64_t>{});
     return stablehlo::MulOp::create(builder, loc, value, wide);
@@ -99,8 +89,8 @@ static void exportQuantize(QuantizeOp op) {
   double largest = getLargestFinite(format);
   auto scalar = RankedTensorType::get({}, builder.getF32Type());
   Value clamped = stablehlo::ClampOp::create(
-      builder, loc, makeSplat(builder, loc, scalar, -largest), scaled,
-      makeSplat(builder, loc, scalar, largest));
+      builder, loc, stablehlo::buildNumber(builder, loc, scalar, -largest),
+      scaled, stablehlo::buildNumber(builder, loc, scalar, largest));
   op.replaceAllUsesWith(convertTo(builder, loc, clamped, format));
   op.erase();
 }

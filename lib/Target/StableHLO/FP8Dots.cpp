@@ -12,6 +12,7 @@
 
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
+#include "scalify/Dialect/StableHLO/OpKinds.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 
 #include "mlir/IR/TypeUtilities.h"
@@ -70,7 +71,7 @@ static FloatType getFormat(DequantizeOp op) {
 bool DotWriter::hasFP8Operands() {
   for (unsigned operand : {0, 1}) {
     DequantizeOp source = getSource(operand);
-    if (!source || !isa<Float8E4M3FNType, Float8E5M2Type>(getFormat(source)))
+    if (!source || !hasFP8Elements(getFormat(source)))
       return false;
   }
   auto element = getElementTypeOrSelf(dot.getType());

@@ -10,6 +10,7 @@
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/Sdy/Sdy.h"
 #include "scalify/Dialect/StableHLO/ControlFlow.h"
+#include "scalify/Dialect/StableHLO/Values.h"
 
 using namespace mlir;
 using namespace scalify;
@@ -18,12 +19,6 @@ using stablehlo::WhileOp;
 // Larger stacks would change the memory that the program needs.
 static constexpr int64_t kMaxStackedTrips = 256;
 static constexpr int64_t kMaxStackedElements = int64_t(1) << 26;
-
-static Value makeZeros(OpBuilder &builder, Location loc, Type type) {
-  return stablehlo::ConstantOp::create(
-      builder, loc,
-      cast<ElementsAttr>(builder.getZeroAttr(cast<RankedTensorType>(type))));
-}
 
 /// Returns the stack length for a value of this type; none if not stacked.
 static std::optional<int64_t> getStackLength(WhileOp loop, Type type) {
@@ -69,7 +64,7 @@ Value LoopProbes::stack(Value value, Value into, Value counter) {
   llvm::append_range(shape, type.getShape());
   Value entry =
       stablehlo::ReshapeOp::create(builder, loc, type.clone(shape), value);
-  Value zero = makeZeros(builder, loc, counter.getType());
+  Value zero = stablehlo::buildZeros(builder, loc, counter.getType());
   SmallVector<Value> start(shape.size(), zero);
   start[0] = counter;
   return stablehlo::DynamicUpdateSliceOp::create(builder, loc, into, entry,
@@ -80,12 +75,10 @@ Operation *LoopProbes::expose() {
   Operation *terminator = loop.getBody().front().getTerminator();
   auto index = RankedTensorType::get({}, before.getI32Type());
   Value counter;
-  addCarry(makeZeros(before, loc, index), [&](Value arg) -> Value {
+  addCarry(stablehlo::buildZeros(before, loc, index), [&](Value arg) -> Value {
     counter = arg;
     OpBuilder builder(terminator);
-    Value one = stablehlo::ConstantOp::create(
-        builder, loc,
-        cast<ElementsAttr>(DenseElementsAttr::get(index, int32_t(1))));
+    Value one = stablehlo::buildConstant(builder, loc, index, int32_t(1));
     return stablehlo::AddOp::create(builder, loc, arg, one);
   });
   for (Value *probe : probes) {
@@ -97,7 +90,7 @@ Operation *LoopProbes::expose() {
       llvm::append_range(shape, type.getShape());
       type = type.clone(shape);
     }
-    addCarry(makeZeros(before, loc, type), [&](Value arg) -> Value {
+    addCarry(stablehlo::buildZeros(before, loc, type), [&](Value arg) -> Value {
       // Values in the condition are not worth a carry.
       if (!isInBody)
         return arg;
@@ -125,7 +118,7 @@ static Operation *exposeFromBranches(Operation *op, ArrayRef<Value *> probes) {
       returned.push_back(
           probe->getParentRegion() == &region
               ? *probe
-              : makeZeros(builder, op->getLoc(), probe->getType()));
+              : stablehlo::buildZeros(builder, op->getLoc(), probe->getType()));
     terminator->insertOperands(terminator->getNumOperands(), returned);
   }
   unsigned first = op->getNumResults();

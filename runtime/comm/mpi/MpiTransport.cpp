@@ -3,7 +3,7 @@
 //
 // Data use one communicator. Notes about ranks use another: why a rank aborted,
 // that it has closed and, after a long wait, which rank it waits for.
-#include "comm/TransportFault.h"
+#include "comm/WaitChain.h"
 #include "comm/mpi/HelpTexts.h"
 #include "comm/mpi/Meeting.h"
 #include "comm/mpi/PipeSignal.h"
@@ -115,7 +115,7 @@ private:
   void send(Note::Kind kind, int32_t peer, const char *text);
   void checkNotes(Clock::duration idle);
   void checkWatch();
-  void checkTime(Clock::duration idle, const scalify_transport_wait &wait);
+  void announce(int32_t peer) { send(Note::WaitsFor, peer, ""); }
   int32_t getPendingPeer() const;
   void requireThread() const;
 
@@ -133,20 +133,18 @@ private:
 
   std::unique_ptr<Watch> watch;
   std::vector<std::pair<MPI_Request, std::unique_ptr<Note>>> sentNotes;
-  std::vector<int32_t> waitsFor;  // by rank; -1 for none
+  WaitChain waits;
   std::vector<bool> closed, gone; // gone: closed or stopped
   bool haveAllPeersLeft() const {
     return std::find(gone.begin(), gone.end(), false) == gone.end();
   }
   int32_t stopped = -1;
   std::string reason;
-  bool hasToldWait = false; // that it waits
-  bool isWaitedFor = false; // other ranks have told that they wait for this one
   bool hasFailed = false;
 };
 
 MpiTransport::MpiTransport(const scalify_transport_options &options)
-    : patience(options.wait.seconds) {
+    : patience(options.wait.seconds), waits(options.rank, options.size) {
   Library &library = Library::get();
   writeHelpTexts();
   requireThread();
@@ -177,7 +175,6 @@ MpiTransport::MpiTransport(const scalify_transport_options &options)
   MPI_Comm_free(&machine);
   if (unsigned(neighbours) <= std::thread::hardware_concurrency())
     spins = 1000;
-  waitsFor.assign(size_t(size), -1);
   closed.assign(size_t(size), false);
   gone.assign(size_t(size), false);
   gone[size_t(rank)] = true;
@@ -282,10 +279,9 @@ void MpiTransport::readNotes() {
     call(MPI_Recv(&note, sizeof(note), MPI_BYTE, from, 0, notes,
                   MPI_STATUS_IGNORE),
          "MPI_Recv");
-    if (note.kind == Note::WaitsFor) {
-      waitsFor[size_t(from)] = note.rank;
-      isWaitedFor = isWaitedFor || note.rank == rank;
-    } else if (note.kind == Note::Closed)
+    if (note.kind == Note::WaitsFor)
+      waits.hear(from, note.rank);
+    else if (note.kind == Note::Closed)
       closed[size_t(from)] = gone[size_t(from)] = true;
     else {
       gone[size_t(from)] = true;
@@ -337,25 +333,6 @@ void MpiTransport::checkWatch() {
   closed[size_t(dead)] = gone[size_t(dead)] = true;
   throw Fault{SCALIFY_TRANSPORT_DIED, dead,
               rankText(dead) + " died (" + watch->process() + ")"};
-}
-
-void MpiTransport::checkTime(Clock::duration idle,
-                             const scalify_transport_wait &wait) {
-  if (wait.poll && wait.poll(wait.context))
-    throw Fault{SCALIFY_TRANSPORT_INTERRUPTED, -1, "interrupted"};
-  double seconds = std::chrono::duration<double>(idle).count();
-  // A rank that others wait for announces at once which rank it waits for
-  // itself, even after a short wait: then the chain is known before the first
-  // rank times out.
-  if ((seconds > wait.seconds / 2 || isWaitedFor) &&
-      !std::exchange(hasToldWait, true))
-    send(Note::WaitsFor, getPendingPeer(), "");
-  if (seconds < wait.seconds)
-    return;
-  int32_t last = findBlockingRank(getPendingPeer(), size, [&](int32_t peer) {
-    return waitsFor[size_t(peer)];
-  });
-  throw lateFault(last, seconds);
 }
 
 /// After a fault no receive may write to the caller's memory. A receive whose
@@ -418,15 +395,14 @@ void MpiTransport::exchangeAll(const scalify_transport_message *sent,
     Clock::time_point now = Clock::now();
     if (now - checked > std::chrono::milliseconds(10)) {
       checkNotes(now - since);
-      checkTime(now - since, wait);
+      waits.check(now - since, wait, getPendingPeer(),
+                  [&](int32_t peer) { announce(peer); });
       checked = now;
     }
     if (++idle > spins)
       std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
-  isWaitedFor = false;
-  if (std::exchange(hasToldWait, false))
-    send(Note::WaitsFor, -1, "");
+  waits.finish([&](int32_t peer) { announce(peer); });
 }
 
 void MpiTransport::abort(const char *text) {

@@ -1,6 +1,6 @@
 #include "comm/tcp/TcpTransport.h"
-#include "comm/TransportFault.h"
 #include "comm/TransportOf.h"
+#include "comm/WaitChain.h"
 #include "comm/tcp/Link.h"
 #include "support/Error.h"
 
@@ -21,7 +21,7 @@ public:
   TcpTransport(const scalify_transport_options &options,
                const std::string &meeting)
       : rank(options.rank), size(options.size),
-        waitsFor(size_t(options.size), -1) {
+        waits(options.rank, options.size) {
     for (Peer &peer : join(options, meeting))
       links.emplace_back(std::move(peer), size);
     links[size_t(rank)].lost = "it is this rank itself";
@@ -46,18 +46,16 @@ private:
   void checkSizes() const;
   void checkPeers() const;
   void checkStopped() const;
-  void checkTime(Clock::duration idle, const scalify_transport_wait &wait);
+  void announce(int32_t peer) { tell(Frame::WaitsFor, peer, ""); }
   void leave();
   void close();
 
   int32_t rank, size;
   std::vector<Link> links; // by rank; this rank's own has no connection
-  std::vector<int32_t> waitsFor;
+  WaitChain waits;
   std::vector<pollfd> files;
   int32_t stopped = -1; // the rank that aborted first
   std::string reason;
-  bool hasToldWait = false; // that it waits
-  bool isWaitedFor = false; // other ranks have told that they wait for this one
   bool hasLeft = false;
 };
 
@@ -69,8 +67,7 @@ bool TcpTransport::progress() {
     moved |=
         links[peer].receive([&](const Frame &note, const std::string &text) {
           if (note.kind == Frame::WaitsFor) {
-            waitsFor[peer] = note.rank;
-            isWaitedFor |= note.rank == rank;
+            waits.hear(int32_t(peer), note.rank);
           } else if (note.kind == Frame::Stopped && stopped < 0) {
             stopped = note.rank;
             reason = text;
@@ -145,25 +142,6 @@ void TcpTransport::checkPeers() const {
   }
 }
 
-void TcpTransport::checkTime(Clock::duration idle,
-                             const scalify_transport_wait &wait) {
-  if (wait.poll && wait.poll(wait.context))
-    throw Fault{SCALIFY_TRANSPORT_INTERRUPTED, -1, "interrupted"};
-  double seconds = std::chrono::duration<double>(idle).count();
-  // A rank that others wait for announces at once which rank it waits for
-  // itself, even after a short wait: then the chain is known before the first
-  // rank times out.
-  if ((seconds > wait.seconds / 2 || isWaitedFor) &&
-      !std::exchange(hasToldWait, true))
-    tell(Frame::WaitsFor, getPendingPeer(), "");
-  if (seconds < wait.seconds)
-    return;
-  int32_t last = findBlockingRank(getPendingPeer(), size, [&](int32_t peer) {
-    return waitsFor[size_t(peer)];
-  });
-  throw lateFault(last, seconds);
-}
-
 void TcpTransport::exchangeAll(const scalify_transport_wait &wait) {
   checkStopped();
   Clock::time_point since = Clock::now(), checked = since;
@@ -182,11 +160,10 @@ void TcpTransport::exchangeAll(const scalify_transport_wait &wait) {
     if (now - checked < std::chrono::milliseconds(10))
       continue;
     checked = now;
-    checkTime(now - since, wait);
+    waits.check(now - since, wait, getPendingPeer(),
+                [&](int32_t peer) { announce(peer); });
   }
-  isWaitedFor = false;
-  if (std::exchange(hasToldWait, false))
-    tell(Frame::WaitsFor, -1, "");
+  waits.finish([&](int32_t peer) { announce(peer); });
 }
 
 scalify_transport_status

@@ -1,6 +1,7 @@
 #include "device/cuda/NcclContract.h"
 #include "comm/JoinParts.h"
 #include "support/Error.h"
+#include "support/FloatFormats.h"
 
 #include <optional>
 
@@ -73,12 +74,12 @@ bool cuda::isJoined(const Collective &collective) {
 
 NcclReduction cuda::joinOf(const Collective &what, int version) {
   requireReduction(what.join, what.type);
-  const bool isFP8 = what.type == DType::F8E4M3FN || what.type == DType::F8E5M2;
-  if (isFP8 && (what.join == Join::Sum || what.join == Join::Product))
+  if (isFP8(what.type) &&
+      (what.join == Join::Sum || what.join == Join::Product))
     refuse(what, "NCCL rounds to FP8 after every rank, which loses small "
                  "values; exchange the parts by all_to_all and reduce them in "
                  "f32, or reduce f32");
-  if (isFP8 && version < ncclVersionOfFP8)
+  if (isFP8(what.type) && version < ncclVersionOfFP8)
     refuse(what, "NCCL " + std::to_string(version) +
                      " does not reduce FP8; update it to 2.24");
   std::optional<NcclType> type = typeOf(what.type);

@@ -60,59 +60,47 @@ void RecordingDriver::bindDesc() {
     if (fails("cublasLtMatmulDescSetAttribute") || !object)
       return BlasInvalidValue;
     LtProblem &p = object->product;
+    auto set = [&](auto &field) {
+      return read(field, from, size) ? BlasSuccess : BlasInvalidValue;
+    };
     int8_t fast = 0;
-    bool right = false;
     switch (what) {
     case DescTransA:
-      right = read(p.opA, from, size);
-      break;
+      return set(p.opA);
     case DescTransB:
-      right = read(p.opB, from, size);
-      break;
+      return set(p.opB);
     case DescAScalePointer:
-      right = read(p.aScale, from, size);
-      break;
+      return set(p.aScale);
     case DescBScalePointer:
-      right = read(p.bScale, from, size);
-      break;
+      return set(p.bScale);
     case DescDScalePointer:
-      right = read(p.dScale, from, size);
-      break;
+      return set(p.dScale);
     case DescAmaxDPointer:
-      right = read(p.amax, from, size);
-      break;
-    case DescFastAccum:
-      right = read(fast, from, size);
+      return set(p.amax);
+    case DescFastAccum: {
+      BlasStatus status = set(fast);
       p.fastAccumulation = fast != 0;
-      break;
-    case DescEpilogue:
-      right = read(p.epilogue, from, size);
-      break;
-    case DescBiasPointer:
-      right = read(p.bias, from, size);
-      break;
-    case DescAuxPointer:
-      right = read(p.aux, from, size);
-      break;
-    case DescAuxLd:
-      right = read(p.auxLeading, from, size);
-      break;
-    case DescAuxBatchStride:
-      right = read(p.auxBatchStride, from, size);
-      break;
-    case DescBiasDataType:
-      right = read(p.biasType, from, size);
-      break;
-    case DescAScaleMode:
-      right = blasVersion >= ltVersionOfModes && read(p.aMode, from, size);
-      break;
-    case DescBScaleMode:
-      right = blasVersion >= ltVersionOfModes && read(p.bMode, from, size);
-      break;
-    default:
-      break;
+      return status;
     }
-    return right ? BlasSuccess : BlasInvalidValue;
+    case DescEpilogue:
+      return set(p.epilogue);
+    case DescBiasPointer:
+      return set(p.bias);
+    case DescAuxPointer:
+      return set(p.aux);
+    case DescAuxLd:
+      return set(p.auxLeading);
+    case DescAuxBatchStride:
+      return set(p.auxBatchStride);
+    case DescBiasDataType:
+      return set(p.biasType);
+    case DescAScaleMode:
+      return blasVersion >= ltVersionOfModes ? set(p.aMode) : BlasInvalidValue;
+    case DescBScaleMode:
+      return blasVersion >= ltVersionOfModes ? set(p.bMode) : BlasInvalidValue;
+    default:
+      return BlasInvalidValue;
+    }
   };
 }
 

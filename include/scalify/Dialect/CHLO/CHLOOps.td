@@ -18,7 +18,8 @@ class CHLO_PureOp<string mnemonic, list<Trait> traits = []>
 class CHLO_UnaryOp<string mnemonic, Type tensor>
     : CHLO_PureOp<mnemonic, [
           Elementwise, SameOperandsAndResultShape, StableHLO_UnaryElementwise,
-          InferTypeOpAdaptorWithIsCompatible]> {
+          InferTypeOpAdaptorWithIsCompatible]>,
+      StableHLO_ComparesTypes {
   let arguments = (ins tensor:$operand);
   let results = (outs tensor:$result);
   let assemblyFormat = [{
@@ -52,7 +53,8 @@ def CHLO_TanOp : CHLO_UnarySameTypeOp<"tan">;
 class CHLO_UnaryTestOp<string mnemonic>
     : CHLO_PureOp<mnemonic, [
           Elementwise, SameOperandsAndResultShape, StableHLO_UnaryElementwise,
-          InferTypeOpAdaptorWithIsCompatible]> {
+          InferTypeOpAdaptorWithIsCompatible]>,
+      StableHLO_ComparesTypes {
   let arguments = (ins StableHLO_FloatTensor:$operand);
   let results = (outs StableHLO_PredTensor:$result);
   let assemblyFormat = [{
@@ -64,7 +66,8 @@ def CHLO_IsInfOp : CHLO_UnaryTestOp<"is_inf">;
 def CHLO_IsNegInfOp : CHLO_UnaryTestOp<"is_neg_inf">;
 def CHLO_IsPosInfOp : CHLO_UnaryTestOp<"is_pos_inf">;
 
-def CHLO_TopKOp : CHLO_PureOp<"top_k", [InferTypeOpAdaptorWithIsCompatible]> {
+def CHLO_TopKOp : CHLO_PureOp<"top_k", [InferTypeOpAdaptorWithIsCompatible]>,
+    StableHLO_ComparesTypes {
   let summary = "the k largest elements of the last dimension, and indices";
   let arguments = (ins StableHLO_Tensor:$operand,
                        StableHLO_NonNegativeI64:$k);

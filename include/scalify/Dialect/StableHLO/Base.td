@@ -82,11 +82,22 @@ class StableHLO_Op<string mnemonic, list<Trait> traits = []>
 class StableHLO_PureOp<string mnemonic, list<Trait> traits = []>
     : StableHLO_Op<mnemonic, !listconcat([Pure], traits)>;
 
+// An op with inferred types, which may differ in dynamic dimensions.
+class StableHLO_ComparesTypes {
+  code extraClassDefinition = [{
+    bool $cppClass::isCompatibleReturnTypes(::mlir::TypeRange lhs,
+                                            ::mlir::TypeRange rhs) {
+      return ::scalify::stablehlo::detail::areCompatibleTypes(lhs, rhs);
+    }
+  }];
+}
+
 // A pure op whose result types follow from its operands and attributes.
 class StableHLO_InferredOp<string mnemonic, list<Trait> traits = []>
     : StableHLO_PureOp<mnemonic,
                        !listconcat([InferTypeOpAdaptorWithIsCompatible],
-                                   traits)>;
+                                   traits)>,
+      StableHLO_ComparesTypes;
 
 class StableHLO_NativeTrait<string name> : NativeOpTrait<name> {
   let cppNamespace = "::scalify::stablehlo::OpTrait";

@@ -46,7 +46,8 @@ def StableHLO_IfOp : StableHLO_Op<"if", [
 
 def StableHLO_OptimizationBarrierOp
     : StableHLO_PureOp<"optimization_barrier", [
-          InferTypeOpAdaptorWithIsCompatible, Moves<"Barrier">]> {
+          InferTypeOpAdaptorWithIsCompatible, Moves<"Barrier">]>,
+      StableHLO_ComparesTypes {
   let summary = "keeps ops after it from merging with ops before it";
   let arguments = (ins Variadic<StableHLO_TensorOrToken>:$operand);
   let results = (outs Variadic<StableHLO_TensorOrToken>:$result);

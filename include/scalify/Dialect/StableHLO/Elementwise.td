@@ -94,7 +94,8 @@ def StableHLO_TanhOp
 // Unary ops whose result has another element type than the operand.
 class StableHLO_UnaryInferredOp<string mnemonic>
     : StableHLO_ElementwiseOp<mnemonic, [
-          StableHLO_UnaryElementwise, InferTypeOpAdaptorWithIsCompatible]>;
+          StableHLO_UnaryElementwise, InferTypeOpAdaptorWithIsCompatible]>,
+      StableHLO_ComparesTypes;
 
 def StableHLO_AbsOp : StableHLO_UnaryInferredOp<"abs"> {
   let summary = "absolute value; for a complex number its magnitude, a float";
@@ -144,7 +145,8 @@ def StableHLO_ConvertOp : StableHLO_ElementwiseOp<"convert", [
 }
 
 def StableHLO_ReducePrecisionOp : StableHLO_ElementwiseOp<"reduce_precision", [
-    StableHLO_UnaryElementwise, InferTypeOpAdaptorWithIsCompatible]> {
+    StableHLO_UnaryElementwise, InferTypeOpAdaptorWithIsCompatible]>,
+    StableHLO_ComparesTypes {
   let summary = "rounds to a float of fewer bits and back";
   let arguments = (ins StableHLO_FloatTensor:$operand,
                        ConfinedAttr<I32Attr, [IntPositive]>:$exponent_bits,
@@ -227,7 +229,8 @@ def StableHLO_XorOp
     : StableHLO_BinaryOp<"xor", StableHLO_PredOrIntTensor, [Commutative]>;
 
 def StableHLO_CompareOp : StableHLO_ElementwiseOp<"compare", [
-    SameOperandsElementType, InferTypeOpAdaptorWithIsCompatible]> {
+    SameOperandsElementType, InferTypeOpAdaptorWithIsCompatible]>,
+    StableHLO_ComparesTypes {
   let summary = "compares two tensors by element";
   let arguments = (ins
     StableHLO_Tensor:$lhs, StableHLO_Tensor:$rhs,
@@ -247,7 +250,8 @@ def StableHLO_CompareOp : StableHLO_ElementwiseOp<"compare", [
 }
 
 def StableHLO_ComplexOp : StableHLO_ElementwiseOp<"complex", [
-    SameOperandsElementType, InferTypeOpAdaptorWithIsCompatible]> {
+    SameOperandsElementType, InferTypeOpAdaptorWithIsCompatible]>,
+    StableHLO_ComparesTypes {
   let summary = "a complex tensor from real and imaginary parts";
   let arguments = (ins StableHLO_TensorOf<[F32, F64]>:$lhs,
                        StableHLO_TensorOf<[F32, F64]>:$rhs);
@@ -264,7 +268,7 @@ def StableHLO_ComplexOp : StableHLO_ElementwiseOp<"complex", [
 
 def StableHLO_ClampOp : StableHLO_PureOp<"clamp", [
     StableHLO_TernaryElementwise, SameOperandsAndResultElementType,
-    InferTypeOpAdaptorWithIsCompatible]> {
+    InferTypeOpAdaptorWithIsCompatible]>, StableHLO_ComparesTypes {
   let summary = "limits elements to a range whose bounds may be scalars";
   let arguments = (ins StableHLO_Tensor:$min, StableHLO_Tensor:$operand,
                        StableHLO_Tensor:$max);
@@ -278,7 +282,8 @@ def StableHLO_ClampOp : StableHLO_PureOp<"clamp", [
 }
 
 def StableHLO_SelectOp : StableHLO_PureOp<"select", [
-    StableHLO_TernaryElementwise, InferTypeOpAdaptorWithIsCompatible]> {
+    StableHLO_TernaryElementwise, InferTypeOpAdaptorWithIsCompatible]>,
+    StableHLO_ComparesTypes {
   let summary = "takes each element from one of two tensors";
   let arguments = (ins StableHLO_PredTensor:$pred, StableHLO_Tensor:$on_true,
                        StableHLO_Tensor:$on_false);

@@ -3,7 +3,7 @@
 #ifndef SCALIFY_DIALECT_STABLEHLO_OPKINDS_H
 #define SCALIFY_DIALECT_STABLEHLO_OPKINDS_H
 
-#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Dialect/StableHLO/Values.h"
 
 #include "mlir/IR/TypeUtilities.h"
 

@@ -3,9 +3,8 @@
 #ifndef SCALIFY_DIALECT_STABLEHLO_REDUCTIONS_H
 #define SCALIFY_DIALECT_STABLEHLO_REDUCTIONS_H
 
-#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Dialect/StableHLO/Values.h"
 
-#include "mlir/IR/Builders.h"
 #include "mlir/IR/TypeUtilities.h"
 
 namespace scalify::stablehlo {
@@ -52,6 +51,22 @@ mlir::Value buildReduce(mlir::OpBuilder &builder, mlir::Location loc,
   buildReducer<Op>(builder, loc, reduce.getBody(),
                    mlir::getElementTypeOrSelf(init));
   return reduce->getResult(0);
+}
+
+/// Builds the maximum over `dims` of F32 that are not negative.
+inline mlir::Value buildMaximum(mlir::OpBuilder &builder, mlir::Location loc,
+                                mlir::Value value,
+                                llvm::ArrayRef<int64_t> dims) {
+  mlir::Value zero = buildScalar(builder, loc, 0.0f);
+  return buildReduce<MaxOp>(builder, loc, value, zero, dims);
+}
+
+/// Builds the maximum over all dimensions from `first` on.
+inline mlir::Value buildMaximum(mlir::OpBuilder &builder, mlir::Location loc,
+                                mlir::Value value, int64_t first = 0) {
+  return buildMaximum(
+      builder, loc, value,
+      llvm::to_vector(llvm::seq<int64_t>(first, typeOf(value).getRank())));
 }
 
 } // namespace scalify::stablehlo
