@@ -77,6 +77,9 @@ static constexpr Entry kEntries[] = {
     {"provenance", OnModule, kList},
     // Precision.
     {"wide_casts", OnModule, kList},
+    {"dot_role", OnOp, {is<DotRoleAttr>, "#scalify.dot_role"}},
+    {"dot_kind", OnOp, {is<DotKindAttr>, "#scalify.dot_kind"}},
+    {"formats", OnOp, {is<FormatsAttr>, "#scalify.formats"}},
     {"wide", OnOp, kDecision},
     {"judgement", OnOp, kDecision},
     {"accumulation", OnOp, {is<AccumulationAttr>, "#scalify.accumulation"}},
