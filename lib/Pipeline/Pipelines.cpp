@@ -103,16 +103,23 @@ static ApplyRescalesOptions getApplyRescales(const StageOptions &options) {
   return apply;
 }
 
+static DecideFormatsOptions getDecideFormats(const StageOptions &options) {
+  DecideFormatsOptions decide;
+  decide.preset = options.recipe;
+  decide.strict = options.strict;
+  decide.remarks = options.remarks;
+  decide.measureUnproved = options.measureCasts;
+  decide.countsLoops = options.countsLoops;
+  decide.rangeUse = options.rangeUse;
+  return decide;
+}
+
 static QuantizeDotsOptions getQuantizeDots(const StageOptions &options) {
   QuantizeDotsOptions quantize;
-  quantize.recipe = options.recipe;
   quantize.strict = options.strict;
-  quantize.remarks = options.remarks;
-  quantize.rangeUse = options.rangeUse;
   quantize.recompute = options.recompute;
   quantize.roundingKey = options.roundingKey;
   quantize.measureUnproved = options.measureCasts;
-  quantize.countsLoops = options.countsLoops;
   return quantize;
 }
 
@@ -150,6 +157,7 @@ static void buildScaling(const StageOptions &options, OpPassManager &module) {
 }
 
 static void buildPrecision(const StageOptions &options, OpPassManager &module) {
+  module.addPass(createDecideFormats(getDecideFormats(options)));
   module.addPass(createQuantizeDots(getQuantizeDots(options)));
   module.addPass(createExpandMeasuredScales());
   module.addPass(createDelayScales());

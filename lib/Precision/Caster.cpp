@@ -3,6 +3,7 @@
 #include "Caster.h"
 
 #include "CarriedScales.h"
+#include "DotDecisions.h"
 #include "FreeScales.h"
 
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
@@ -15,7 +16,6 @@
 
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
-#include "llvm/ADT/MapVector.h"
 
 #include <cmath>
 
@@ -129,94 +129,6 @@ Value Caster::lowerGradientScale(Value root, Value scale, FloatType format) {
   return makeConstant(std::ldexp(value.convertToFloat(), exponent));
 }
 
-static std::string describe(Value root, unsigned number) {
-  std::string text = "c" + std::to_string(number) + ": ";
-  if (auto arg = dyn_cast<BlockArgument>(root)) {
-    bool isCarry = !isa<FunctionOpInterface>(arg.getOwner()->getParentOp());
-    return text + (isCarry ? "carry" + std::to_string(arg.getArgNumber())
-                           : getArgumentName(arg));
-  }
-  return text + root.getDefiningOp()->getName().stripDialect().str();
-}
-
-std::string Caster::getName(Value root, Type format, ScaleHint hint,
-                            Value key) {
-  unsigned number = numbers.size();
-  return describe(
-      hint.block ? getDotOperandRoot(root) : root,
-      numbers.try_emplace({{key ? key : root, format}, hint.getKind()}, number)
-          .first->second);
-}
-
-DecisionAttr Caster::getReasonToStayWide(Value operand, Type format,
-                                         ScaleHint hint) {
-  Value root = getRoot(operand, hint.block);
-  std::string name = getName(root, format, hint);
-  std::string reason = wideCasts.match(name, root);
-  if (reason.empty())
-    return {};
-  return DecisionAttr::get(operand.getContext(), "health", reason);
-}
-
-/// Returns the stack if `root` is a loop's slice of a value from outside of the
-/// loop; null for other values, and for stacks that another loop writes.
-static Value getSlicedStack(Value root) {
-  auto slice = root.getDefiningOp<stablehlo::DynamicSliceOp>();
-  if (!slice)
-    return {};
-  Value stack = getDotOperandRoot(slice.getOperand());
-  bool isOutside =
-      stack.getParentRegion()->isProperAncestor(slice->getParentRegion());
-  return isOutside && !stack.getDefiningOp<stablehlo::WhileOp>() ? stack
-                                                                 : Value();
-}
-
-static unsigned countLoops(Operation *op, Region *outside) {
-  unsigned loops = 0;
-  for (; op->getParentRegion() != outside; op = op->getParentOp())
-    loops += isa<stablehlo::WhileOp>(op->getParentOp());
-  return loops;
-}
-
-void Caster::findStacks(ArrayRef<ScaleHintOp> hints) {
-  // Measured on the whole stack, all slices would have the largest scale.
-  if (measures || recipe.getScales() == ScaleSource::Current ||
-      recipe.getScales() == ScaleSource::Block)
-    return;
-  struct Stack {
-    SmallVector<Operation *> slices;
-    Value scale;
-    bool hasOneScale = true, isReadAgain = false;
-  };
-  llvm::MapVector<Value, Stack> stacks;
-  for (ScaleHintOp hint : hints) {
-    Value root = getDotOperandRoot(hint.getValue());
-    Value stack = getSlicedStack(root);
-    if (!stack)
-      continue;
-    Operation *slice = root.getDefiningOp();
-    Stack &entry = stacks[stack];
-    if (!entry.scale)
-      entry.scale = hint.getScale();
-    entry.hasOneScale &= getConstantScale(entry.scale) &&
-                         isSameScale(entry.scale, hint.getScale());
-    entry.isReadAgain |= countLoops(slice, stack.getParentRegion()) > 1;
-    if (!llvm::is_contained(entry.slices, slice))
-      entry.slices.push_back(slice);
-  }
-  for (auto &[stack, entry] : stacks)
-    if (entry.hasOneScale && (entry.isReadAgain || entry.slices.size() > 1))
-      stackSlices.insert_range(entry.slices);
-}
-
-Value Caster::getRoot(Value operand, Attribute block) {
-  if (block)
-    return lookThrough(operand, Move::Invariant);
-  Value root = getDotOperandRoot(operand);
-  Operation *def = root.getDefiningOp();
-  return def && stackSlices.contains(def) ? getSlicedStack(root) : root;
-}
-
 /// Gives the cast the phase of its operand.
 static void markPhase(QuantizeOp quantize) {
   Value root = quantize.getValue();
@@ -235,7 +147,7 @@ Value Caster::castData(Value value, ScaleHint hint, Type format) {
   auto type = mlir::cast<RankedTensorType>(value.getType()).clone(format);
   auto quantize =
       QuantizeOp::create(builder, value.getLoc(), type, value, hint.scale,
-                         builder.getStringAttr(getName(value, format)));
+                         builder.getStringAttr(names.getName(value, format)));
   quantize->setAttr(kRuleAttr,
                     hint.rule ? hint.rule : builder.getStringAttr("stacked"));
   markPhase(quantize);
@@ -245,7 +157,7 @@ Value Caster::castData(Value value, ScaleHint hint, Type format) {
 unsigned Caster::getReaderOrder(BlockArgument argument) {
   if (readers.empty())
     block.getParentOp()->walk([&](ScaleHintOp hint) {
-      readers.try_emplace(getRoot(hint.getValue()), readers.size());
+      readers.try_emplace(getCastRoot(hint.getValue()), readers.size());
     });
   auto it = readers.find(argument);
   return it == readers.end() ? readers.size() : it->second;
@@ -288,11 +200,11 @@ Caster::Cast Caster::castRoot(Value root, ScaleHint hint, FloatType format) {
   else
     insertAfterScale(scale);
   auto type = mlir::cast<RankedTensorType>(root.getType()).clone(format);
-  auto quantize =
-      QuantizeOp::create(builder, root.getLoc(), type, root, scale,
-                         builder.getStringAttr(getName(
-                             root, format, hint, isOwn ? scale : Value())),
-                         hint.block);
+  auto quantize = QuantizeOp::create(
+      builder, root.getLoc(), type, root, scale,
+      builder.getStringAttr(
+          names.getName(root, format, hint.getKind(), isOwn ? scale : Value())),
+      hint.block);
   if (hint.stream) {
     quantize.setRounding(RoundingMode::Stochastic);
     quantize.setStreamAttr(hint.stream);
@@ -353,6 +265,7 @@ Value Caster::move(Value operand, Value root, Value data) {
   Value result = clone->getResult(0);
   result.setType(mlir::cast<RankedTensorType>(result.getType()).clone(element));
   eraseScale(clone);
+  clone->removeAttr(kWholeStackAttr);
   // The recursion may have invalidated `entry`.
   return moved[{operand, data}] = result;
 }
@@ -360,7 +273,7 @@ Value Caster::move(Value operand, Value root, Value data) {
 Value Caster::cast(Value operand, ScaleHint hint, Type format, Block *user) {
   // Random words depend on the places of elements, which for a share are those
   // in the operand itself.
-  Value root = hint.stream ? operand : getRoot(operand, hint.block);
+  Value root = hint.stream ? operand : getCastRoot(operand, hint.block);
   Cast cast = castRoot(root, hint, mlir::cast<FloatType>(format));
   Value data = move(operand, root, cast.data);
   // In the reader's block, so that a body reads narrow data from outside.

@@ -3,12 +3,11 @@
 #ifndef SCALIFY_LIB_PRECISION_CASTER_H
 #define SCALIFY_LIB_PRECISION_CASTER_H
 
-#include "WideCasts.h"
+#include "CastNames.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
 
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/DenseMap.h"
-#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/StringSet.h"
 
 #include <optional>
@@ -45,18 +44,18 @@ struct ScaleHint {
 /// its uses on the narrow data.
 class Caster {
 public:
-  Caster(RecipeAttr recipe, mlir::Block &block, WideCasts &wideCasts,
-         bool strict, bool measures = false)
-      : recipe(recipe), block(block), wideCasts(wideCasts), strict(strict),
+  Caster(RecipeAttr recipe, mlir::Block &block, CastNames &names, bool strict,
+         bool measures = false)
+      : recipe(recipe), block(block), names(names), strict(strict),
         measures(measures && recipe.getScales() == ScaleSource::Propagated),
         builder(recipe.getContext()) {}
 
-  /// Returns why the cast of the operand's root to `format` is left out; null
-  /// if it is made. Numbers the cast either way, so that casts keep the names
-  /// that they had in the run that found it.
+  /// Returns why the cast is left out; null if it is made (CastNames).
   DecisionAttr getReasonToStayWide(mlir::Value operand, mlir::Type format,
-                                   ScaleHint hint = {});
-
+                                   ScaleHint hint = {}) {
+    return names.getReasonToStayWide(operand, format, hint.block,
+                                     hint.getKind());
+  }
   /// Casts the operand's root to `format`, and returns `operand` dequantized
   /// from these data, for a reader in `user`.
   mlir::Value cast(mlir::Value operand, ScaleHint hint, mlir::Type format,
@@ -67,9 +66,6 @@ public:
   /// Casts `value` itself by the hint's scale, whatever the recipe's scales
   /// are; returns the narrow data.
   mlir::Value castData(mlir::Value value, ScaleHint hint, mlir::Type format);
-  /// Lets loops slice the narrow data of a stack, as of stacked weights, if
-  /// several slices or a nested loop read it.
-  void findStacks(mlir::ArrayRef<ScaleHintOp> hints);
   /// Reports that a format of the recipe cannot be used: a remark, or under
   /// `strict` an error, after which `hasFailed` is true.
   void refuse(mlir::Operation *op, const llvm::Twine &what);
@@ -86,14 +82,7 @@ private:
     mlir::Value data;
     mlir::Value scale;
   };
-  /// Returns the value to cast. Blocks refer to the operand's own dimensions,
-  /// so that no moves can follow a block-scaled cast.
-  mlir::Value getRoot(mlir::Value operand, mlir::Attribute block = {});
   Cast castRoot(mlir::Value root, ScaleHint hint, mlir::FloatType format);
-  /// Returns the name of a cast, one for each root and format. `key` replaces
-  /// the root for a cast that belongs to one body.
-  std::string getName(mlir::Value root, mlir::Type format, ScaleHint hint = {},
-                      mlir::Value key = {});
   mlir::Value move(mlir::Value operand, mlir::Value root, mlir::Value data);
   void insertAfterScale(mlir::Value scale);
   /// Orders the casts of a block's arguments by their first readers, not by
@@ -108,7 +97,7 @@ private:
 
   RecipeAttr recipe;
   mlir::Block &block;
-  WideCasts &wideCasts;
+  CastNames &names;
   bool strict, failed = false;
   /// True if casts that may outgrow the propagated scales measure theirs.
   bool measures;
@@ -122,9 +111,6 @@ private:
   llvm::DenseMap<std::pair<mlir::Value, mlir::Type>,
                  llvm::SmallDenseMap<mlir::Block *, mlir::Value, 1>>
       wide;
-  /// Slices whose root is the stack.
-  llvm::DenseSet<mlir::Operation *> stackSlices;
-  llvm::DenseMap<Key, unsigned> numbers;
   /// Roots in the order of their first readers.
   llvm::DenseMap<mlir::Value, unsigned> readers;
 };

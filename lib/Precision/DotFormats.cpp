@@ -10,6 +10,7 @@
 #include "DotFormats.h"
 
 #include "DotCost.h"
+#include "DotDecisions.h"
 #include "PlainForm.h"
 #include "SensitiveDots.h"
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
@@ -45,10 +46,6 @@ static StringRef describeRole(DotRole role, bool hasLoss) {
   return "";
 }
 
-static bool isWide(DotFormats formats) {
-  return formats.forward.isF32() && formats.gradient.isF32();
-}
-
 /// Returns the accumulation of the dot's phase, the default of later stages.
 static Accumulation getPhaseAccumulation(Operation *dot) {
   return getPhase(dot) == Phase::Forward ? Accumulation::Fast
@@ -67,7 +64,7 @@ static Accumulation chooseSums(Operation *dot, std::optional<DotKind> kind,
 }
 
 DotRole DotFormatChooser::findRole(Operation *dot) const {
-  if (auto plain = dot->getAttrOfType<DotRoleAttr>(kPlainRoleAttr))
+  if (auto plain = dot->getAttrOfType<DotRoleAttr>(kDotRoleAttr))
     return plain.getValue();
   return roles.lookup(dot);
 }
@@ -90,7 +87,7 @@ DotFormatChooser::choose(Operation *dot, ExceptionPatterns &exceptions) const {
             sums};
   DotFormats formats = recipe.getFormats(role);
   StringRef part = stringifyDotRole(role);
-  if (kind && !isWide(formats)) {
+  if (kind && !formats.isWide()) {
     DotFormats own = recipe.getFormats(*kind);
     if (own != DotFormats()) {
       formats = recipe.resolve(own);
@@ -112,11 +109,6 @@ bool DotFormatChooser::isFloat8(Operation *dot) const {
     Type format = getOperandFormat(dot, operand);
     return isa<FloatType>(format) && format.getIntOrFloatBitWidth() == 8;
   });
-}
-
-bool DotFormatChooser::computesCastGradient(Operation *dot) const {
-  return layers.getKind(dot) == DotKind::WeightGrad &&
-         !isWide(recipe.getFormats(getRole(dot)));
 }
 
 void DotFormatChooser::replaceFormats(Operation *dot, DotFormats formats,
@@ -265,7 +257,7 @@ DecisionAttr DotFormatChooser::getReasonToStayWide(Operation *dot) const {
     return because(
         choice.reason,
         what + " (recipe: " + choice.part +
-            (isWide(choice.formats) ? " = false)" : " has an f32 operand)"));
+            (choice.formats.isWide() ? " = false)" : " has an f32 operand)"));
   }
   return {};
 }

@@ -29,10 +29,10 @@ public:
   DotRole getRole(mlir::Operation *dot) const {
     return choices.find(dot)->second.role;
   }
-  const DotLayers &getLayers() const { return layers; }
-  /// True if the dot computes the gradient of a weight, in a role that the
-  /// recipe casts.
-  bool computesCastGradient(mlir::Operation *dot) const;
+  /// Returns std::nullopt for dots of the update.
+  std::optional<DotKind> getKind(mlir::Operation *dot) const {
+    return layers.getKind(dot);
+  }
 
 private:
   struct Choice {

@@ -12,6 +12,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "DotDecisions.h"
 #include "GradientSums.h"
 #include "RankSums.h"
 #include "StorageFormats.h"
@@ -38,10 +39,9 @@ static bool passesOn(Operation *op) {
 namespace {
 class GradientCaster {
 public:
-  GradientCaster(func::FuncOp func, RecipeAttr recipe,
-                 const DotFormatChooser &formats, Caster &caster)
-      : body(func.getBody().front()), recipe(recipe), formats(formats),
-        caster(caster), builder(func.getContext()) {}
+  GradientCaster(func::FuncOp func, RecipeAttr recipe, Caster &caster)
+      : body(func.getBody().front()), recipe(recipe), caster(caster),
+        builder(func.getContext()) {}
 
   void storeAll();
   LogicalResult narrowAllSums(bool strict);
@@ -66,7 +66,6 @@ private:
 
   Block &body;
   RecipeAttr recipe;
-  const DotFormatChooser &formats;
   Caster &caster;
   OpBuilder builder;
   int64_t numStored = 0;
@@ -85,7 +84,7 @@ bool GradientCaster::isGradient(Value value, unsigned depth) const {
   if (!op || depth == 0)
     return false;
   if (isContraction(op))
-    return formats.computesCastGradient(op);
+    return isWeightGradient(op) && isOfNarrowRole(op, recipe);
   if (isRankSum(op) || isa<stablehlo::PadOp>(op))
     return isGradient(op->getOperand(0), depth - 1);
   if (isa<stablehlo::AddOp, stablehlo::ConcatenateOp>(op))
@@ -286,9 +285,8 @@ void GradientCaster::remarkOnWideSums() {
     if (!isRankSum(op) || summed.contains(op))
       return;
     Operation *dot = getDotOperandRoot(getRankTerm(op)->get()).getDefiningOp();
-    if (dot && isContraction(dot) &&
-        formats.getLayers().getKind(dot) == DotKind::WeightGrad &&
-        !formats.computesCastGradient(dot))
+    if (dot && isContraction(dot) && isWeightGradient(dot) &&
+        !isOfNarrowRole(dot, recipe))
       op->emitRemark("gradient stays wide between ranks: the recipe keeps the "
                      "product wide that makes it");
   });
@@ -353,9 +351,8 @@ LogicalResult GradientCaster::reportSumsOutsideLoops(bool strict) const {
 }
 
 LogicalResult scalify::castGradients(func::FuncOp func, RecipeAttr recipe,
-                                     const DotFormatChooser &formats,
                                      Caster &caster, bool strict) {
-  GradientCaster gradients(func, recipe, formats, caster);
+  GradientCaster gradients(func, recipe, caster);
   if (recipe.getGradients().stored || recipe.getGradients().wire)
     gradients.storeAll();
   // Last, since it replaces loops, whose results are keys of the caster's maps.

@@ -1,5 +1,6 @@
 //===- JudgePlainForm.cpp - Decide formats on the plain form --------------===//
 
+#include "DotDecisions.h"
 #include "DotFormats.h"
 #include "Places.h"
 #include "PlainForm.h"
@@ -173,7 +174,7 @@ void PlainForm::markOriginal() const {
     Builder builder(dot->getContext());
     dot->setAttr(kPlainClassAttr, builder.getI64IntegerAttr(classes[i]));
     if (own.role)
-      dot->setAttr(kPlainRoleAttr,
+      dot->setAttr(kDotRoleAttr,
                    DotRoleAttr::get(dot->getContext(), *own.role));
     if (!own.exponents.empty())
       dot->setAttr(kPlainScalesAttr,

@@ -10,6 +10,15 @@
 using namespace mlir;
 using namespace scalify;
 
+std::optional<int64_t> scalify::getOperandExponent(Operation *dot,
+                                                   unsigned operand) {
+  auto scales = dot->getAttrOfType<DenseI32ArrayAttr>(kPlainScalesAttr);
+  if (scales && operand < scales.asArrayRef().size())
+    return scales[operand];
+  auto hint = dot->getOperand(operand).getDefiningOp<ScaleHintOp>();
+  return hint ? getScaleExponent(hint.getScale()) : std::nullopt;
+}
+
 void scalify::applyPlainScales(FunctionOpInterface func, Caster &caster) {
   llvm::DenseMap<int32_t, Value> constants;
   func.getFunctionBody().walk([&](Operation *dot) {
@@ -33,8 +42,8 @@ void scalify::dropPlainForm(FunctionOpInterface func) {
   func->removeAttr(kPlainFormAttr);
   func.getFunctionBody().walk([](Operation *op) {
     for (StringRef name :
-         {StringRef(kPlainClassAttr), StringRef(kPlainRoleAttr),
-          StringRef(kPlainDecisionAttr), StringRef(kPlainScalesAttr)})
+         {StringRef(kPlainClassAttr), StringRef(kPlainDecisionAttr),
+          StringRef(kPlainScalesAttr)})
       op->removeAttr(name);
   });
 }

@@ -25,11 +25,13 @@ inline constexpr llvm::StringLiteral kPlainScalesAttr = "scalify.plain_scales";
 /// recipe that decides, and the model's figures.
 inline constexpr llvm::StringLiteral kPlainDecisionAttr =
     "scalify.plain_decision";
-/// On a dot: its role in the plain form.
-inline constexpr llvm::StringLiteral kPlainRoleAttr = "scalify.plain_role";
 /// On a dot: the number of its class, whose dots are decided together.
 inline constexpr llvm::StringLiteral kPlainClassAttr = "scalify.plain_class";
 
+/// Returns log2 of the scale of a dot's operand, by the plain form if that has
+/// one; none if the step measures it.
+std::optional<int64_t> getOperandExponent(mlir::Operation *dot,
+                                          unsigned operand);
 /// Replaces the scales of dots' operands by those of the plain form.
 void applyPlainScales(mlir::FunctionOpInterface func, Caster &caster);
 /// Removes the attributes above.

@@ -4,7 +4,6 @@
 #define SCALIFY_LIB_PRECISION_STORAGEFORMATS_H
 
 #include "Caster.h"
-#include "DotFormats.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -23,13 +22,12 @@ void castState(mlir::func::FuncOp func, RecipeAttr recipe, Caster &caster,
 /// Casts gradients that the optimizer reads to the recipe's formats. Fails,
 /// under `strict`, if a sum cannot have its format.
 mlir::LogicalResult castGradients(mlir::func::FuncOp func, RecipeAttr recipe,
-                                  const DotFormatChooser &formats,
                                   Caster &caster, bool strict);
 
 /// Casts partial products of activations to the recipe's format before ranks
 /// sum them.
 void castPartialProducts(mlir::func::FuncOp func, RecipeAttr recipe,
-                         const DotFormatChooser &formats, Caster &caster);
+                         Caster &caster);
 
 /// Narrows stacks that loops write and that only casts of one format and scale
 /// read. Under a recipe with a `saved` format, backward ops may read them as

@@ -41,7 +41,6 @@ WideCasts::WideCasts(ModuleOp module) {
          text("reason")});
   }
   met.resize(entries.size());
-  module->removeAttr(kWideCastsAttr);
 }
 
 std::string WideCasts::match(StringRef cast, Value root) {
@@ -58,6 +57,7 @@ std::string WideCasts::match(StringRef cast, Value root) {
 }
 
 LogicalResult WideCasts::checkAllMet(ModuleOp module) const {
+  module->removeAttr(kWideCastsAttr);
   bool isAnyMet = llvm::is_contained(met, true);
   for (auto [entry, isMet] : llvm::zip(entries, met)) {
     if (isMet)

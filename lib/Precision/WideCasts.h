@@ -17,8 +17,8 @@ public:
   /// Returns why the cast of `root` with the name `cast` is left out; empty if
   /// it is not.
   std::string match(llvm::StringRef cast, mlir::Value root);
-  /// Fails, naming an entry, if no entry matched a cast. If some did, emits a
-  /// remark for each entry that did not.
+  /// Removes the attribute. Fails, naming an entry, if no entry matched a cast.
+  /// If some did, emits a remark for each entry that did not.
   llvm::LogicalResult checkAllMet(mlir::ModuleOp module) const;
 
 private:

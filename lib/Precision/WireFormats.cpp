@@ -7,30 +7,41 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "DotDecisions.h"
 #include "RankSums.h"
 #include "StorageFormats.h"
 
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Precision/DotRoles.h"
+#include "scalify/Precision/Passes.h"
 
 using namespace mlir;
 using namespace scalify;
 
 /// Returns the dot whose partial products an op sums over ranks; null for other
 /// sums, and for gradients of weights.
-static Operation *getSummedProduct(Operation *op,
-                                   const DotFormatChooser &formats) {
+static Operation *getSummedProduct(Operation *op) {
   if (!isRankSum(op))
     return nullptr;
   Operation *dot = getDotOperandRoot(getRankTerm(op)->get()).getDefiningOp();
-  bool isOfActivations =
-      dot && isContraction(dot) &&
-      formats.getLayers().getKind(dot) != DotKind::WeightGrad;
+  bool isOfActivations = dot && isContraction(dot) && !isWeightGradient(dot);
   return isOfActivations ? dot : nullptr;
 }
 
+/// Returns null if the recipe has formats for the dot, cast or not.
+static DecisionAttr getReasonToStayWide(Operation *dot, RecipeAttr recipe) {
+  if (dot->hasAttr(kFormatsAttr))
+    return {};
+  if (auto decision = dot->getAttrOfType<DecisionAttr>(kWideAttr))
+    return decision;
+  // Nothing is decided about the dots of a recipe that casts none.
+  return isOfNarrowRole(dot, recipe)
+             ? DecisionAttr()
+             : DecisionAttr::get(dot->getContext(), "recipe",
+                                 "has no narrow formats for the dot");
+}
+
 void scalify::castPartialProducts(func::FuncOp func, RecipeAttr recipe,
-                                  const DotFormatChooser &formats,
                                   Caster &caster) {
   Type format = recipe.getStorage().wire;
   if (!format)
@@ -38,12 +49,12 @@ void scalify::castPartialProducts(func::FuncOp func, RecipeAttr recipe,
   // The sums of scanned layers are in loops.
   SmallVector<std::pair<Operation *, Operation *>> sums;
   func.walk([&](Operation *op) {
-    if (Operation *dot = getSummedProduct(op, formats))
+    if (Operation *dot = getSummedProduct(op))
       sums.push_back({op, dot});
   });
   for (auto [op, dot] : sums) {
     OpOperand *read = getRankTerm(op);
-    DecisionAttr decision = formats.getReasonToStayWide(dot);
+    DecisionAttr decision = getReasonToStayWide(dot, recipe);
     std::optional<ScaleHint> hint;
     if (!decision) {
       hint = makeSharedHint(recipe, caster, dot->getResult(0), format,

@@ -1,4 +1,4 @@
-// RUN: scalify-opt %s --scalify-quantize="remarks=0 strict" -split-input-file -verify-diagnostics
+// RUN: scalify-opt %s --scalify-decide-formats="remarks=0 strict" --scalify-quantize=strict -split-input-file -verify-diagnostics
 
 // Products by blocks are summed precisely, whatever a recipe says: under strict
 // that is an error, dot by dot.

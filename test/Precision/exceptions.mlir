@@ -1,9 +1,9 @@
 // RUN: split-file %s %t
-// RUN: scalify-opt %t/names.mlir --scalify-quantize -o /dev/null 2>&1 | FileCheck %t/names.mlir
-// RUN: not scalify-opt %t/names.mlir --scalify-quantize=strict -o /dev/null 2>&1 | FileCheck %t/names.mlir --check-prefix=STRICT
-// RUN: scalify-opt %t/forward.mlir --scalify-quantize -o /dev/null 2>&1 | FileCheck %t/forward.mlir
-// RUN: scalify-opt %t/nameless.mlir --scalify-quantize -o /dev/null 2>&1 | FileCheck %t/nameless.mlir
-// RUN: scalify-opt %t/places.mlir --scalify-quantize="strict remarks=0" --scalify-validate-precision | FileCheck %t/places.mlir
+// RUN: scalify-opt %t/names.mlir --scalify-decide-formats --scalify-quantize -o /dev/null 2>&1 | FileCheck %t/names.mlir
+// RUN: not scalify-opt %t/names.mlir --scalify-decide-formats=strict --scalify-quantize=strict -o /dev/null 2>&1 | FileCheck %t/names.mlir --check-prefix=STRICT
+// RUN: scalify-opt %t/forward.mlir --scalify-decide-formats --scalify-quantize -o /dev/null 2>&1 | FileCheck %t/forward.mlir
+// RUN: scalify-opt %t/nameless.mlir --scalify-decide-formats --scalify-quantize -o /dev/null 2>&1 | FileCheck %t/nameless.mlir
+// RUN: scalify-opt %t/places.mlir --scalify-decide-formats="strict remarks=0" --scalify-quantize=strict --scalify-validate-precision | FileCheck %t/places.mlir
 
 //--- names.mlir
 // What a pattern meets in any function is met. One for a kind of dot that the

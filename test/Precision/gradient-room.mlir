@@ -1,5 +1,5 @@
-// RUN: scalify-opt %s --scalify-quantize="recipe=fp8 remarks=0" -split-input-file | FileCheck %s --check-prefixes=CHECK,ROOM
-// RUN: scalify-opt %s --scalify-quantize="recipe=fp8-current remarks=0" -split-input-file | FileCheck %s --check-prefix=CURRENT
+// RUN: scalify-opt %s --scalify-decide-formats="recipe=fp8 remarks=0" --scalify-quantize -split-input-file | FileCheck %s --check-prefixes=CHECK,ROOM
+// RUN: scalify-opt %s --scalify-decide-formats="recipe=fp8-current remarks=0" --scalify-quantize -split-input-file | FileCheck %s --check-prefix=CURRENT
 
 // A gradient's predicted scale of 2^-4 becomes 2^-7; the weight's stays.
 // CHECK-LABEL: func.func @main

@@ -1,6 +1,6 @@
-// RUN: scalify-opt %s --scalify-quantize="remarks=0" --scalify-expand-measured-scales --scalify-scale-gradients --scalify-validate-precision -split-input-file | FileCheck %s
-// RUN: not scalify-opt %s --scalify-quantize="remarks=0 strict=1" -split-input-file 2>&1 | FileCheck %s --check-prefix=STRICT
-// RUN: scalify-opt %s --scalify-quantize="remarks=0" -split-input-file 2>&1 | FileCheck %s --check-prefix=UNROLLED
+// RUN: scalify-opt %s --scalify-decide-formats=remarks=0 --scalify-quantize --scalify-expand-measured-scales --scalify-scale-gradients --scalify-validate-precision -split-input-file | FileCheck %s
+// RUN: not scalify-opt %s --scalify-decide-formats="remarks=0 strict=1" --scalify-quantize=strict=1 -split-input-file 2>&1 | FileCheck %s --check-prefix=STRICT
+// RUN: scalify-opt %s --scalify-decide-formats=remarks=0 --scalify-quantize -split-input-file 2>&1 | FileCheck %s --check-prefix=UNROLLED
 
 // The loop carries FP8 data and their scale; each iteration reads the sum, adds
 // in F32 and measures the scale of the new one.

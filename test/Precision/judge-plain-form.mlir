@@ -1,7 +1,7 @@
 // RUN: scalify-opt %s --scalify-annotate-phases --scalify-judge-plain-form="scaling=builtin.module(scalify-annotate-phases,scalify-widen-values,scalify-measure-arguments,scalify-place-rescales,scalify-propagate{remarks=false},scalify-apply-rescales)" -split-input-file | FileCheck %s
-// RUN: scalify-opt %s --scalify-annotate-phases --scalify-judge-plain-form="scaling=builtin.module(scalify-annotate-phases,scalify-widen-values,scalify-measure-arguments,scalify-place-rescales,scalify-propagate{remarks=false},scalify-apply-rescales)" --scalify-propagate=remarks=0 --scalify-quantize=remarks=0 --scalify-delay-scales -split-input-file | FileCheck %s --check-prefix=AFTER
+// RUN: scalify-opt %s --scalify-annotate-phases --scalify-judge-plain-form="scaling=builtin.module(scalify-annotate-phases,scalify-widen-values,scalify-measure-arguments,scalify-place-rescales,scalify-propagate{remarks=false},scalify-apply-rescales)" --scalify-propagate=remarks=0 --scalify-decide-formats=remarks=0 --scalify-quantize --scalify-delay-scales -split-input-file | FileCheck %s --check-prefix=AFTER
 
-// AFTER-NOT: scalify.plain
+// AFTER-NOT: {{scalify.plain|scalify.dot_role}}
 
 // A tanh of values above 1 has a root mean square of about 0.8: three of them
 // added to a stream of 1 make it sqrt(1 + 3 * 0.64) = 1.7, by the last product

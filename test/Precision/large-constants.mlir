@@ -1,6 +1,6 @@
-// RUN: scalify-opt %s --scalify-quantize="recipe=fp8 remarks=0" | FileCheck %s
-// RUN: not scalify-opt %s --scalify-quantize="recipe=fp8 strict=1" -o /dev/null 2>&1 | FileCheck %s --check-prefix=STRICT
-// RUN: scalify-opt %s --scalify-quantize="recipe=bf16 remarks=0" | FileCheck %s --check-prefix=BF16
+// RUN: scalify-opt %s --scalify-decide-formats="recipe=fp8 remarks=0" --scalify-quantize | FileCheck %s
+// RUN: not scalify-opt %s --scalify-decide-formats="recipe=fp8 strict=1" --scalify-quantize=strict=1 -o /dev/null 2>&1 | FileCheck %s --check-prefix=STRICT
+// RUN: scalify-opt %s --scalify-decide-formats="recipe=bf16 remarks=0" --scalify-quantize | FileCheck %s --check-prefix=BF16
 
 // 1e4 beside data of unit size: whichever scale is taken, one of both is lost.
 // CHECK-LABEL: func.func @main

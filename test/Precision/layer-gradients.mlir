@@ -1,4 +1,4 @@
-// RUN: scalify-opt %s --scalify-quantize="remarks=0" --scalify-validate-precision -split-input-file | FileCheck %s
+// RUN: scalify-opt %s --scalify-decide-formats=remarks=0 --scalify-quantize --scalify-validate-precision -split-input-file | FileCheck %s
 
 // A checkpoint that keeps the head's result makes its input again, and no dot of
 // the head: the gradient of the weight is told by the gradient of the output,

@@ -1,7 +1,7 @@
 // A value that a body reverses and transposes is cast once, where it is made;
 // the moves are replayed on narrow data.
 //
-// RUN: scalify-opt %s --scalify-scaling="strict=1 remarks=0" --scalify-quantize="recipe=fp8 strict=1 remarks=0" | FileCheck %s
+// RUN: scalify-opt %s --scalify-scaling="strict=1 remarks=0" --scalify-decide-formats="recipe=fp8 strict=1 remarks=0" --scalify-quantize=strict=1 | FileCheck %s
 
 // CHECK-LABEL: func.func @main
 // CHECK:         stablehlo.while

@@ -1,7 +1,7 @@
 // A stack of what a loop saves holds narrow data, where only casts read it: the
 // forward's cast is the only one. A stack that something else reads stays wide.
 //
-// RUN: scalify-opt %s --scalify-scaling="strict=1 remarks=0" --scalify-quantize="recipe=fp8 strict=1 remarks=0" | FileCheck %s
+// RUN: scalify-opt %s --scalify-scaling="strict=1 remarks=0" --scalify-decide-formats="recipe=fp8 strict=1 remarks=0" --scalify-quantize=strict=1 | FileCheck %s
 
 // CHECK-LABEL: func.func @main
 // CHECK-DAG:     %[[Z:.*]] = stablehlo.constant dense<0.000000e+00> : tensor<4x8x8xf8E4M3FN>

@@ -1,7 +1,8 @@
 // What a body reads unchanged is cast before the loop; a stack that more than
 // one slice is taken of, or one slice again and again, is cast as a whole.
 //
-// RUN: scalify-opt %s --scalify-scaling="strict=1 remarks=0" --scalify-quantize="recipe=fp8 strict=1 remarks=0" -split-input-file | FileCheck %s
+// RUN: scalify-opt %s --scalify-scaling="strict=1 remarks=0" --scalify-decide-formats="recipe=fp8 strict=1 remarks=0" --scalify-quantize=strict=1 -split-input-file | FileCheck %s
+// RUN: scalify-opt %s --scalify-scaling="strict=1 remarks=0" --scalify-decide-formats="recipe=fp8 strict=1 remarks=0" -split-input-file | FileCheck %s --check-prefix=DECIDED
 
 // CHECK-LABEL: func.func @carried
 // CHECK-SAME:    %{{.*}}: tensor<8x8xf32> {{.*}}, %[[W:.*]]: tensor<8x8xf32>
@@ -28,6 +29,9 @@ func.func @carried(%x: tensor<8x8xf32> {scalify.scale = 0 : i32}, %w: tensor<8x8
 
 // -----
 
+// DECIDED-LABEL: func.func @stack
+// DECIDED-COUNT-2: stablehlo.dynamic_slice {{.*}}scalify.whole_stack
+// DECIDED-NOT: scalify.whole_stack
 // CHECK-LABEL: func.func @stack
 // CHECK-SAME:    %{{.*}}: tensor<8x8xf32> {{.*}}, %[[W:.*]]: tensor<4x8x8xf32>
 // CHECK:         %[[Q:.*]] = scalify.quantize %[[W]]

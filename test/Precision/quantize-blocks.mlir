@@ -1,4 +1,4 @@
-// RUN: scalify-opt %s --scalify-quantize="remarks=0" --scalify-validate-precision -split-input-file | FileCheck %s
+// RUN: scalify-opt %s --scalify-decide-formats=remarks=0 --scalify-quantize --scalify-validate-precision -split-input-file | FileCheck %s
 
 // The input is cast along K for the forward dot and along the batch for the
 // weight gradient; the weight once for both of its dots.

@@ -1,4 +1,4 @@
-// RUN: scalify-opt %s --scalify-analyse-ranges --scalify-quantize=remarks=0 -split-input-file | FileCheck %s
+// RUN: scalify-opt %s --scalify-analyse-ranges --scalify-decide-formats=remarks=0 --scalify-quantize -split-input-file | FileCheck %s
 
 // Under one constant loss scale a gradient is cast by another scale than the
 // analysis knew: the proof on the cast is of the scale that it has. It also

@@ -1,4 +1,4 @@
-// RUN: scalify-opt %s --scalify-quantize="recipe=none recompute=1 remarks=0" | FileCheck %s
+// RUN: scalify-opt %s --scalify-decide-formats="recipe=none remarks=0" --scalify-quantize=recompute=1 | FileCheck %s
 
 // A conversion to complex numbers, whose element is no number of bits by
 // itself, is wider than what it reads: it is computed again as any other.

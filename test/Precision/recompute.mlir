@@ -1,5 +1,5 @@
-// RUN: scalify-opt %s --scalify-quantize="remarks=0 recompute=1" -split-input-file | FileCheck %s
-// RUN: scalify-opt %s --scalify-quantize="remarks=0" -split-input-file | FileCheck %s --check-prefix=KEPT
+// RUN: scalify-opt %s --scalify-decide-formats=remarks=0 --scalify-quantize=recompute=1 -split-input-file | FileCheck %s
+// RUN: scalify-opt %s --scalify-decide-formats=remarks=0 --scalify-quantize -split-input-file | FileCheck %s --check-prefix=KEPT
 
 // Of a gate, its sigmoid and their product, one value is kept: the others are
 // computed again in the backward, and no longer before.

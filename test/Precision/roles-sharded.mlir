@@ -1,4 +1,4 @@
-// RUN: scalify-opt %s --scalify-quantize="remarks=0" | FileCheck %s
+// RUN: scalify-opt %s --scalify-decide-formats=remarks=0 --scalify-quantize | FileCheck %s
 
 // A weight that enters a sharded computation, and is gathered there from its
 // shards, is a weight: the layer before the last is cast, the head is not.

@@ -1,6 +1,6 @@
-// RUN: scalify-opt %s --scalify-quantize="remarks=0" --scalify-validate-precision -split-input-file | FileCheck %s
-// RUN: sed 's/<"fp8">/<"bf16">/' %s | scalify-opt --scalify-quantize="remarks=0" --scalify-validate-precision -split-input-file | FileCheck %s --check-prefix=BF16
-// RUN: sed 's/<"fp8">/<"fp16">/' %s | scalify-opt --scalify-quantize="remarks=0" --scalify-validate-precision -split-input-file | FileCheck %s --check-prefix=BF16
+// RUN: scalify-opt %s --scalify-decide-formats=remarks=0 --scalify-quantize --scalify-validate-precision -split-input-file | FileCheck %s
+// RUN: sed 's/<"fp8">/<"bf16">/' %s | scalify-opt --scalify-decide-formats=remarks=0 --scalify-quantize --scalify-validate-precision -split-input-file | FileCheck %s --check-prefix=BF16
+// RUN: sed 's/<"fp8">/<"fp16">/' %s | scalify-opt --scalify-decide-formats=remarks=0 --scalify-quantize --scalify-validate-precision -split-input-file | FileCheck %s --check-prefix=BF16
 
 // The layer whose result is a key of a sort, and its two gradients, stay wide;
 // the expert's layer and the one before do not, though they share its input.

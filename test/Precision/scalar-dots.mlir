@@ -1,4 +1,4 @@
-// RUN: scalify-opt %s --scalify-quantize | FileCheck %s
+// RUN: scalify-opt %s --scalify-decide-formats --scalify-quantize | FileCheck %s
 
 // A product with one number, as the backward of a squared norm writes it, and
 // the norm itself are no matrix products: a cast would flush the factor, and

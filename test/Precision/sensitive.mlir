@@ -1,4 +1,4 @@
-// RUN: scalify-opt %s --scalify-quantize -split-input-file -verify-diagnostics | FileCheck %s
+// RUN: scalify-opt %s --scalify-decide-formats --scalify-quantize -split-input-file -verify-diagnostics | FileCheck %s
 
 // A regression on two linear layers, the second of which is the head and stays
 // wide. The first one's operands in E4M3 leave an error of 2 * 6.0e-4 of its

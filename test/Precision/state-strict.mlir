@@ -1,4 +1,4 @@
-// RUN: scalify-opt %s --scalify-quantize="remarks=0 strict" -verify-diagnostics
+// RUN: scalify-opt %s --scalify-decide-formats="remarks=0 strict" --scalify-quantize=strict -verify-diagnostics
 
 // Without strict it is a remark: what the recipe asks of state, and the step
 // cannot have.

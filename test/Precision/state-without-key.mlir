@@ -1,4 +1,4 @@
-// RUN: scalify-opt %s --scalify-quantize="rounding-key=0" --scalify-count-steps --scalify-validate-precision -verify-diagnostics | FileCheck %s
+// RUN: scalify-opt %s --scalify-decide-formats --scalify-quantize=rounding-key=0 --scalify-count-steps --scalify-validate-precision -verify-diagnostics | FileCheck %s
 
 // Who brings no random words is told that state is rounded to nearest.
 // CHECK-LABEL: func.func public @main

@@ -1,4 +1,4 @@
-// RUN: scalify-opt %s --scalify-quantize="remarks=0" --scalify-count-steps --scalify-validate-precision -split-input-file | FileCheck %s
+// RUN: scalify-opt %s --scalify-decide-formats=remarks=0 --scalify-quantize --scalify-count-steps --scalify-validate-precision -split-input-file | FileCheck %s
 
 // A parameter and its first moment take the two words of one block, the second
 // moment another block's; of the next parameter all are others.

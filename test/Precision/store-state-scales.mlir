@@ -1,4 +1,4 @@
-// RUN: scalify-opt %s --scalify-quantize="remarks=0" --scalify-store-state --scalify-validate-precision | FileCheck %s
+// RUN: scalify-opt %s --scalify-decide-formats=remarks=0 --scalify-quantize --scalify-store-state --scalify-validate-precision | FileCheck %s
 
 // Under a recipe that measures scales, those of state follow the amax of what
 // the last step wrote; a root's floor follows its scale.

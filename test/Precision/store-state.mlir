@@ -1,4 +1,4 @@
-// RUN: scalify-opt %s --scalify-quantize="remarks=0" --scalify-store-state --scalify-validate-precision | FileCheck %s
+// RUN: scalify-opt %s --scalify-decide-formats=remarks=0 --scalify-quantize --scalify-store-state --scalify-validate-precision | FileCheck %s
 
 // Arguments and results become the data; true values are made at the first
 // reader, squares of a second moment's root. A value returned as it is and one

@@ -1,6 +1,6 @@
-// RUN: scalify-opt %s --scalify-quantize="remarks=0" -split-input-file | FileCheck %s
-// RUN: scalify-opt %s --scalify-quantize="remarks=0" --scalify-expand-measured-scales --scalify-scale-gradients --scalify-validate-precision -split-input-file | FileCheck %s --check-prefix=MU
-// RUN: scalify-opt %s --scalify-quantize="remarks=0" --scalify-expand-measured-scales --scalify-scale-gradients="keeps-state=0" -split-input-file 2>&1 | FileCheck %s --check-prefix=NONE
+// RUN: scalify-opt %s --scalify-decide-formats=remarks=0 --scalify-quantize -split-input-file | FileCheck %s
+// RUN: scalify-opt %s --scalify-decide-formats=remarks=0 --scalify-quantize --scalify-expand-measured-scales --scalify-scale-gradients --scalify-validate-precision -split-input-file | FileCheck %s --check-prefix=MU
+// RUN: scalify-opt %s --scalify-decide-formats=remarks=0 --scalify-quantize --scalify-expand-measured-scales --scalify-scale-gradients="keeps-state=0" -split-input-file 2>&1 | FileCheck %s --check-prefix=NONE
 
 // The gradient of a weight is cast by the scale that all ranks share, and the
 // optimizer, its norm too, reads the data.

@@ -1,7 +1,7 @@
-// RUN: scalify-opt %s --scalify-quantize="recipe=fp8 counts-loops=0 remarks=0" --scalify-validate-precision | FileCheck %s --check-prefixes=CHECK,UNCOUNTED
-// RUN: scalify-opt %s --scalify-quantize="recipe=fp8 remarks=0" --scalify-validate-precision | FileCheck %s --check-prefixes=CHECK,COUNTED
-// RUN: scalify-opt %s --scalify-quantize="recipe=fp8-current counts-loops=0 remarks=0" --scalify-validate-precision | FileCheck %s --check-prefixes=CHECK,COUNTED
-// RUN: not scalify-opt %s --scalify-quantize="recipe=fp8 counts-loops=0 strict=1" 2>&1 | FileCheck %s --check-prefix=STRICT
+// RUN: scalify-opt %s --scalify-decide-formats="recipe=fp8 counts-loops=0 remarks=0" --scalify-quantize --scalify-validate-precision | FileCheck %s --check-prefixes=CHECK,UNCOUNTED
+// RUN: scalify-opt %s --scalify-decide-formats="recipe=fp8 remarks=0" --scalify-quantize --scalify-validate-precision | FileCheck %s --check-prefixes=CHECK,COUNTED
+// RUN: scalify-opt %s --scalify-decide-formats="recipe=fp8-current counts-loops=0 remarks=0" --scalify-quantize --scalify-validate-precision | FileCheck %s --check-prefixes=CHECK,COUNTED
+// RUN: not scalify-opt %s --scalify-decide-formats="recipe=fp8 counts-loops=0 strict=1" --scalify-quantize=strict=1 2>&1 | FileCheck %s --check-prefix=STRICT
 
 // Where XLA runs a loop whose length data decide, nothing counts what its casts
 // lose: a constant scale would clip in silence.

@@ -1,4 +1,4 @@
-// RUN: scalify-opt %s --scalify-quantize -split-input-file -verify-diagnostics | FileCheck %s
+// RUN: scalify-opt %s --scalify-decide-formats --scalify-quantize -split-input-file -verify-diagnostics | FileCheck %s
 
 // By the model of an H100: the smaller dot of the two costs more to cast than
 // FP8 saves; an exception by name is not judged.

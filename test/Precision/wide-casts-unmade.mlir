@@ -1,4 +1,4 @@
-// RUN: scalify-opt %s --scalify-quantize -verify-diagnostics -o /dev/null
+// RUN: scalify-opt %s --scalify-decide-formats --scalify-quantize -verify-diagnostics -o /dev/null
 
 // What only a dot reads that stays wide for another cast is not made.
 // expected-remark @below {{cast 'c7: arg1' at '' is not made: its readers stay wide}}

@@ -1,4 +1,4 @@
-// RUN: scalify-opt %s --scalify-quantize -split-input-file -verify-diagnostics | FileCheck %s
+// RUN: scalify-opt %s --scalify-decide-formats --scalify-quantize -split-input-file -verify-diagnostics | FileCheck %s
 
 // The cast of %x is not made, and the dot that reads it stays wide. The other
 // dot shares %w, whose cast keeps its number.

@@ -2,7 +2,7 @@
 // computation are cast, and the text that leaves keeps its body isolated.
 //
 // RUN: scalify-opt %s --scalify-propagate="remarks=0 strict=1" | FileCheck %s
-// RUN: scalify-opt %s --scalify-propagate="remarks=0 strict=1" --scalify-quantize="recipe=fp8" --scalify-to-stablehlo | FileCheck %s --check-prefix=OUT
+// RUN: scalify-opt %s --scalify-propagate="remarks=0 strict=1" --scalify-decide-formats=recipe=fp8 --scalify-quantize --scalify-to-stablehlo | FileCheck %s --check-prefix=OUT
 
 sdy.mesh @mesh = <["data"=2]>
 

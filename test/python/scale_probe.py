@@ -82,7 +82,7 @@ def probe(text: str, *arrays: Any) -> list[Probe]:
 
     Args:
         text: StableHLO with `scalify.scale` on its ops: after `--scalify-propagate` and
-            `--scalify-quantize=recipe=none`.
+            `--scalify-quantize` without a recipe.
         *arrays: main's arguments in order.
     """
     module = parse_stablehlo(text)

@@ -80,7 +80,8 @@ def casts(
           return %y : tensor<{out}xf32>
         }}
       }}"""
-    cast = scalify.opt(text, "scalify-quantize{remarks=0},scalify-validate-precision")
+    passes = "scalify-decide-formats{remarks=0},scalify-quantize,scalify-validate-precision"
+    cast = scalify.opt(text, passes)
     # Without a type one scale for the whole tensor.
     pattern = r"(%\w+) = scalify\.quantize (%\w+), (%\w+)(?: by (tensor<\S+>))? .*-> (tensor<\S+>)"
     found = sorted(re.findall(pattern, cast), key=lambda groups: groups[1])

@@ -66,7 +66,8 @@ def test_scales_add_few_ops_and_no_multiply(normal_form: str) -> None:
 @pytest.mark.parametrize("recipe", ["fp16", "bf16", "fp8"])
 def test_a_cast_operand_adds_three_ops_at_most(normal_form: str, recipe: str) -> None:
     scaled = scalify.opt(normal_form, "scalify-propagate{remarks=0 strict}")
-    cast = scalify.opt(scaled, f"scalify-quantize{{recipe={recipe} remarks=0 strict}}")
+    decide = f"scalify-decide-formats{{recipe={recipe} remarks=0 strict}}"
+    cast = scalify.opt(scaled, f"{decide},scalify-quantize{{strict}}")
     casts = ops(cast)["scalify.quantize"]
     assert casts >= 36
     assert ops(cast).total() - ops(normal_form).total() <= 3 * casts
@@ -252,15 +253,14 @@ def test_convolutions_are_cast_where_asked(recipe: str, wide: bool) -> None:
     args = cnn_arguments()
     grads = jax.grad(cnn)
     text = jax.jit(grads).lower(*args).as_text(debug_info=True)
-    passes = "scalify-import,scalify-propagate{remarks=0 strict},scalify-quantize{%s}"
+    passes = "scalify-import,scalify-propagate{remarks=0 strict},"
+    passes += "scalify-decide-formats{remarks=0 strict},scalify-quantize{strict}"
     attribute = recipe if recipe.startswith("#") else f'#scalify.recipe<"{recipe}">'
     text = re.sub(
         r"module @\w+ attributes \{", rf"\g<0>scalify.recipe = {attribute}, ", text, count=1
     )
     lines = [
-        line
-        for line in scalify.opt(text, passes % "remarks=0 strict").splitlines()
-        if "stablehlo.convolution" in line
+        line for line in scalify.opt(text, passes).splitlines() if "stablehlo.convolution" in line
     ]
     # Two in the forward, two gradients of kernels, one of an input.
     assert len(lines) == 5

@@ -108,7 +108,7 @@ def drifts(cases: dict[str, Case]) -> dict[str, float]:
         ]
 
     exponents = result_exponents(
-        opt(normal_form(all_cases, *arrays), PROPAGATE, "--scalify-quantize=recipe=none")
+        opt(normal_form(all_cases, *arrays), PROPAGATE, "--scalify-quantize")
     )
     values = jax.jit(all_cases)(*arrays)
     return {

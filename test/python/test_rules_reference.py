@@ -232,7 +232,8 @@ def test_fp8() -> None:
     text = opt(normal_form(fn, *arrays), PROPAGATE)
     head, brace, tail = text.partition("{\n")
     head = head.partition("attributes")[0]
-    text = opt(head + recipe + brace + tail, "--scalify-quantize=remarks=0", EXPORT)
+    decide = "--scalify-decide-formats=remarks=0"
+    text = opt(head + recipe + brace + tail, decide, "--scalify-quantize", EXPORT)
     assert "f8E4M3FN" in text
     expected = jax.tree.leaves(jax.jit(fn)(*arrays))
     for name, x, y in zip(owners, run_stablehlo(text, *arrays), expected, strict=True):

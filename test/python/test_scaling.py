@@ -157,7 +157,8 @@ def test_fp8_cast_is_saturating_and_scaled() -> None:
     x[0, 0] = 1e6
     text = normal_form(lambda x, w, v: jnp.tanh(x @ w) @ v, x, w, v)
     scales = [int(e) for e in re.findall(r"scalify.scale = (-?\d+) : i32", text.split("->")[0])]
-    cast = opt(text, PROPAGATE, "--scalify-quantize=recipe=fp8 remarks=0")
+    decide = "--scalify-decide-formats=recipe=fp8 remarks=0"
+    cast = opt(text, PROPAGATE, decide, "--scalify-quantize")
     actual = run_stablehlo(opt(cast, EXPORT), x, w, v)[0]
 
     def quantised(a: np.ndarray, exponent: int) -> np.ndarray:

@@ -30,7 +30,7 @@ struct WideCast : CastPlace {
   std::string reason;
 };
 
-/// Sets the module attribute that tells `scalify-quantize` which casts to omit.
+/// Sets the module attribute that names the casts for Precision to omit.
 void setWideCasts(mlir::ModuleOp module, llvm::ArrayRef<WideCast> casts);
 
 /// Replaces propagated scales by the constants of a calibration. Fails, naming

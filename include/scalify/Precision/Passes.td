@@ -5,25 +5,72 @@
 
 include "mlir/Pass/PassBase.td"
 
-def QuantizeDots : Pass<"scalify-quantize", "::mlir::ModuleOp"> {
-  let summary = "cast operands of dots, saved values and state by the recipe";
+def DecideFormats : Pass<"scalify-decide-formats", "::mlir::ModuleOp"> {
+  let summary = "decide the role and the formats of each dot by the recipe";
   let description = [{
     Before: true values, with `scalify.scale_hint` on the operands of dots and
-    convolutions. After: a dot that the recipe casts has two
-    `scalify.dequantize` operands, each on the data of one `scalify.quantize`;
-    no `scalify.scale_hint` is left. The format depends on the dot's role, or
-    on an exception by its name, and on the phase that produced the operand.
+    convolutions. After: the same ops, with attributes. Each dot has
+    `scalify.dot_role`, and `scalify.dot_kind` unless it is one of the update.
+    If the recipe casts dots, each one on floats also has `scalify.formats` or
+    `scalify.wide`, the reason why it stays wide, which is reported in a remark.
+    The format of an operand depends on the dot's role or kind, or on an
+    exception by its name, and on the phase that produced the operand.
+
+    A dot has both if the recipe has formats for it, but an operand is not
+    proved to fit, contains a constant that would saturate, or is in the
+    module's `scalify.wide_casts`. This is a list of dictionaries (`cast`,
+    `elements`, `names`, `reason`) of casts that clipped in an earlier run and
+    are left out. The other casts keep their names.
+
+    A dot to cast has `scalify.accumulation` if its sums are not those of its
+    phase, and `scalify.judgement` if a model keeps it out of FP8. Slices of a
+    stack that is cast as a whole have `scalify.whole_stack`.
+
+    ```mlir
+    %y = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : (tensor<4x64xf32>, tensor<64x8xf32>) -> tensor<4x8xf32>
+    // becomes, under #scalify.recipe<"fp8">,
+    %y = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] {scalify.dot_kind = #scalify.dot_kind<forward_dot>, scalify.dot_role = #scalify.dot_role<linear>, scalify.formats = #scalify.formats<f8E4M3FN, f8E4M3FN>} : (tensor<4x64xf32>, tensor<64x8xf32>) -> tensor<4x8xf32>
+    ```
+  }];
+  let options = [
+    Option<"preset", "recipe", "std::string", "\"\"",
+           "a preset's name; the module's scalify.recipe if empty">,
+    Option<"strict", "strict", "bool", "false",
+           "make it an error if a dot that the recipe casts stays wide">,
+    Option<"remarks", "remarks", "bool", "true", "report dots that stay wide">,
+    Option<"measureUnproved", "measure-unproved", "bool", "false",
+           "that option of scalify-quantize: casts that measure their scale are "
+           "of slices, not of whole stacks">,
+    Option<"countsLoops", "counts-loops", "bool", "true",
+           "the runtime counts saturated and flushed values of casts in loops of "
+           "unknown trip count; if not, dots in such loops stay wide under "
+           "propagated and delayed scales, since nothing would adapt them">,
+    Option<"rangeUse", "range-use", "std::string", "\"report\"",
+           "report: only record proofs of the range analysis; choose: use E5M2 "
+           "if a bound fits it and not the recipe's format, and under strict "
+           "do not cast forward operands without a proof">
+  ];
+  let statistics = [
+    Statistic<"numNarrowDots", "narrow-dots", "dots on narrow operands">,
+    Statistic<"numWideDots", "wide-dots", "dots left wide">
+  ];
+  let dependentDialects = ["::scalify::ScalifyDialect",
+                           "::scalify::stablehlo::StableHLODialect"];
+}
+
+def QuantizeDots : Pass<"scalify-quantize", "::mlir::ModuleOp"> {
+  let summary = "cast operands of dots, saved values and state";
+  let description = [{
+    Before: `scalify.scale_hint` on the operands of dots, and the attributes of
+    `scalify-decide-formats`. After: a dot with `scalify.formats` and without
+    `scalify.wide` has two `scalify.dequantize` operands, each on the data of
+    one `scalify.quantize` in its format. No `scalify.scale_hint`, role, kind,
+    `scalify.formats` or `scalify.whole_stack` is left. The pass decides nothing
+    about dots.
 
     A value is cast once per format, at its definition. Reshapes and transposes
     between the cast and the dots move narrow data, so that the backward keeps
     the narrow tensor of an activation.
-
-    A dot that stays wide carries `scalify.wide` with the reason, and gets a
-    remark: for example since the recipe does not cast its role, an exception
-    matches its name, or an operand's cast is in the module's
-    `scalify.wide_casts`. This is a list of dictionaries (`cast`, `elements`,
-    `names`, `reason`) of casts that clipped in an earlier run and are left out.
-    The other casts keep their names.
 
     With `recompute`, the backward rematerialises forward values that
     elementwise ops compute from other kept values, so that the fewest bytes are
@@ -35,17 +82,18 @@ def QuantizeDots : Pass<"scalify-quantize", "::mlir::ModuleOp"> {
     forward values that the backward reads.
 
     ```mlir
+    %a = scalify.scale_hint %x, %s : tensor<4x64xf32>
+    %y = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] {scalify.formats = #scalify.formats<f8E4M3FN, f8E4M3FN>, ...} : (tensor<4x64xf32>, tensor<64x8xf32>) -> tensor<4x8xf32>
+    // becomes, with %d made in the same way,
     %q = scalify.quantize %x, %s {cast = "c0: x"} : tensor<4x64xf32> -> tensor<4x64xf8E4M3FN>
-    %a = scalify.dequantize %q, %s : tensor<4x64xf8E4M3FN> -> tensor<4x64xf32>
-    %y = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : (tensor<4x64xf32>, tensor<64x8xf32>) -> tensor<4x8xf32>
+    %c = scalify.dequantize %q, %s : tensor<4x64xf8E4M3FN> -> tensor<4x64xf32>
+    %y = stablehlo.dot_general %c, %d, contracting_dims = [1] x [0] : (tensor<4x64xf32>, tensor<64x8xf32>) -> tensor<4x8xf32>
     ```
   }];
   let options = [
-    Option<"recipe", "recipe", "std::string", "\"\"",
-           "a preset's name; the module's scalify.recipe if empty">,
     Option<"strict", "strict", "bool", "false",
-           "make it an error if a dot that the recipe casts stays wide">,
-    Option<"remarks", "remarks", "bool", "true", "report dots that stay wide">,
+           "make it an error if the recipe's format of state or of a gradient "
+           "cannot be used">,
     Option<"recompute", "recompute", "bool", "false",
            "rematerialise in the backward the forward values that elementwise "
            "ops compute from kept ones">,
@@ -56,23 +104,13 @@ def QuantizeDots : Pass<"scalify-quantize", "::mlir::ModuleOp"> {
            "under propagated scales, a cast uses its constant if that holds "
            "the step's values, and else the scale of their amax, as "
            "scalify-carry-scales would move it: for a step whose caller does "
-           "not keep scales. A cast whose constant is proved always uses it">,
-    Option<"countsLoops", "counts-loops", "bool", "true",
-           "the runtime counts saturated and flushed values of casts in loops of "
-           "unknown trip count; if not, dots in such loops stay wide under "
-           "propagated and delayed scales, since nothing would adapt them">,
-    Option<"rangeUse", "range-use", "std::string", "\"report\"",
-           "report: only record proofs of the range analysis; choose: use E5M2 "
-           "if a bound fits it and not the recipe's format, and under strict "
-           "do not cast forward operands without a proof">
+           "not keep scales. A cast whose constant is proved always uses it">
   ];
   let statistics = [
     Statistic<"numCasts", "casts", "quantizing casts">,
     Statistic<"numRecomputed", "recomputed",
               "forward ops cloned into the backward">,
-    Statistic<"numNarrowDots", "narrow-dots", "dots on narrow operands">,
-    Statistic<"numNarrowStacks", "narrow-stacks", "stacks of loops that hold narrow data">,
-    Statistic<"numWideDots", "wide-dots", "dots left wide">
+    Statistic<"numNarrowStacks", "narrow-stacks", "stacks of loops that hold narrow data">
   ];
   let dependentDialects = ["::scalify::ScalifyDialect",
                            "::scalify::stablehlo::StableHLODialect"];
@@ -208,14 +246,14 @@ def JudgePlainForm : Pass<"scalify-judge-plain-form", "::mlir::ModuleOp"> {
     clone, form a class: all stay wide if one does, and all take the largest
     scales. The clone keeps loops of unknown trip count and branches on data.
 
-    `scalify-quantize` applies the decisions: `scalify.plain_role` is a dot's
-    role, `scalify.plain_scales` log2 of the scales of its operands,
-    `scalify.plain_decision` the reason why it stays wide. By the number of the
-    class, `scalify.plain_class`, `scalify-delay-scales` assigns rows to casts.
-    It then removes the attributes.
+    `scalify-decide-formats` keeps the role of a dot, `scalify.dot_role`, and
+    applies `scalify.plain_decision`, the reason why it stays wide.
+    `scalify-quantize` applies `scalify.plain_scales`, log2 of the scales of its
+    operands. By the number of the class, `scalify.plain_class`,
+    `scalify-delay-scales` assigns rows to casts. It then removes the attributes.
 
     ```mlir
-    %y = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] {scalify.plain_class = 0, scalify.plain_role = #scalify.dot_role<linear>, scalify.plain_scales = array<i32: 1, -3>} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+    %y = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] {scalify.dot_role = #scalify.dot_role<linear>, scalify.plain_class = 0, scalify.plain_scales = array<i32: 1, -3>} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
     ```
   }];
   let options = [

@@ -77,6 +77,10 @@ static constexpr Entry kEntries[] = {
     {"provenance", OnModule, kList},
     // Precision.
     {"wide_casts", OnModule, kList},
+    {"dot_role", OnOp, {is<DotRoleAttr>, "#scalify.dot_role"}},
+    {"dot_kind", OnOp, {is<DotKindAttr>, "#scalify.dot_kind"}},
+    {"formats", OnOp, {is<FormatsAttr>, "#scalify.formats"}},
+    {"whole_stack", OnOp, kFlag},
     {"wide", OnOp, kDecision},
     {"judgement", OnOp, kDecision},
     {"accumulation", OnOp, {is<AccumulationAttr>, "#scalify.accumulation"}},
@@ -93,7 +97,6 @@ static constexpr Entry kEntries[] = {
     {"plain_form", OnOp, kFlag},
     {"plain_scales", OnOp, kNumbers32},
     {"plain_decision", OnOp, kDecision},
-    {"plain_role", OnOp, {is<DotRoleAttr>, "#scalify.dot_role"}},
     {"plain_class", OnOp, kNumber},
     // Distribution.
     {"mark", OnOp, kRecord},

@@ -176,6 +176,26 @@ checkFormats(llvm::function_ref<InFlightDiagnostic()> emitError,
   return success();
 }
 
+LogicalResult
+FormatsAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError,
+                    Type lhs, DenseI64ArrayAttr lhsBlock, Type rhs,
+                    DenseI64ArrayAttr rhsBlock) {
+  for (Type type : {lhs, rhs})
+    if (!isFloat8(type) && !type.isF16() && !type.isBF16())
+      return emitError() << "an operand has the format " << type
+                         << ": expected f8E4M3FN, f8E5M2, f16 or bf16";
+  if (!areCompatibleFormats(lhs, rhs))
+    return emitError() << "operands have the formats " << lhs << " and " << rhs
+                       << ", which cannot meet in one dot";
+  for (DenseI64ArrayAttr block : {lhsBlock, rhsBlock})
+    if (block &&
+        llvm::any_of(block.asArrayRef(), [](int64_t size) { return size < 0; }))
+      return emitError() << "a block has the size " << block
+                         << ": expected 1 or more along each dimension, or 0 "
+                            "for the whole dimension";
+  return success();
+}
+
 static LogicalResult
 checkStorage(llvm::function_ref<InFlightDiagnostic()> emitError, StringRef part,
              Type type) {

@@ -58,3 +58,27 @@ func.func @main(%x: tensor<4xf32>) -> (tensor<4xf32> {scalify.name = "y"}) {
 // expected-error @+1 {{'builtin.module' op has 'scalify.scale' on the module, where it does not belong}}
 module attributes {scalify.scale = 1 : i32} {
 }
+
+// -----
+
+func.func @main(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  // expected-error @+1 {{an operand has the format 'f32': expected f8E4M3FN, f8E5M2, f16 or bf16}}
+  %0 = stablehlo.dot_general %x, %x, contracting_dims = [1] x [0] {scalify.formats = #scalify.formats<f32, f16>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  return %0 : tensor<4x4xf32>
+}
+
+// -----
+
+func.func @main(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  // expected-error @+1 {{operands have the formats 'f8E4M3FN' and 'bf16', which cannot meet in one dot}}
+  %0 = stablehlo.dot_general %x, %x, contracting_dims = [1] x [0] {scalify.formats = #scalify.formats<f8E4M3FN, bf16>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  return %0 : tensor<4x4xf32>
+}
+
+// -----
+
+func.func @main(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  // expected-error @+1 {{a block has the size array<i64: -1, 128>: expected 1 or more along each dimension, or 0 for the whole dimension}}
+  %0 = stablehlo.dot_general %x, %x, contracting_dims = [1] x [0] {scalify.formats = #scalify.formats<f8E4M3FN by [-1, 128], f8E4M3FN>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  return %0 : tensor<4x4xf32>
+}

@@ -27,6 +27,8 @@ struct DotFormats {
     return forward == other.forward && gradient == other.gradient;
   }
   bool operator!=(const DotFormats &other) const { return !(*this == other); }
+  /// For resolved formats.
+  bool isWide() const { return forward.isF32() && gradient.isF32(); }
 };
 
 inline llvm::hash_code hash_value(const DotFormats &formats) {

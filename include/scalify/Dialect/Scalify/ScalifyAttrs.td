@@ -122,6 +122,11 @@ def Scalify_DotKind : I32EnumAttr<"DotKind",
       I32EnumAttrCase<"InputGrad", 1, "input_grad">,
       I32EnumAttrCase<"WeightGrad", 2, "weight_grad">]> {
   let cppNamespace = "::scalify";
+  let genSpecializedAttr = 0;
+}
+def Scalify_DotKindAttr
+    : EnumAttr<Scalify_Dialect, Scalify_DotKind, "dot_kind"> {
+  let assemblyFormat = "`<` $value `>`";
 }
 
 def Scalify_TargetAttr : AttrDef<Scalify_Dialect, "Target"> {
@@ -174,6 +179,40 @@ def Scalify_DecisionAttr : AttrDef<Scalify_Dialect, "Decision"> {
     /// True if the recipe, or a run under it, wants the dot wide. A strict
     /// recipe rejects all other decisions.
     bool isChoice() const;
+  }];
+}
+
+def Scalify_FormatsAttr : AttrDef<Scalify_Dialect, "Formats"> {
+  let mnemonic = "formats";
+  let summary = "the formats of a dot's operands";
+  let description = [{
+    The formats to which the two operands of a dot are cast, and the block size
+    along each dimension of an operand whose scales are those of blocks (0 spans
+    the dimension).
+
+    ```mlir
+    #scalify.formats<f8E4M3FN, f8E5M2>
+    #scalify.formats<f8E4M3FN by [1, 128], f8E4M3FN by [128, 128]>
+    ```
+  }];
+  let parameters = (ins
+    "::mlir::Type":$lhs,
+    OptionalParameter<"::mlir::DenseI64ArrayAttr">:$lhsBlock,
+    "::mlir::Type":$rhs,
+    OptionalParameter<"::mlir::DenseI64ArrayAttr">:$rhsBlock);
+  let assemblyFormat = [{
+    `<` $lhs (`by` $lhsBlock^)? `,` $rhs (`by` $rhsBlock^)? `>`
+  }];
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// The format and the block size of operand 0 or 1.
+    ::mlir::FloatType getFormat(unsigned operand) const {
+      return ::mlir::cast<::mlir::FloatType>(operand == 0 ? getLhs()
+                                                          : getRhs());
+    }
+    ::mlir::DenseI64ArrayAttr getBlock(unsigned operand) const {
+      return operand == 0 ? getLhsBlock() : getRhsBlock();
+    }
   }];
 }
 

@@ -1,7 +1,8 @@
-// RUN: scalify-opt %s --scalify-analyse-ranges --scalify-quantize="recipe=fp8 remarks=0" | FileCheck %s --check-prefixes=CHECK,REPORT
-// RUN: scalify-opt %s --scalify-analyse-ranges --scalify-quantize="recipe=fp8 remarks=0 range-use=choose" | FileCheck %s --check-prefixes=CHECK,CHOOSE
-// RUN: scalify-opt %s --scalify-analyse-ranges --scalify-quantize="recipe=fp8 remarks=0 range-use=choose strict=1" | FileCheck %s --check-prefix=STRICT
-// RUN: not scalify-opt %s --scalify-quantize="range-use=never" 2>&1 | FileCheck %s --check-prefix=WRONG
+// RUN: scalify-opt %s --scalify-analyse-ranges --scalify-decide-formats="recipe=fp8 remarks=0" --scalify-quantize | FileCheck %s --check-prefixes=CHECK,REPORT
+// RUN: scalify-opt %s --scalify-analyse-ranges --scalify-decide-formats="recipe=fp8 remarks=0 range-use=choose" --scalify-quantize | FileCheck %s --check-prefixes=CHECK,CHOOSE
+// RUN: scalify-opt %s --scalify-analyse-ranges --scalify-decide-formats="recipe=fp8 remarks=0 range-use=choose strict=1" --scalify-quantize=strict=1 | FileCheck %s --check-prefix=STRICT
+// RUN: scalify-opt %s --scalify-analyse-ranges --scalify-decide-formats="recipe=fp8 remarks=0 range-use=choose strict=1" | FileCheck %s --check-prefix=DECIDED
+// RUN: not scalify-opt %s --scalify-decide-formats=range-use=never 2>&1 | FileCheck %s --check-prefix=WRONG
 
 // WRONG: unknown use of ranges 'never': expected report or choose
 
@@ -19,6 +20,11 @@
 // STRICT-DAG: scalify.quantize %arg1, {{.*}} -> tensor<4x64xf8E5M2>
 // STRICT-NOT: scalify.quantize %arg2
 // STRICT: stablehlo.dot_general %arg2, {{.*}}scalify.wide = #scalify.decision<"range", "not proved to fit f8E4M3FN: no bound: argument 'arg2' without a declared range"
+
+// DECIDED-LABEL: func.func @main(
+// DECIDED: scalify.formats = #scalify.formats<f8E4M3FN, f8E4M3FN>}
+// DECIDED: scalify.formats = #scalify.formats<f8E5M2, f8E4M3FN>}
+// DECIDED: scalify.formats = #scalify.formats<f8E4M3FN, f8E4M3FN>, scalify.wide = #scalify.decision<"range"
 func.func @main(%a: tensor<4x64xf32> {scalify.range = {max = 100.0}},
                 %b: tensor<4x64xf32> {scalify.range = {max = 5000.0}},
                 %c: tensor<4x64xf32>,

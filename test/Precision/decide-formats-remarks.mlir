@@ -1,4 +1,4 @@
-// RUN: scalify-opt %s --scalify-quantize=recipe=fp8 -verify-diagnostics
+// RUN: scalify-opt %s --scalify-decide-formats=recipe=fp8 -verify-diagnostics
 
 func.func @attention(%q: tensor<2x4x8xf32>, %k: tensor<2x4x8xf32>) -> tensor<2x4x4xf32> {
   %s = stablehlo.constant dense<0.5> : tensor<f32>

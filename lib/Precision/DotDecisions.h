@@ -1,0 +1,39 @@
+//===- DotDecisions.h - What is decided about a dot -------------*- C++ -*-===//
+//
+// scalify-decide-formats writes these attributes, with `scalify.wide`,
+// `scalify.judgement` and `scalify.accumulation`. scalify-quantize reads and
+// removes them.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SCALIFY_LIB_PRECISION_DOTDECISIONS_H
+#define SCALIFY_LIB_PRECISION_DOTDECISIONS_H
+
+#include "scalify/Dialect/Scalify/Scalify.h"
+
+namespace scalify {
+
+/// On a dot: its role in the model. Delayed scaling sets it before, to the role
+/// in the step's plain form.
+inline constexpr llvm::StringLiteral kDotRoleAttr = "scalify.dot_role";
+/// On a dot other than those of the update: its kind.
+inline constexpr llvm::StringLiteral kDotKindAttr = "scalify.dot_kind";
+/// On a dot: the formats and the block sizes of its operands.
+inline constexpr llvm::StringLiteral kFormatsAttr = "scalify.formats";
+/// On a loop's slice of a stack: dots read it from one cast of the stack.
+inline constexpr llvm::StringLiteral kWholeStackAttr = "scalify.whole_stack";
+
+inline bool isWeightGradient(mlir::Operation *dot) {
+  auto kind = dot->getAttrOfType<DotKindAttr>(kDotKindAttr);
+  return kind && kind.getValue() == DotKind::WeightGrad;
+}
+
+/// True if the recipe has narrow formats for the dot's role.
+inline bool isOfNarrowRole(mlir::Operation *dot, RecipeAttr recipe) {
+  auto role = dot->getAttrOfType<DotRoleAttr>(kDotRoleAttr);
+  return role && !recipe.getFormats(role.getValue()).isWide();
+}
+
+} // namespace scalify
+
+#endif // SCALIFY_LIB_PRECISION_DOTDECISIONS_H
