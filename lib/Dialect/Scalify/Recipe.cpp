@@ -181,7 +181,7 @@ FormatsAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError,
                     Type lhs, DenseI64ArrayAttr lhsBlock, Type rhs,
                     DenseI64ArrayAttr rhsBlock) {
   for (Type type : {lhs, rhs})
-    if (!isFloat8(type) && !type.isF16() && !type.isBF16())
+    if (!hasFP8Elements(type) && !type.isF16() && !type.isBF16())
       return emitError() << "an operand has the format " << type
                          << ": expected f8E4M3FN, f8E5M2, f16 or bf16";
   if (!areCompatibleFormats(lhs, rhs))
