@@ -2,12 +2,9 @@
 
 #include "scalify/Target/CPU/CPUTarget.h"
 
-#include "scalify/Codegen/Passes.h"
 #include "scalify/Dialect/Scalify/Targets.h"
 #include "scalify/Target/Artefact/KernelModule.h"
 #include "scalify/Target/Artefact/Manifest.h"
-
-#include "mlir/Pass/PassManager.h"
 
 using namespace mlir;
 using namespace scalify;
@@ -20,10 +17,6 @@ scalify::emitCPUArtefact(ModuleOp module, const CPUTargetOptions &options) {
   if (failed(lowerKernels(module, kCPU)))
     return failure();
   OwningOpRef<ModuleOp> kernels = extractKernels(module);
-  PassManager toLLVM(module.getContext());
-  toLLVM.addPass(createKernelsToLLVM());
-  if (failed(toLLVM.run(*kernels)))
-    return failure();
   FailureOr<std::string> object = compileKernels(*kernels, options);
   if (failed(object))
     return failure();

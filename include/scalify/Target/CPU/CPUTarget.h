@@ -26,8 +26,8 @@ struct CPUTargetOptions {
 mlir::FailureOr<std::string> emitCPUArtefact(mlir::ModuleOp module,
                                              const CPUTargetOptions &options);
 
-/// Compiles a module of LLVM functions to an ELF shared object without
-/// dependencies.
+/// Compiles a module of kernel functions to an ELF shared object without
+/// dependencies. Consumes the functions.
 mlir::FailureOr<std::string> compileKernels(mlir::ModuleOp kernels,
                                             const CPUTargetOptions &options);
 
