@@ -16,7 +16,7 @@ struct CUDATargetOptions {
   /// For the manifest: the recipe that the module was compiled with.
   std::string recipe = "none";
   /// NVIDIA's assembler; if empty, it is looked up on the search path and in
-  /// the CUDA toolkit.
+  /// the CUDA toolkit; if "none", kernels stay PTX.
   std::string ptxas;
   /// Bytes of a separate section that only readers of reports use; empty for
   /// none.
