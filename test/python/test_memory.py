@@ -41,6 +41,7 @@ def loss(params: Any, x: Any) -> Any:
     return jnp.mean(jnp.square(x))
 
 
+@functools.cache
 def memory(
     recipe: str | scalify.Recipe, optimizer: optax.GradientTransformation | None = None
 ) -> dict[str, Any]:
