@@ -174,7 +174,7 @@ def prepare(path: pathlib.Path, small: bool) -> int:
     """Fills a folder; returns its bytes."""
     if path.exists():
         shutil.rmtree(path)
-    folder = Folder(path)
+    folder = Folder(path, small)
     add_headers(path, small)
     for name, group in GROUPS.items():
         group(folder, small)

@@ -114,7 +114,7 @@ CONSTANT: dict[str, Any] = {"carryScales": False, "declaredScales": True}
 
 
 def artefact_of(text: str, epilogues: str, recipe: str) -> bytes:
-    options = {"recipe": recipe, "target": "sm_90a", "epilogues": epilogues, "ptxas": ""}
+    options = {"recipe": recipe, "target": "sm_90a", "epilogues": epilogues, "ptxas": "none"}
     options |= CONSTANT
     return bytes(_compiler.compile(text, json.dumps(options))[0])
 

@@ -307,8 +307,25 @@ def test_a_failing_assembler_is_an_error() -> None:
         compile_text(text, {"target": "sm_90a", "ptxas": "/bin/false"})
 
 
-@pytest.mark.parametrize("recipe", RECIPES[:4])
-@pytest.mark.parametrize(("layers", "scanned"), [(4, False), (32, True)])
+def test_kernels_stay_ptx_where_none_is_assembled() -> None:
+    text = jax.jit(lambda x: x * 2).lower(np.ones(8, np.float32)).as_text()
+    artefact, manifest = compile_step(text, "none", ptxas="none")
+    assert "cubin" not in manifest["sections"]
+    assert b".visible .entry" in section(artefact, manifest, "kernels")
+    # That is enough to record it.
+    exe = Executable(artefact, device="null")
+    exe(np.ones(8, np.float32))
+    assert "cuLaunchKernel" in exe.trace
+
+
+@pytest.mark.parametrize(
+    ("layers", "scanned", "recipe"),
+    [
+        *((4, False, recipe) for recipe in RECIPES[:4]),
+        # All 32 layers once: layers share their kernels under every recipe.
+        *((32 if recipe == "fp8" else 4, True, recipe) for recipe in RECIPES[:4]),
+    ],
+)
 def test_a_llama_of_8b_shape_compiles(layers: int, scanned: bool, recipe: str) -> None:
     # Without the kernels that move scales.
     artefact, manifest = compile_step(gpu_steps.large(layers, scanned), recipe, carryScales=False)

@@ -240,7 +240,7 @@ def test_products_with_epilogues_are_the_program(name: str) -> None:
 
 
 def manifest_of(text: str, epilogues: str, recipe: str = "none") -> dict[str, Any]:
-    options = {"recipe": recipe, "target": "sm_90a", "epilogues": epilogues, "ptxas": ""}
+    options = {"recipe": recipe, "target": "sm_90a", "epilogues": epilogues, "ptxas": "none"}
     artefact, _ = _compiler.compile(text, json.dumps(options))
     length = int.from_bytes(artefact[8:16], "little")
     found: dict[str, Any] = json.loads(artefact[32 : 32 + length])
@@ -281,7 +281,7 @@ def test_a_step_has_fewer_kernels_and_the_same_products() -> None:
 
 
 def test_the_recording_gets_the_epilogues() -> None:
-    options = {"recipe": "none", "target": "sm_90a", "ptxas": ""}
+    options = {"recipe": "none", "target": "sm_90a", "ptxas": "none"}
     artefact, _ = _compiler.compile(step_text(), json.dumps(options))
     exe = Executable(artefact, device="null")
     exe(*(np.zeros(a["shape"], np.float32) for a in exe.args))
@@ -324,7 +324,7 @@ def widened(w: Any, b: Any, x: Any) -> Any:
 def test_what_the_library_cannot_add_or_round_still_runs(
     fn: Callable[..., Any], args: tuple[Any, ...]
 ) -> None:
-    options = {"recipe": "none", "target": "sm_90a", "ptxas": ""}
+    options = {"recipe": "none", "target": "sm_90a", "ptxas": "none"}
     artefact, _ = _compiler.compile(lowered(fn, *args), json.dumps(options))
     # Loading asks the recording library for each product.
     Executable(artefact, device="null")(*args)
@@ -374,7 +374,7 @@ def test_all_that_the_library_has() -> None:
     assert first["aux"] != first["c"]
     assert [command["op"] for command in loose["functions"]["step"]][:2] == ["gemm", "gemm"]
     assert len(commands(loose, "kernel")) < len(commands(exact, "kernel"))
-    options = {"recipe": "none", "target": "sm_90a", "ptxas": "", "epilogues": "all"}
+    options = {"recipe": "none", "target": "sm_90a", "ptxas": "none", "epilogues": "all"}
     artefact, _ = _compiler.compile(text, json.dumps(options))
     exe = Executable(artefact, device="null")
     exe(*(np.zeros(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(args)))
@@ -397,7 +397,7 @@ def test_masks_of_relus() -> None:
     hidden = 4 * 256 * 128
     # Each read the product and the hidden layer, and wrote the gradient.
     assert sum(k["bytes"] for k in before) - sum(k["bytes"] for k in after) >= 2 * 3 * hidden
-    options = {"recipe": "none", "target": "sm_90a", "ptxas": "", "epilogues": "all"}
+    options = {"recipe": "none", "target": "sm_90a", "ptxas": "none", "epilogues": "all"}
     artefact, _ = _compiler.compile(step_text(), json.dumps(options))
     exe = Executable(artefact, device="null")
     exe(*(np.zeros(a["shape"], np.float32) for a in exe.args))

@@ -24,6 +24,8 @@ def run(folder: pathlib.Path, out: pathlib.Path, *arguments: str) -> tuple[int, 
     command = [GPU / "run.sh", "--dry-run", "--folder", folder, *arguments, out]
     build = folder.parent / "build"
     environment = {**os.environ, "PYTHON": sys.executable, "SCALIFY_GPU_BUILD": str(build)}
+    # Recorded calls need no optimized runtime.
+    environment["CMAKE_BUILD_TYPE"] = "None"
     if ccache := shutil.which("ccache"):
         environment["CMAKE_CXX_COMPILER_LAUNCHER"] = ccache
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -156,12 +157,17 @@ def set_mu(fn: scalify.Jit, mu: dict[str, np.float32]) -> None:
     fn.executable().kept = {"scalify.gradient_mu": values}
 
 
+@functools.cache
+def wide_ranks(ranks: int) -> scalify.Jit:
+    """Returns the step that gives each rank's gradient, which all scalings store."""
+    return compiled(each_rank, BASE.replace(stored_gradient="given"), batch(0, ranks))
+
+
 @pytest.mark.parametrize("ranks", [2, 5, 16])
 @pytest.mark.parametrize("scaling", ["mu", "minimum", "inverse_sqrt"])
 def test_ranks_are_reduced_as_in_numpy(scaling: str, ranks: int) -> None:
-    plain = BASE.replace(stored_gradient="given")
     recipe = BASE.replace(gradient_scaling=scaling, simulated_ranks=ranks)
-    wide = compiled(each_rank, plain, batch(0, ranks))
+    wide = wide_ranks(ranks)
     fn = compiled(over_ranks, recipe, batch(0, ranks))
     params = init()
     factors = {"down": F32(1), "up": F32(1)}

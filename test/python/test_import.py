@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import pathlib
 import re
@@ -21,6 +22,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 OPT = pathlib.Path(os.environ.get("SCALIFY_BUILD", ROOT / "build")) / "bin" / "scalify-opt"
 
 
+@functools.cache  # several tests look at the same output
 def opt(text: str, *passes: str) -> str:
     """Returns `text` after `passes`."""
     done = subprocess.run([OPT, "-", *passes], input=text, capture_output=True, text=True)

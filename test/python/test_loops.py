@@ -5,6 +5,7 @@ The oracles are `jax.jit`, which runs the loop, and the same program unrolled in
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable
 from typing import Any
@@ -181,6 +182,7 @@ def llama_arguments() -> list[np.ndarray]:
     return [np.asarray(leaf) for leaf in jax.tree.leaves(everything)]
 
 
+@functools.cache
 def llama_step(mode: str, recipe: str) -> tuple[list[np.ndarray], list[Any]]:
     lowered = roundtrip_programs._llama_step(mode, jnp.float32)
     executable = scalify.compile(

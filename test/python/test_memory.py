@@ -41,6 +41,7 @@ def loss(params: Any, x: Any) -> Any:
     return jnp.mean(jnp.square(x))
 
 
+@functools.cache
 def memory(
     recipe: str | scalify.Recipe, optimizer: optax.GradientTransformation | None = None
 ) -> dict[str, Any]:
@@ -234,7 +235,7 @@ def kept_of_gated_layers(recipe: str, dtype: Any, **more: Any) -> int:
     layer = (shape(WIDTH, 4 * WIDTH), shape(WIDTH, 4 * WIDTH), shape(4 * WIDTH, WIDTH))
     text = jax.jit(step, donate_argnums=0).lower([layer] * DEPTH, shape(16 * ROWS, WIDTH))
     scales = [-3] * (3 * DEPTH) + [0]
-    options = {"recipe": recipe, "target": "sm_90a", "ptxas": "", "scales": scales} | more
+    options = {"recipe": recipe, "target": "sm_90a", "ptxas": "none", "scales": scales} | more
     artefact, _ = _compiler.compile(text.as_text(), json.dumps(options))
     length = int.from_bytes(artefact[8:16], "little")
     return int(json.loads(artefact[32 : 32 + length])["memory"]["kept"])

@@ -175,7 +175,7 @@ def test_programs_of_gpus_train_alike(
 def test_sums_in_order_keep_no_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     local = partition(lower(program({"data": 8}, monkeypatch)), zero=2).text
     # What is recorded needs no assembler.
-    options = {"recipe": "bf16", "target": "sm_90a", "bucketBytes": 50_000, "ptxas": ""}
+    options = {"recipe": "bf16", "target": "sm_90a", "bucketBytes": 50_000, "ptxas": "none"}
     plans = {
         sums: Executable(
             build(local, {**options, "sums": sums})[0],
@@ -272,7 +272,7 @@ def test_masters_move_as_they_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     options = {"recipe": "fp8-lm-o2"}
     narrow = sent(build(local, options)[0], "all_gather")
     wide = sent(build(local, {**options, "narrowCollectives": False})[0], "all_gather")
-    gpu = sent(build(local, {**options, "target": "sm_90a", "ptxas": ""})[0], "all_gather")
+    gpu = sent(build(local, {**options, "target": "sm_90a", "ptxas": "none"})[0], "all_gather")
     assert gpu["f16"] == narrow["f16"]
     # What is left are sums of chunks, for the norm of all gradients.
     assert set(narrow) == {"f16", "f32"}

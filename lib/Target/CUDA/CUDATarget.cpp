@@ -24,9 +24,11 @@ static FailureOr<std::string> makePTX(ModuleOp module, StringRef chip) {
 }
 
 /// Returns machine code, which saves the driver compilation; none without
-/// ptxas.
+/// ptxas, or if the options leave it out.
 static FailureOr<std::string> makeCubin(Location loc, StringRef ptx,
                                         StringRef chip, std::string ptxas) {
+  if (ptxas == "none")
+    return std::string();
   if (ptxas.empty())
     ptxas = findTool({"ptxas"}, {"/usr/local/cuda/bin"});
   if (ptxas.empty()) {

@@ -91,7 +91,7 @@ struct ArtefactOptions {
   /// machine.
   std::string mcpu = "x86-64-v3";
   /// Of a GPU: NVIDIA's assembler; if empty, it is looked up on the search path
-  /// and in the CUDA toolkit.
+  /// and in the CUDA toolkit; if "none", kernels stay PTX.
   std::string ptxas;
 };
 

@@ -13,7 +13,7 @@ namespace scalify {
 void registerCPUTarget();
 
 /// Compiles a module of LLVM functions to an ELF shared object without
-/// dependencies.
+/// dependencies. Consumes the functions.
 mlir::FailureOr<std::string> compileKernels(mlir::ModuleOp kernels,
                                             llvm::StringRef mcpu);
 
