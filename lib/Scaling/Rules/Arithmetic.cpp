@@ -129,7 +129,9 @@ static void extremumFacts(const FactsQuery &query, Results out) {
     }
   } else {
     out[0] = a.rms > b.rms ? a : b;
-    out[0].joinElements(a.rms > b.rms ? b : a);
+    out[0].bound = std::max(a.bound, b.bound);
+    out[0].sign = a.sign == b.sign ? a.sign : Sign::Any;
+    out[0].scaleByBound = a.scaleByBound && b.scaleByBound;
   }
   if (a.sign == pinned || b.sign == pinned)
     out[0].sign = pinned;

@@ -241,12 +241,18 @@ ScaleFacts scalify::mixFacts(const ScaleFacts &a, double share,
   double second = share * a.rms * a.rms + (1 - share) * b.rms * b.rms;
   double mean = share * a.mean + (1 - share) * b.mean;
   ScaleFacts facts = ScaleFacts::moments(mean, second - mean * mean);
-  facts.anyScale = true; // adopts the facts of the first side that has any
-  facts.joinElements(a);
-  facts.joinElements(b);
+  facts.bound = std::max(a.bound, b.bound);
+  facts.sign = a.sign == b.sign || b.anyScale ? a.sign : Sign::Any;
   // A side that never occurs, as that for NaN in a softplus, sets no sign.
-  if (share == 0 || share == 1)
-    facts.sign = share == 0 ? b.sign : a.sign;
+  if (a.anyScale || share == 0)
+    facts.sign = b.sign;
+  else if (share == 1)
+    facts.sign = a.sign;
+  facts.scaleByBound =
+      (a.scaleByBound || a.anyScale) && (b.scaleByBound || b.anyScale);
+  facts.anyScale = a.anyScale && b.anyScale;
+  facts.masked = a.masked || b.masked;
+  facts.indicator = a.indicator && b.indicator;
   return facts;
 }
 
