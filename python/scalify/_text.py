@@ -46,8 +46,8 @@ def compile(
         program: text, or bytes of a jax.export artefact.
         recipe: a preset's name (see `scalify.recipes()`), a `#scalify.recipe<...>`, or a
             `scalify.Recipe`; None for the recipe in the program's attribute.
-        target: "cpu", or a GPU, which is not needed to compile: "sm_90a" ("cuda", "h100") or "h200";
-            `scalify.artefact.targets()` lists them.
+        target: "cpu", or a GPU, which is not needed to compile: "sm_90a" ("cuda", "h100"), "h200".
+            `scalify.artefact.targets()` lists all.
         strict: make an op without a rule, or a dot that misses its format, an error.
         distribution: for the program of one of several ranks: `memory_limit`, `overlap`,
             `bucket_bytes` and `sums`.
