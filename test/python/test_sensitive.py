@@ -64,6 +64,40 @@ def test_a_regression_on_relus_keeps_its_gradients() -> None:
     assert kept > 0.98 > lost
 
 
+def tanh(weights: list[jax.Array], x: jax.Array) -> jax.Array:
+    for weight in weights[:-1]:
+        x = jnp.tanh(x @ weight / 2)
+    return x @ weights[-1]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        lambda out, target: jnp.mean(jnp.square(out - target)),
+        lambda out, target: jnp.mean(jnp.square(out + target)),
+        lambda out, target: jnp.mean(jnp.abs(out + target)),
+        lambda out, target: jnp.vdot(out + target, out + target) / out.size,
+        lambda out, target: jnp.einsum("bi,bi->", out - target, out - target) / out.size,
+        lambda out, target: jnp.einsum("bi,bi->b", out - target, out - target).mean(),
+    ],
+)
+def test_a_regression_is_known_in_any_form(error: Callable[..., jax.Array]) -> None:
+    """The sign of the target is no matter, nor is how the square is written."""
+    weights, (x, target) = trained()
+
+    def loss(weights: list[jax.Array], x: jax.Array, target: jax.Array) -> jax.Array:
+        return error(tanh(weights, x), target)
+
+    step = scalify.transform(
+        jax.value_and_grad(loss),
+        numerics=scalify.Numerics(scales=scalify.measure((weights, x, target))),
+    )
+    layers = [row for row in step.report(weights, x, target).dots() if row["weight"]]
+    wide = [row["reason"].startswith("stays wide: sensitive: ") for row in layers]
+    # The last layer is the head, or is one of these.
+    assert sum(wide) >= LAYERS - 1
+
+
 def test_sensitive_dots_may_be_of_16_bits_and_the_user_has_the_last_word() -> None:
     kept, reasons = compare(scalify.Recipe(sensitive="bf16"))
     assert kept > 0.98

@@ -71,7 +71,7 @@ NoiseAnalysis::Step NoiseAnalysis::buildStep(Operation &op, unsigned depth) {
   return step;
 }
 
-/// True if forward ops lead from the value to a dot.
+/// True if forward ops lead from the value to a dot of two values.
 static bool leadsToDot(Value value) {
   llvm::SetVector<Value> seen;
   seen.insert(value);
@@ -80,7 +80,7 @@ static bool leadsToDot(Value value) {
       Operation *user = use.getOwner();
       if (getPhase(user) != Phase::Forward && !stablehlo::isControlFlow(user))
         continue;
-      if (stablehlo::isContraction(user))
+      if (stablehlo::isContraction(user) && !isSquare(user))
         return true;
       seen.insert_range(stablehlo::getFollowers(use));
     }
