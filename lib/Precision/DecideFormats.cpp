@@ -31,9 +31,11 @@ namespace scalify {
 using namespace mlir;
 using namespace scalify;
 
-/// Scales beyond 2^63 are not credible: squares of such values, in an optimizer
-/// or in a product of two, overflow F32.
-static constexpr int64_t kMaxExponent = 63;
+/// Larger scales are not credible: squares of such values, in an optimizer or
+/// in a product of two, overflow F32.
+static int64_t getMaxExponent() {
+  return llvm::APFloat::semanticsMaxExponent(llvm::APFloat::IEEEsingle()) / 2;
+}
 
 static bool isInUnboundedLoop(Operation *op) {
   while ((op = op->getParentOp()))
@@ -174,7 +176,7 @@ DecisionAttr DecideFormatsPass::getReasonAgainstFormats(
       return because("scale", "an operand has none (run scalify-propagate "
                               "first)");
     std::optional<int64_t> exponent = getOperandExponent(dot, i);
-    if (isPredicted && exponent && *exponent > kMaxExponent)
+    if (isPredicted && exponent && *exponent > getMaxExponent())
       return because("scale",
                      "an operand's is 2^" + Twine(*exponent) +
                          ", whose square F32 cannot hold (declare the scales "

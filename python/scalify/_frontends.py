@@ -2,7 +2,8 @@
 
 The compiler finds roles by the flow of data. A name decides where the flow says nothing: an update
 alone has no forward that would tell a parameter from a moment, and of two arguments that are
-multiplied either may be the weight.
+multiplied either may be the weight. An array that the forward reads keeps its role, as the weights
+of a layer called `mu`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _MOMENTS = (
     *("mu", "nu", "trace", "sum_of_squares", "v_row", "v_col", "e_g", "e_x"),
     *("momentum", "moments", "exp_avg", "exp_avg_sq"),
 )
-# An array that the model reads in a product is a parameter under any name.
+# The kinds of state, among which names choose.
 _STATE = ["master", "moment", "state"]
 
 # Rows of [pattern, role, roles that it replaces], for the compiler's option `roles`.
