@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -55,8 +55,31 @@ class TracedStep:
         self._compiled = compiled
         self._traced = signature.trace(arguments)
 
-    def lower(self) -> LoweredStep:
-        """Lowers the step to StableHLO."""
+    def lower(
+        self, *, lowering_platforms: Sequence[str] | None = None, **private: Any
+    ) -> LoweredStep:
+        """Lowers the step to StableHLO.
+
+        Args:
+            lowering_platforms: None or ("cpu",): the text does not depend on the target.
+            private: what `jax.export` asks of JAX's own lowering.
+
+        Raises:
+            TypeError: called by `jax.export`.
+            ValueError: `lowering_platforms` names another platform.
+        """
+        name = self._signature.name
+        if private:
+            raise TypeError(
+                f"jax.export cannot export '{name}', which XLA does not run: export "
+                "jax.jit(scalify.transform(f, recipe=...)), or save the compiled step by "
+                ".lower(...).compile().save(path)"
+            )
+        if lowering_platforms is not None and tuple(lowering_platforms) != ("cpu",):
+            raise ValueError(
+                f"lowering_platforms {tuple(lowering_platforms)} of '{name}': scalify.jit's option "
+                "target= chooses the device"
+            )
         lowered = self._signature.lower(self._arguments)
         return LoweredStep(self._signature, lowered, self._key, self._compiled, self._traced)
 

@@ -26,9 +26,9 @@ from scalify._nested import inlined, tracing
 
 __all__ = [
     "Arguments",
+    "BadLeafError",
     "Batch",
     "Lowered",
-    "NotAnArrayError",
     "Signature",
     "UnhashableStaticError",
     "abstract",
@@ -55,16 +55,17 @@ def _as_tuple(value: Any, kind: type) -> tuple[Any, ...]:
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
-class NotAnArrayError(TypeError):
-    """A leaf of the arguments is not an array.
+class BadLeafError(TypeError):
+    """A leaf of the arguments is not an array of JAX.
 
     Attributes:
         leaf: the leaf.
+        shown: the class of the error that callers see, as with `jax.jit`.
     """
 
-    def __init__(self, leaf: Any, text: str) -> None:
+    def __init__(self, leaf: Any, text: str, shown: type[Exception] = TypeError) -> None:
         super().__init__(text)
-        self.leaf = leaf
+        self.leaf, self.shown = leaf, shown
 
 
 class UnhashableStaticError(TypeError, ValueError):
@@ -208,13 +209,14 @@ class Signature:
 
         Raises:
             TypeError: a leaf is not an array, or a static value has no hash; names it.
+            OverflowError: a Python number does not fit its type; names it.
         """
         try:
             found = arguments.key()
-        except NotAnArrayError as error:
+        except BadLeafError as error:
             named = zip(self._names(arguments), arguments.leaves, strict=True)
             path = next((name for name, leaf in named if leaf is error.leaf), "?")
-            raise TypeError(f"argument {path} of '{self.name}': {error}") from None
+            raise error.shown(f"argument {path} of '{self.name}': {error}") from None
         for place, value in arguments.statics:
             try:
                 hash(value)
@@ -433,9 +435,18 @@ def abstract(leaf: Any) -> tuple[tuple[int, ...], Any, bool]:
     if isinstance(leaf, _runtime.Array):
         return leaf.shape, leaf.dtype, False
     if isinstance(leaf, np.ndarray):
+        if not _has_dtype(leaf.dtype):
+            raise BadLeafError(
+                leaf, f"JAX has no arrays of dtype {leaf.dtype}: convert it to numbers"
+            )
         return leaf.shape, jax.dtypes.canonicalize_dtype(leaf.dtype), False
     if isinstance(leaf, (bool, int, float, complex)):
-        aval: Any = jax.api_util.shaped_abstractify(leaf)
+        try:
+            aval: Any = jax.api_util.shaped_abstractify(leaf)
+        except OverflowError as error:
+            raise BadLeafError(
+                leaf, f"{error}: give a float, or enable jax_enable_x64", OverflowError
+            ) from None
         return aval.shape, aval.dtype, aval.weak_type
     try:
         dtype = leaf.dtype
@@ -443,9 +454,21 @@ def abstract(leaf: Any) -> tuple[tuple[int, ...], Any, bool]:
             dtype = jax.dtypes.canonicalize_dtype(dtype)
         return tuple(leaf.shape), dtype, bool(getattr(leaf, "weak_type", False))
     except AttributeError:
-        raise NotAnArrayError(
+        raise BadLeafError(
             leaf, f"a value of type {type(leaf).__name__} is not an array: {advice_for(leaf)}"
         ) from None
+
+
+@functools.cache
+def _has_dtype(dtype: np.dtype[Any]) -> bool:
+    """Returns whether JAX has arrays of a numpy dtype, maybe of fewer bits."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that a type of 64 bits becomes one of 32
+            jnp.result_type(dtype, dtype)
+    except TypeError:
+        return False
+    return True
 
 
 def types_of(leaves: Sequence[Any]) -> list[Any]:

@@ -197,7 +197,8 @@ def _lower(
 ) -> Any:
     if getattr(ctx.module_context.axis_context, "num_devices", 1) > 1:
         raise SeveralDevicesError
-    rule = jax.ffi.ffi_lowering(_TARGET, operand_output_aliases=dict(aliases))
+    # Without the side effect XLA drops a step whose results have no elements.
+    rule = jax.ffi.ffi_lowering(_TARGET, operand_output_aliases=dict(aliases), has_side_effect=True)
     return rule(ctx, *operands, id=np.int64(number))
 
 

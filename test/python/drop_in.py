@@ -42,7 +42,7 @@ def page() -> str:
             ]
         same = "refused" if one.refused else "yes, but" if one.differs else "yes"
         what = one.what.replace("|", "\\|")
-        lines.append(f"| {what} | {same} | {one.differs} |")
+        lines.append(f"| {what} | {same} | {one.differs or one.refused} |")
     return "\n".join(lines) + "\n"
 
 

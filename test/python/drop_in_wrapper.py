@@ -190,6 +190,40 @@ def _(jit: Any) -> Any:
     return "no error"
 
 
+@entry(W, "an array of objects, strings or dates is an error (TypeError) with its path")
+def _(jit: Any) -> Any:
+    run = jit(lambda d: d["x"])
+    seen = []
+    for array in (np.array([None, 2]), np.array(["a"]), np.array(["2020-01-01"], "M8[D]")):
+        try:
+            run({"x": array})
+        except TypeError as error:
+            seen.append("d['x']" in str(error))
+    return seen
+
+
+@entry(W, "an int that does not fit its type is an error (OverflowError) with its path")
+def _(jit: Any) -> Any:
+    try:
+        jit(lambda d: d["x"] + 1)({"x": 2**40})
+    except OverflowError as error:
+        return "d['x']" in str(error)
+    return "no error"
+
+
+@entry(W, "results without elements, of a callback as well")
+def _(jit: Any) -> Any:
+    calls = []
+
+    def back(x: Any) -> Any:
+        calls.append(1)
+        return np.zeros((0, 2), np.float32)
+
+    shape = jax.ShapeDtypeStruct((0, 2), jnp.float32)
+    run = jit(lambda x: jax.experimental.io_callback(back, shape, x))
+    return run(jnp.ones(3)), jit(lambda x: x[:0])(jnp.ones(3)), len(calls)
+
+
 @entry(W, "`keep_unused=True`, `inline=True`; an argument that is not used")
 def _(jit: Any) -> Any:
     return jit(lambda x, y: x, keep_unused=True, inline=True)(jnp.ones(2), jnp.ones(3))
@@ -436,6 +470,22 @@ def _(jit: Any) -> Any:
 )
 def _(jit: Any) -> Any:
     return "stablehlo.multiply" in jit(_double).lower(jnp.ones(3)).as_text()
+
+
+@entry(A, "`jit(f).trace(x).lower(lowering_platforms=('cpu',))`")
+def _(jit: Any) -> Any:
+    lowered = jit(_double).trace(jnp.ones(3)).lower(lowering_platforms=("cpu",))
+    return lowered.compile()(jnp.ones(3))
+
+
+@entry(
+    A,
+    "`jax.export.export(jit(f))(x)`",
+    refused="jax.export cannot export '_double', which XLA does not run: export "
+    "jax.jit(scalify.transform(f, recipe=...))",
+)
+def _(jit: Any) -> Any:
+    return jax.export.export(jit(_double))(jnp.ones(3)).nr_devices
 
 
 T = "Transformations around it"
