@@ -114,8 +114,70 @@ func.func public @main(%w: tensor<3x4x5xf32> {tf.aliasing_output = 0 : i32}, %x:
 // -----
 
 // JAX's names are there and tell of no derivative: an evaluation.
+// CHECK-LABEL: @main
+// CHECK: stablehlo.exponential {{.*}}#scalify.phase<forward>
 // expected-remark @+1 {{no derivative in JAX's names: every op counts as forward}}
 func.func public @main(%w: tensor<4xf32> {tf.aliasing_output = 0 : i32}) -> tensor<4xf32> {
   %0 = stablehlo.exponential %w : tensor<4xf32> loc("jit(step)/exp"("step.py":1:1))
   return %0 : tensor<4xf32>
+}
+
+// -----
+
+// The update of the scalar %s needs fewer products than the loss, and is no
+// loss: the reduction over z y is a gradient's.
+// CHECK-LABEL: @main
+func.func public @main(
+    %s: tensor<f32> {tf.aliasing_output = 0 : i32},
+    %w: tensor<4x4xf32> {tf.aliasing_output = 1 : i32}, %x: tensor<8x4xf32>)
+    -> (tensor<f32>, tensor<4x4xf32>, tensor<f32>) {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  // CHECK: stablehlo.dot_general {{.*}}#scalify.phase<forward>
+  %y = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<8x4xf32>, tensor<4x4xf32>) -> tensor<8x4xf32>
+  %all = stablehlo.broadcast_in_dim %s, dims = [] : (tensor<f32>) -> tensor<8x4xf32>
+  %z = stablehlo.multiply %y, %all : tensor<8x4xf32>
+  // CHECK: stablehlo.dot_general {{.*}}#scalify.phase<forward>
+  %loss = stablehlo.dot_general %z, %z, contracting_dims = [0, 1] x [0, 1] : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<f32>
+  // CHECK: stablehlo.multiply {{.*}}#scalify.phase<backward>
+  %zy = stablehlo.multiply %z, %y : tensor<8x4xf32>
+  // CHECK: stablehlo.reduce{{.*}}#scalify.phase<backward>
+  %ds = stablehlo.reduce(%zy init: %zero) applies stablehlo.add across dimensions = [0, 1] : (tensor<8x4xf32>, tensor<f32>) -> tensor<f32>
+  %s1 = stablehlo.subtract %s, %ds : tensor<f32>
+  %dy = stablehlo.multiply %z, %all : tensor<8x4xf32>
+  // CHECK: stablehlo.dot_general {{.*}}#scalify.phase<backward>
+  %g = stablehlo.dot_general %x, %dy, contracting_dims = [0] x [0] : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<4x4xf32>
+  %w1 = stablehlo.subtract %w, %g : tensor<4x4xf32>
+  return %s1, %w1, %loss : tensor<f32>, tensor<4x4xf32>, tensor<f32>
+}
+
+// -----
+
+// A distance reads the weight in no product and is no loss. Products of
+// gradients alone are the optimizer's, as Shampoo's statistics.
+// CHECK-LABEL: @main
+func.func public @main(
+    %w: tensor<4x4xf32> {tf.aliasing_output = 0 : i32},
+    %l: tensor<4x4xf32> {tf.aliasing_output = 1 : i32},
+    %w0: tensor<4x4xf32>, %x: tensor<8x4xf32>)
+    -> (tensor<4x4xf32>, tensor<4x4xf32>, tensor<f32>, tensor<f32>) {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  // CHECK: stablehlo.dot_general {{.*}}#scalify.phase<forward>
+  %y = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<8x4xf32>, tensor<4x4xf32>) -> tensor<8x4xf32>
+  // CHECK: stablehlo.multiply {{.*}}#scalify.phase<forward>
+  %yy = stablehlo.multiply %y, %y : tensor<8x4xf32>
+  // CHECK: stablehlo.reduce{{.*}}#scalify.phase<forward>
+  %loss = stablehlo.reduce(%yy init: %zero) applies stablehlo.add across dimensions = [0, 1] : (tensor<8x4xf32>, tensor<f32>) -> tensor<f32>
+  %move = stablehlo.subtract %w, %w0 : tensor<4x4xf32>
+  %far = stablehlo.reduce(%move init: %zero) applies stablehlo.maximum across dimensions = [0, 1] : (tensor<4x4xf32>, tensor<f32>) -> tensor<f32>
+  // CHECK: stablehlo.dot_general {{.*}}#scalify.phase<backward>
+  %g = stablehlo.dot_general %x, %y, contracting_dims = [0] x [0] : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<4x4xf32>
+  // CHECK: stablehlo.transpose {{.*}}#scalify.phase<backward>
+  %gt = stablehlo.transpose %g, dims = [1, 0] : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  // CHECK: stablehlo.dot_general {{.*}}#scalify.phase<optimizer>
+  %ggt = stablehlo.dot_general %g, %gt, contracting_dims = [1] x [0] : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %l1 = stablehlo.add %l, %ggt : tensor<4x4xf32>
+  // CHECK: stablehlo.dot_general {{.*}}#scalify.phase<optimizer>
+  %u = stablehlo.dot_general %l1, %gt, contracting_dims = [1] x [1] : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %w1 = stablehlo.subtract %w, %u : tensor<4x4xf32>
+  return %w1, %l1, %far, %loss : tensor<4x4xf32>, tensor<4x4xf32>, tensor<f32>, tensor<f32>
 }

@@ -28,8 +28,8 @@ namespace {
 struct LossCandidate {
   Value value;
   std::string name;
-  int64_t products;
-  int64_t weights; // arguments that dots read
+  int64_t products = 0;
+  int64_t weights = 0; // arguments that these products read
 };
 
 } // namespace
@@ -39,17 +39,31 @@ static bool isProduct(Operation *op) {
          isa<stablehlo::GatherOp, stablehlo::ScatterOp>(op);
 }
 
-/// Returns the float arguments that dots read directly, or through moves.
+/// Counts the products in an op: itself, or in the regions of a loop or branch.
+static int64_t countProducts(Operation *op) {
+  int64_t count = 0;
+  op->walk([&](Operation *inner) { count += isProduct(inner); });
+  return count;
+}
+
+/// Adds the float arguments that an op with products reads directly, or through
+/// moves.
+static void addWeights(Operation *op, llvm::DenseSet<Value> &weights) {
+  if (countProducts(op) == 0)
+    return;
+  for (Value operand : op->getOperands())
+    if (auto argument = dyn_cast<BlockArgument>(
+            lookThrough(operand, Move::Layout | Move::Barrier));
+        argument && isa<FloatType>(getElementTypeOrSelf(argument.getType())))
+      weights.insert(argument);
+}
+
+/// Returns the float arguments that products outside loops read.
 static llvm::DenseSet<Value> findWeights(Block &block) {
   llvm::DenseSet<Value> weights;
   for (Operation &op : block)
     if (isProduct(&op))
-      for (Value operand : op.getOperands())
-        if (auto argument = dyn_cast<BlockArgument>(
-                lookThrough(operand, Move::Layout | Move::Barrier));
-            argument &&
-            isa<FloatType>(getElementTypeOrSelf(argument.getType())))
-          weights.insert(argument);
+      addWeights(&op, weights);
   return weights;
 }
 
@@ -70,33 +84,58 @@ OpSet scalify::import::getDependencies(Block &block, ArrayRef<Value> values) {
 /// Returns the scalar float results. Donated ones count too: JAX pairs scalars
 /// by type alone, and may pair a donated loss scale with the loss.
 static SmallVector<LossCandidate> getScalarResults(func::FuncOp main) {
-  Block &block = main.getBody().front();
-  llvm::DenseSet<Value> weights = findWeights(block);
   SmallVector<LossCandidate> candidates;
   for (auto [index, value] : llvm::enumerate(getResults(main))) {
     auto type = dyn_cast<RankedTensorType>(value.getType());
     if (!type || type.getRank() != 0 || !value.getDefiningOp() ||
         !isa<FloatType>(type.getElementType()))
       continue;
-    OpSet needs = getDependencies(block, value);
-    LossCandidate candidate{value, getResultInfo(main, index).lower(), 0, 0};
-    llvm::DenseSet<Value> read;
-    for (Operation *op : needs) {
-      candidate.products += isProduct(op);
-      for (Value operand : getReads(*op))
-        if (weights.contains(operand))
-          read.insert(operand);
+    LossCandidate candidate{value, getResultInfo(main, index).lower()};
+    llvm::DenseSet<Value> weights;
+    for (Operation *op : getDependencies(main.getBody().front(), value)) {
+      candidate.products += countProducts(op);
+      addWeights(op, weights);
     }
-    candidate.weights = read.size();
+    candidate.weights = weights.size();
     candidates.push_back(candidate);
   }
   return candidates;
 }
 
+/// True if a scalar is computed from scalar arguments and constants alone.
+static bool isOfScalarArguments(Value value) {
+  bool readsArgument = false;
+  SmallVector<Value> worklist{value};
+  while (!worklist.empty()) {
+    Value next = worklist.pop_back_val();
+    auto type = dyn_cast<RankedTensorType>(next.getType());
+    if (!type || type.getRank() != 0)
+      return false;
+    Operation *op = next.getDefiningOp();
+    if (op && op->getNumRegions() > 0)
+      return false;
+    readsArgument |= !op;
+    if (op)
+      llvm::append_range(worklist, op->getOperands());
+  }
+  return readsArgument;
+}
+
+/// True if a scalar result adds to a scalar argument, or keeps it: new state,
+/// such as a learned temperature or its moment.
+static bool isScalarUpdate(const LossCandidate &candidate) {
+  Operation *op = candidate.value.getDefiningOp();
+  return isa<stablehlo::AddOp, stablehlo::SubtractOp, stablehlo::SelectOp>(
+             op) &&
+         llvm::any_of(op->getOperands(), isOfScalarArguments);
+}
+
 /// Returns the losses. A name with "loss" decides. Otherwise a loss needs at
 /// least nine in ten of the weights that any scalar needs (an auxiliary loss of
 /// early layers does not), by the fewest dots: scalars that need the gradients,
-/// such as their norm or an adaptive loss scale, need three times as many.
+/// such as their norm or an adaptive loss scale, need three times as many. The
+/// gradient of a scalar parameter may need fewer than the loss, so updates of
+/// scalars count only where nothing else is left.
 static SmallVector<Value> findLosses(func::FuncOp main) {
   SmallVector<LossCandidate> candidates = getScalarResults(main);
   SmallVector<Value> losses;
@@ -108,6 +147,8 @@ static SmallVector<Value> findLosses(func::FuncOp main) {
   if (!losses.empty() || candidates.empty())
     return losses;
 
+  if (!llvm::all_of(candidates, isScalarUpdate))
+    llvm::erase_if(candidates, isScalarUpdate);
   int64_t most = 0, fewest = std::numeric_limits<int64_t>::max();
   for (const LossCandidate &candidate : candidates)
     most = std::max(most, candidate.weights);
@@ -117,9 +158,11 @@ static SmallVector<Value> findLosses(func::FuncOp main) {
   for (const LossCandidate &candidate : candidates)
     if (isFull(candidate))
       fewest = std::min(fewest, candidate.products);
+  llvm::erase_if(candidates, [&](const LossCandidate &candidate) {
+    return !isFull(candidate) || candidate.products != fewest;
+  });
   for (const LossCandidate &candidate : candidates)
-    if (isFull(candidate) && candidate.products == fewest)
-      losses.push_back(candidate.value);
+    losses.push_back(candidate.value);
   // Without dots there is no evidence; value_and_grad returns the loss first.
   if (fewest == 0)
     losses.truncate(1);

@@ -53,12 +53,14 @@ private:
   void findEarlierUpdates();
   void findOptimizerByState();
   void findOptimizerByShape();
+  bool findGradientStatistics();
   void returnSumsToBackward();
   OpSet getStateNeeds();
   void findForwardMetrics();
   void placeGradientMetrics();
   bool isOptimizerLike(Operation &op);
   bool isStateShaped(Type type);
+  bool isReadByOptimizer(Value value);
   bool isIn(Operation *op, Phase phase) {
     auto at = phases.find(op);
     return at != phases.end() && at->second == phase;
@@ -188,6 +190,39 @@ void SlicePhases::findOptimizerByShape() {
   }
 }
 
+/// True if the optimizer reads a value, or its transpose.
+bool SlicePhases::isReadByOptimizer(Value value) {
+  return llvm::any_of(value.getUsers(), [&](Operation *user) {
+    if (isIn(block.findAncestorOpInBlock(*user), Phase::Optimizer))
+      return true;
+    return user->getNumResults() == 1 &&
+           lookThrough(user->getResult(0), Move::Layout) ==
+               lookThrough(value, Move::Layout) &&
+           isReadByOptimizer(user->getResult(0));
+  });
+}
+
+/// Optimizer: products of gradients alone, such as the G G^T of Shampoo or the
+/// iterations of Muon. Each product of a backward reads a value of the forward.
+/// Here gradients are values of state's shape that the optimizer reads. Returns
+/// true if there are such products.
+bool SlicePhases::findGradientStatistics() {
+  auto isGradient = [&](Value value) {
+    value = lookThrough(value, Move::Layout);
+    Operation *source = value.getDefiningOp();
+    return source && !isIn(source, Phase::Forward) &&
+           isStateShaped(value.getType()) && isReadByOptimizer(value);
+  };
+  bool found = false;
+  for (Operation &op : block)
+    if (stablehlo::isContraction(&op) && !phases.contains(&op) &&
+        llvm::all_of(op.getOperands(), isGradient)) {
+      phases[&op] = Phase::Optimizer;
+      found = true;
+    }
+  return found;
+}
+
 /// Backward: sums and conversions of gradients alone.
 void SlicePhases::returnSumsToBackward() {
   for (Operation &op : block) {
@@ -242,7 +277,9 @@ bool SlicePhases::compute() {
     findForwardMetrics();
     findEarlierUpdates();
     findOptimizerByState();
-    findOptimizerByShape();
+    do
+      findOptimizerByShape();
+    while (findGradientStatistics());
     returnSumsToBackward();
     placeGradientMetrics();
     settleConstants(main, phases);
