@@ -3,8 +3,9 @@
 // A linear layer multiplies by an argument of the step; attention multiplies
 // two activations under batch dimensions. The head is the linear layer whose
 // result reaches the loss without another linear layer, or, without a backward,
-// a result of the step: inference computes as training did. A product of two
-// activations after the head, as in a contrastive loss, has the same role.
+// a result of the step: inference computes as training did. A product of
+// activations after the head, as in a contrastive loss or with labels, has the
+// same role.
 //
 // A router is a layer whose result is sorted, or searched for its maximum, if
 // the choice selects values that the layer did not compute (rows of a table,
@@ -146,24 +147,32 @@ static bool isWeightOrDerived(Value value) {
   return isWeight(value) || isComputedFromWeights(value);
 }
 
-/// Returns the operand that is a layer's weight if the other one is not. Of two
-/// arguments of the step, the weight is the one that is not batch. Null if
-/// neither or both may be weights.
-static Value getLayerWeight(DotGeneralOp dot) {
-  Value lhs = dot.getLhs(), rhs = dot.getRhs();
-  bool isLeft = isWeightOrDerived(lhs), isRight = isWeightOrDerived(rhs);
-  if (isLeft && isRight) {
-    isLeft = !isWeight(lhs) || getWeight(lhs);
-    isRight = !isWeight(rhs) || getWeight(rhs);
-  }
-  return isLeft == isRight ? Value() : isLeft ? lhs : rhs;
+/// True for an argument that is batch: labels, a graph's adjacency.
+static bool isBatch(Value value) {
+  return isWeight(value) && !getWeight(value);
 }
 
+/// Returns the operand that is a layer's weight if the other one is not. An
+/// argument that is batch is no weight. Null if neither or both may be weights.
+static Value getLayerWeight(DotGeneralOp dot) {
+  auto mayBeWeight = [](Value value) {
+    return isWeightOrDerived(value) && !isBatch(value);
+  };
+  bool isLeft = mayBeWeight(dot.getLhs()), isRight = mayBeWeight(dot.getRhs());
+  return isLeft == isRight ? Value() : isLeft ? dot.getLhs() : dot.getRhs();
+}
+
+/// True if the op multiplies by a weight, or two arguments of the step. A
+/// product of an activation with the batch, as with a graph's adjacency, is no
+/// layer.
 static bool isLayer(Operation *op) {
   auto dot = dyn_cast<DotGeneralOp>(op);
-  return dot ? !isAttention(dot) &&
-                   llvm::any_of(dot->getOperands(), isWeightOrDerived)
-             : isContraction(op);
+  if (!dot)
+    return isContraction(op);
+  Value lhs = dot.getLhs(), rhs = dot.getRhs();
+  bool isLeft = isWeightOrDerived(lhs), isRight = isWeightOrDerived(rhs);
+  return !isAttention(dot) && (isLeft ? isRight || !isBatch(lhs)
+                                      : isRight && !isBatch(rhs));
 }
 
 /// True if the value is computed from a layer's result without another dot
@@ -184,21 +193,17 @@ static bool isLayerResult(Value value) {
   return false;
 }
 
-/// True if the op multiplies the results of two layers, as a contrastive loss
-/// multiplies two projections: without batch dimensions, unlike attention.
+/// True if the op multiplies the result of a layer by no weight, as a contrastive
+/// loss multiplies two projections and another one logits and labels: without
+/// batch dimensions, unlike attention.
 static bool isProductOfLayers(Operation *op) {
   auto dot = dyn_cast<DotGeneralOp>(op);
   return dot && !isLayer(dot) && !isAttention(dot) &&
-         isLayerResult(dot.getLhs()) && isLayerResult(dot.getRhs());
+         llvm::any_of(dot->getOperands(), isLayerResult);
 }
 
-/// True if the user is a dot of another layer.
-static bool isDotOfOtherLayer(Operation *user) {
-  return isContraction(user) && !isProductOfLayers(user);
-}
-
-static bool feedsDot(OpOperand &use) {
-  return isDotOfOtherLayer(use.getOwner());
+static bool feedsLayer(OpOperand &use) {
+  return isLayer(use.getOwner());
 }
 
 /// Returns the values that identify a layer, also if a checkpoint
@@ -353,7 +358,7 @@ static bool isRouting(Operation *choice, const DenseSet<Value> &own) {
       if (!isForward(user) || !selectsOtherValues(use, own))
         continue;
       if (isContraction(user) ||
-          reaches(user->getResult(0), feedsDot, isDotOfOtherLayer))
+          reaches(user->getResult(0), feedsLayer, isLayer))
         return true;
     }
   return false;
@@ -410,7 +415,7 @@ void DotRoles::findHeadsAndRouters(FunctionOpInterface func) {
     // program: no recipe is meant to leave that wide.
     bool isFirst = !backward && isWeightOrDerived(dot.getLhs()) &&
                    isWeightOrDerived(dot.getRhs());
-    if (!isFirst && !reaches(dot.getResult(), feedsDot, isDotOfOtherLayer)) {
+    if (!isFirst && !reaches(dot.getResult(), feedsLayer, isLayer)) {
       candidates.push_back(dot);
       return;
     }

@@ -165,3 +165,50 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
     return %z, %g : tensor<4x8xf32>, tensor<4x8xf32>
   }
 }
+
+// -----
+
+// A graph's adjacency multiplies the result of each layer. It is batch, so the
+// layer before it is the head, and so is its own product. The inner ones cast.
+// CHECK-LABEL: func.func @graph
+// CHECK-COUNT-2: stablehlo.dot_general %{{.*}}, %{{.*}}, contracting_dims = [1] x [0] {scalify.phase = #scalify.phase<forward>} :
+// CHECK-COUNT-2: stablehlo.dot_general {{.*}}scalify.wide = #scalify.decision<"head", "the last linear layer before the loss (recipe: head = false)"
+module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
+  func.func @graph(%x: tensor<4x8xf32> {scalify.role = #scalify.role<batch>}, %a: tensor<4x4xf32> {scalify.role = #scalify.role<batch>}, %w: tensor<8x8xf32> {scalify.role = #scalify.role<param>}, %u: tensor<8x8xf32> {scalify.role = #scalify.role<param>})
+      -> (tensor<4x8xf32>, tensor<4x8xf32>) {
+    %s = stablehlo.constant dense<0.5> : tensor<f32>
+    %xs = scalify.scale_hint %x, %s : tensor<4x8xf32>
+    %ws = scalify.scale_hint %w, %s : tensor<8x8xf32>
+    %as = scalify.scale_hint %a, %s : tensor<4x4xf32>
+    %us = scalify.scale_hint %u, %s : tensor<8x8xf32>
+    %y = stablehlo.dot_general %xs, %ws, contracting_dims = [1] x [0] {scalify.phase = #scalify.phase<forward>} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+    %ys = scalify.scale_hint %y, %s : tensor<4x8xf32>
+    %ay = stablehlo.dot_general %as, %ys, contracting_dims = [1] x [0] {scalify.phase = #scalify.phase<forward>} : (tensor<4x4xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+    %h = stablehlo.tanh %ay {scalify.phase = #scalify.phase<forward>} : tensor<4x8xf32>
+    %hs = scalify.scale_hint %h, %s : tensor<4x8xf32>
+    %z = stablehlo.dot_general %hs, %us, contracting_dims = [1] x [0] {scalify.phase = #scalify.phase<forward>} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+    %zs = scalify.scale_hint %z, %s : tensor<4x8xf32>
+    %az = stablehlo.dot_general %as, %zs, contracting_dims = [1] x [0] {scalify.phase = #scalify.phase<forward>} : (tensor<4x4xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+    %g = stablehlo.negate %az {scalify.phase = #scalify.phase<backward>} : tensor<4x8xf32>
+    return %az, %g : tensor<4x8xf32>, tensor<4x8xf32>
+  }
+}
+
+// -----
+
+// Logits times labels, example by example: the layer before is the head.
+// CHECK-LABEL: func.func @labels
+// CHECK: stablehlo.dot_general {{.*}}scalify.wide = #scalify.decision<"head", "the last linear layer before the loss (recipe: head = false)"
+module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
+  func.func @labels(%x: tensor<4x8xf32> {scalify.role = #scalify.role<batch>}, %t: tensor<4x8xf32> {scalify.role = #scalify.role<batch>}, %w: tensor<8x8xf32> {scalify.role = #scalify.role<param>})
+      -> (tensor<4xf32>, tensor<4xf32>) {
+    %s = stablehlo.constant dense<0.5> : tensor<f32>
+    %xs = scalify.scale_hint %x, %s : tensor<4x8xf32>
+    %ws = scalify.scale_hint %w, %s : tensor<8x8xf32>
+    %z = stablehlo.dot_general %xs, %ws, contracting_dims = [1] x [0] {scalify.phase = #scalify.phase<forward>} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+    %e = stablehlo.exponential %z {scalify.phase = #scalify.phase<forward>} : tensor<4x8xf32>
+    %r = stablehlo.dot_general %e, %t, batching_dims = [0] x [0], contracting_dims = [1] x [1] {scalify.phase = #scalify.phase<forward>} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4xf32>
+    %g = stablehlo.negate %r {scalify.phase = #scalify.phase<backward>} : tensor<4xf32>
+    return %r, %g : tensor<4xf32>, tensor<4xf32>
+  }
+}
