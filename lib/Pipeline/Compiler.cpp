@@ -282,7 +282,8 @@ LogicalResult Compilation::prepare(Stage stage) {
 }
 
 StageOptions Compilation::getStageOptions() {
-  StageOptions stages{options};
+  StageOptions stages;
+  static_cast<PlainOptions &>(stages) = options;
   // The module has the recipe as an attribute.
   stages.recipe.clear();
   stages.packState = options.packState && !toStableHLO;

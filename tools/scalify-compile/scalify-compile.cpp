@@ -181,7 +181,8 @@ static llvm::Error setRanks(CompileOptions &options) {
 }
 
 static llvm::Expected<CompileOptions> readOptions() {
-  CompileOptions options{plain};
+  CompileOptions options;
+  static_cast<PlainOptions &>(options) = plain;
   options.carryScales = castScales == CastScales::Carried;
   options.measureCasts = castScales == CastScales::Measured;
   if (bucketBytes.getNumOccurrences())

@@ -39,7 +39,7 @@ struct ArgumentRole {
   std::string role;
   /// If set, the entry is a frontend's convention of names. It need not match,
   /// and applies to float arguments with one of these roles.
-  std::vector<std::string> over = {};
+  std::vector<std::string> over;
 };
 
 /// The declared range of one argument of main. Each member corresponds to the

@@ -15,17 +15,20 @@ namespace scalify {
 
 /// The members are the rows of PlainOptions.def.
 struct PlainOptions {
+  /// The table also names defaults that are empty, as those of std::string are.
+  static std::string getText(const char *initial) { return initial; }
 #define OPTION_FLAG(member, initial, flag, help) bool member = initial;
 #define OPTION_TEXT(member, initial, flag, value, help)                        \
-  std::string member = initial;
+  std::string member = getText(initial);
 #define OPTION_WORD(member, initial, flag, words, help)                        \
-  std::string member = initial;
+  std::string member = getText(initial);
 #define OPTION_NUMBER(member, initial, flag, value, help)                      \
   int64_t member = initial;
 #define OPTION_LIST(member, flag, value, help) std::vector<std::string> member;
 #define PYTHON_FLAG(member, initial) bool member = initial;
-#define PYTHON_TEXT(member, initial) std::string member = initial;
-#define PYTHON_WORD(member, initial, words) std::string member = initial;
+#define PYTHON_TEXT(member, initial) std::string member = getText(initial);
+#define PYTHON_WORD(member, initial, words)                                    \
+  std::string member = getText(initial);
 #define PYTHON_NUMBER(member, initial) int64_t member = initial;
 #include "scalify/Pipeline/PlainOptions.def"
 

@@ -47,8 +47,8 @@ bool scalify::isSquare(Operation *op) {
   if (!dot)
     return false;
   auto dims = dot.getDotDimensionNumbers();
-  size_t bound = dims.getLhsBatchingDimensions().size() +
-                 dims.getLhsContractingDimensions().size();
+  int64_t bound = dims.getLhsBatchingDimensions().size() +
+                  dims.getLhsContractingDimensions().size();
   return bound == cast<RankedTensorType>(dot.getLhs().getType()).getRank() &&
          getFactor(dot.getLhs()) == getFactor(dot.getRhs());
 }

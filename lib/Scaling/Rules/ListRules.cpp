@@ -36,6 +36,8 @@ LogicalResult scalify::listScaleRules(MLIRContext &context,
       family = rule->describeFamily();
     else if (isControlFlow(name.getStringRef()))
       family = "Regions";
+    else if (name.getDialectNamespace() == "chlo")
+      family = "Expanded"; // by Import
     else
       isComplete = false;
     os << name.getStringRef() << "\t" << family << "\n";
