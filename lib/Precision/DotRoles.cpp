@@ -171,8 +171,8 @@ static bool isLayer(Operation *op) {
     return isContraction(op);
   Value lhs = dot.getLhs(), rhs = dot.getRhs();
   bool isLeft = isWeightOrDerived(lhs), isRight = isWeightOrDerived(rhs);
-  return !isAttention(dot) && (isLeft ? isRight || !isBatch(lhs)
-                                      : isRight && !isBatch(rhs));
+  return !isAttention(dot) &&
+         (isLeft ? isRight || !isBatch(lhs) : isRight && !isBatch(rhs));
 }
 
 /// True if the value is computed from a layer's result without another dot
@@ -193,18 +193,16 @@ static bool isLayerResult(Value value) {
   return false;
 }
 
-/// True if the op multiplies the result of a layer by no weight, as a contrastive
-/// loss multiplies two projections and another one logits and labels: without
-/// batch dimensions, unlike attention.
+/// True if the op multiplies the result of a layer by no weight, as a
+/// contrastive loss multiplies two projections and another one logits and
+/// labels: without batch dimensions, unlike attention.
 static bool isProductOfLayers(Operation *op) {
   auto dot = dyn_cast<DotGeneralOp>(op);
   return dot && !isLayer(dot) && !isAttention(dot) &&
          llvm::any_of(dot->getOperands(), isLayerResult);
 }
 
-static bool feedsLayer(OpOperand &use) {
-  return isLayer(use.getOwner());
-}
+static bool feedsLayer(OpOperand &use) { return isLayer(use.getOwner()); }
 
 /// Returns the values that identify a layer, also if a checkpoint
 /// rematerialises the layer and its weight.

@@ -148,6 +148,8 @@ BINARY: dict[str, Case] = {
     "subtract": (lambda x, y: x - y, (X, Y)),
     "multiply": (lambda x, y: x * y, (X, Y)),
     "divide": (lambda x, y: x / (1.0 + y * y), (X, SMALL)),
+    "divide_by_exp": (lambda x, y: x / jnp.exp(y[:, :1]), (X, X)),
+    "divide_by_large_exp": (lambda x, y: x / jnp.exp(0.35 * y), (X, Y)),
     "maximum": (jnp.maximum, (X, Y)),
     "atan2": (jnp.arctan2, (X, Y)),
     "select": (lambda x, y: jnp.where(x > 0, x, y), (X, Y)),

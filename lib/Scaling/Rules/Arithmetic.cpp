@@ -248,12 +248,28 @@ static bool isAtLeast(Value x, double limit, const FactsQuery &query) {
   return fits(a, b) || fits(b, a);
 }
 
+/// Returns the facts of 1 / exp(x) = exp(-x): the smallest values of a
+/// log-normal divisor decide, which its moments do not show.
+static std::optional<ScaleFacts> getInverseExpFacts(Value divisor,
+                                                    const FactsQuery &query) {
+  auto exponential = peelToSource(divisor).getDefiningOp<stablehlo::ExpOp>();
+  if (!exponential)
+    return std::nullopt;
+  const ScaleFacts &x = query.of(exponential.getOperand());
+  if (x.constant || x.anyScale || x.masked || x.density < 1)
+    return std::nullopt;
+  return exponentialOf(scaledBy(x, -1));
+}
+
 static void divideFacts(const FactsQuery &query, Results out) {
   const ScaleFacts &a = query.operand(0), &b = query.operand(1);
   bool byConstant =
       b.constant && *b.constant != 0 && std::isfinite(*b.constant);
   if (byConstant) {
     out[0] = scaledBy(a, 1 / *b.constant);
+  } else if (auto inverse =
+                 getInverseExpFacts(query.op->getOperand(1), query)) {
+    out[0] = productOf(a, *inverse);
   } else {
     double by = std::fabs(b.mean) > 0.5 * b.rms ? std::fabs(b.mean) : b.rms;
     by = by > 0 ? by : 1.0;
