@@ -22,6 +22,13 @@ namespace scalify {
 /// Bit i is axis i. Tensors of more than 32 axes are not analysed.
 using AxisSet = uint32_t;
 
+inline AxisSet toAxisSet(llvm::ArrayRef<int64_t> axes) {
+  AxisSet set = 0;
+  for (int64_t axis : axes)
+    set |= AxisSet(1) << axis;
+  return set;
+}
+
 struct NormBound {
   AxisSet axes = 0;
   double bound = 0;

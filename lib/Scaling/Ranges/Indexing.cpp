@@ -91,9 +91,7 @@ static RangeState scatterAdd(const RangeQuery &query, hlo::ScatterOp op,
                                           !x.isFinite() || !update.isFinite());
   // All updates that are scattered along the axes of one batch.
   auto numbers = op.getScatterDimensionNumbers();
-  AxisSet axes = 0;
-  for (int64_t axis : numbers.getScatterDimsToOperandDims())
-    axes |= AxisSet(1) << axis;
+  AxisSet axes = toAxisSet(numbers.getScatterDimsToOperandDims());
   if (numbers.getUpdateWindowDims().empty()) {
     double updates = op.getUniqueIndices() ? RangeState::infinity()
                                            : product(count, update.maxAbs());

@@ -23,14 +23,6 @@ using namespace mlir;
 using namespace scalify;
 namespace hlo = scalify::stablehlo;
 
-/// Returns the axes that a reduction removes.
-static AxisSet getReducedAxes(hlo::ReduceOp op) {
-  AxisSet axes = 0;
-  for (int64_t axis : op.getDimensions())
-    axes |= AxisSet(1) << axis;
-  return axes;
-}
-
 /// Returns how much rounding may enlarge a sum of terms of one sign, where the
 /// values on the way are rounded to `coarsest`.
 static double getSumSlack(hlo::ReduceOp sum, double width, FloatType coarsest) {
@@ -57,7 +49,7 @@ static void refineNorm(const RangeQuery &query, RangeState &state) {
   for (Value factor : norm->factors)
     bound = product(bound, query.lookup(factor).maxAbs());
   bound *= 1 + 8 * Rounding::of(query.getElement()).relative;
-  AxisSet axes = getReducedAxes(norm->sum);
+  AxisSet axes = toAxisSet(norm->sum.getDimensions());
   if (!(bound < state.getL2(axes)))
     return;
   state.addL2(axes, bound);
@@ -111,7 +103,7 @@ static void refineMaxSubtraction(const RangeQuery &query, RangeState &state) {
       query[0].hi < RangeState::infinity())
     state.nan = false;
   if (found->isAttained)
-    state.peak = NormBound{getReducedAxes(found->max), -slack};
+    state.peak = NormBound{toAxisSet(found->max.getDimensions()), -slack};
 }
 
 /// e / sum(e), if the sum is not flushed: weights that sum to one.
@@ -125,7 +117,7 @@ static void refineNormalisation(const RangeQuery &query, RangeState &state) {
   double slack = getSumSlack(share->sum, share->width, share->coarsest);
   state.lo = std::max(state.lo, 0.0);
   state.hi = std::min(state.hi, slack);
-  state.addL1(getReducedAxes(share->sum), slack);
+  state.addL1(toAxisSet(share->sum.getDimensions()), slack);
   // An exponential is never negative, for any operand.
   bool isExponential =
       isa_and_nonnull<hlo::ExpOp>(skipConverts(share->input).getDefiningOp());

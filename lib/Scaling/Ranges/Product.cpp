@@ -23,13 +23,6 @@ using namespace mlir;
 using namespace scalify;
 namespace hlo = scalify::stablehlo;
 
-static AxisSet toSet(ArrayRef<int64_t> axes) {
-  AxisSet set = 0;
-  for (int64_t axis : axes)
-    set |= AxisSet(1) << axis;
-  return set;
-}
-
 namespace {
 /// One operand of a dot: its state, and the axes of the result that its free
 /// axes become.
@@ -127,10 +120,11 @@ static RangeState dot(const RangeQuery &query, const DotSide &a,
 static RangeState dotGeneral(const RangeQuery &query, hlo::DotGeneralOp op) {
   auto numbers = op.getDotDimensionNumbers();
   int64_t batch = numbers.getLhsBatchingDimensions().size();
-  DotSide a{query[0], toSet(numbers.getLhsContractingDimensions()),
-            toSet(numbers.getLhsBatchingDimensions()), batch};
-  DotSide b{query[1], toSet(numbers.getRhsContractingDimensions()),
-            toSet(numbers.getRhsBatchingDimensions()), batch + a.countFree()};
+  DotSide a{query[0], toAxisSet(numbers.getLhsContractingDimensions()),
+            toAxisSet(numbers.getLhsBatchingDimensions()), batch};
+  DotSide b{query[1], toAxisSet(numbers.getRhsContractingDimensions()),
+            toAxisSet(numbers.getRhsBatchingDimensions()),
+            batch + a.countFree()};
   return dot(query, a, b);
 }
 

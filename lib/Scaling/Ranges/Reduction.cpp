@@ -99,9 +99,7 @@ static RangeState reduce(const RangeQuery &query, hlo::ReduceOp op,
                          unsigned result) {
   const RangeState &x = query[result];
   const RangeState &init = query[op.getInputs().size() + result];
-  AxisSet axes = 0;
-  for (int64_t axis : op.getDimensions())
-    axes |= AxisSet(1) << axis;
+  AxisSet axes = toAxisSet(op.getDimensions());
   bool isEmpty = x.count(~0u) == 0;
   ReductionKind kind = getReductionKind(op.getBody(), result);
   bool isPredicate = query.getElement(result).isInteger(1);

@@ -29,12 +29,12 @@ using namespace scalify::stablehlo;
 // Softmax and log-softmax
 //===----------------------------------------------------------------------===//
 
-/// E[exp(k (x - max(x)))] over a row of n normal values of deviation s. Blom's
-/// estimate m approximates the maximum, and also the tail beyond it. With
-/// d = m / s the integral is
+/// E[exp(k (x - max(x)))] over a row of n normal values of deviation s. The
+/// expected maximum m approximates the maximum, and also the tail beyond it.
+/// With d = m / s the integral is
 /// exp(k^2 s^2 / 2 - k d s) P(z < d - k s) + P(z < -d).
 static double getMomentBelowMaximum(double k, double n, double deviation) {
-  double d = normalQuantile((n - 0.375) / (n + 0.25));
+  double d = normalMaximum(n);
   // Beyond this deviation only the largest element counts.
   double s = std::min(deviation, 8.0);
   return std::exp(k * k * s * s / 2 - k * d * s) * normalBelow(d - k * s) +

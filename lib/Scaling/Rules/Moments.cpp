@@ -144,15 +144,18 @@ double scalify::normalQuantile(double p) {
   return 0.5 * (low + high);
 }
 
+double scalify::normalMaximum(double n) {
+  return normalQuantile((n - 0.375) / (n + 0.25));
+}
+
 static double normalDensity(double z) {
   return std::exp(-0.5 * z * z) / std::sqrt(2 * M_PI);
 }
 
 ScaleFacts scalify::extremumOf(const ScaleFacts &x, double n, bool isMax) {
   n = std::max(1.0, n * x.density);
-  // Blom's approximation of the expected extremum of n normal values; its
-  // variance falls like 1 / log(n).
-  double distance = normalQuantile((n - 0.375) / (n + 0.25));
+  double distance = normalMaximum(n);
+  // The variance of an extremum falls like 1 / log(n).
   double spread = n > 1 ? std::min(0.68, 0.82 / std::log(n)) : 1.0;
   double mean = distance * std::sqrt(x.variance());
   ScaleFacts facts = ScaleFacts::moments(x.mean + (isMax ? mean : -mean),

@@ -54,6 +54,8 @@ bool isMaskingConstant(const ScaleFacts &constant, const ScaleFacts &data);
 /// P(x <= z) of a standard normal x, and its inverse.
 double normalBelow(double z);
 double normalQuantile(double p);
+/// The expected maximum of n standard normal values (Blom 1958).
+double normalMaximum(double n);
 
 Sign flip(Sign sign);
 Sign signOfProduct(Sign a, Sign b);
