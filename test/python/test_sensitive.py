@@ -174,3 +174,22 @@ def test_many_relus_keep_their_gradients(preset: str) -> None:
     assert kept > 0.98 > lost
     wide = sum("sensitive: " in reason for reason in reasons)
     assert wide < DEEP if preset == "bf16" else wide > DEEP
+
+
+def test_the_result_of_weights_without_a_gradient_is_a_target() -> None:
+    """As a Q network's, whose target a copy of the network computes."""
+    weights, (x, _) = trained()
+    copy = jax.tree.map(lambda weight: weight[::-1], weights)
+
+    def loss(weights: list[jax.Array], copy: list[jax.Array], x: jax.Array) -> jax.Array:
+        target = jax.lax.stop_gradient(tanh(copy, 2 * x))
+        return jnp.mean((tanh(weights, x) - target) ** 2)
+
+    def update(weights: list[jax.Array], copy: list[jax.Array], x: jax.Array) -> list[jax.Array]:
+        gradients = jax.grad(loss)(weights, copy, x)
+        return jax.tree.map(lambda weight, slope: weight - 0.1 * slope, weights, gradients)
+
+    step = scalify.jit(update, donate_argnums=0).lower(weights, copy, x).compile()
+    layers = [row for row in step.report().dots() if row["weight"].startswith("weights")]
+    wide = [row["reason"].startswith("stays wide: sensitive: ") for row in layers]
+    assert sum(wide) >= LAYERS - 1

@@ -4,33 +4,102 @@
 
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
+#include "scalify/Dialect/StableHLO/Contraction.h"
 #include "scalify/Dialect/StableHLO/ControlFlow.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Idioms/Rows.h"
 
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 using namespace scalify;
 
-/// True if an argument may be a parameter. Only arguments of main have roles.
-static bool mayBeParameter(BlockArgument argument) {
-  if (stablehlo::isControlFlow(argument.getOwner()->getParentOp()))
-    return false;
-  RoleAttr role = getRoleAttr(argument);
-  return !role || isOneOf(role, {Role::Param, Role::Master});
+/// Returns the uses of a value by products, also through moves, conversions and
+/// hints.
+static SmallVector<OpOperand *> findProducts(Value value) {
+  SmallVector<OpOperand *> products;
+  SmallVector<Value> worklist{value};
+  while (!worklist.empty())
+    for (OpOperand &use : worklist.pop_back_val().getUses()) {
+      Operation *user = use.getOwner();
+      if (stablehlo::isContraction(user))
+        products.push_back(&use);
+      else if (isa<ScaleHintOp, stablehlo::ConvertOp, stablehlo::ReshapeOp,
+                   stablehlo::TransposeOp>(user))
+        worklist.push_back(user->getResult(0));
+    }
+  return products;
 }
 
-/// True if the value may depend on a parameter.
-static bool mayReadParameters(Value value) {
+static Value getProductRoot(Value value) {
+  while (true) {
+    Value next = lookThrough(value, Move::Layout | Move::Cast | Move::Barrier);
+    if (auto hint = next.getDefiningOp<ScaleHintOp>())
+      next = hint.getValue();
+    if (next == value)
+      return value;
+    value = next;
+  }
+}
+
+namespace {
+enum class Training { Trained, Untrained, Unknown };
+} // namespace
+
+/// Tells whether the backward computes a gradient of the argument: a product of
+/// the argument's size that reads the partner of a forward product of it. Of
+/// several arguments with one partner, some may have none, as the first weights
+/// of a target network.
+static Training getTraining(BlockArgument argument) {
+  double size = countElements(argument);
+  Training found = Training::Unknown;
+  for (OpOperand *use : findProducts(argument)) {
+    Operation *product = use->getOwner();
+    if (getPhase(product) != Phase::Forward || use->getOperandNumber() > 1)
+      continue;
+    int64_t numForward = 0, numBackward = 0;
+    Value partner =
+        getProductRoot(product->getOperand(1 - use->getOperandNumber()));
+    for (OpOperand *other : findProducts(partner)) {
+      Operation *reader = other->getOwner();
+      if (other->getOperandNumber() > 1)
+        continue;
+      if (getPhase(reader) == Phase::Backward)
+        numBackward += countElements(reader->getResult(0)) == size;
+      else
+        numForward +=
+            countElements(reader->getOperand(1 - other->getOperandNumber())) ==
+            size;
+    }
+    if (numBackward >= numForward)
+      return Training::Trained;
+    if (numBackward == 0)
+      found = Training::Untrained;
+  }
+  return found;
+}
+
+/// True if the value may depend on a parameter; if `trained`, on one that is
+/// trained. Only arguments of main have roles.
+static bool mayReadParameters(Value value, bool trained) {
   llvm::SetVector<Value> seen;
   seen.insert(value);
+  bool readsUnknown = false, readsUntrained = false;
   for (size_t i = 0; i < seen.size(); ++i) {
-    auto argument = dyn_cast<BlockArgument>(seen[i]);
-    if (argument && mayBeParameter(argument))
-      return true;
     seen.insert_range(stablehlo::getSources(seen[i]));
+    auto argument = dyn_cast<BlockArgument>(seen[i]);
+    if (!argument ||
+        stablehlo::isControlFlow(argument.getOwner()->getParentOp()))
+      continue;
+    RoleAttr role = getRoleAttr(argument);
+    if (role && !isOneOf(role, {Role::Param, Role::Master}))
+      continue;
+    Training training = trained ? getTraining(argument) : Training::Trained;
+    if (training == Training::Trained)
+      return true;
+    (training == Training::Unknown ? readsUnknown : readsUntrained) = true;
   }
-  return false;
+  return readsUnknown && !readsUntrained;
 }
 
 /// Operands of dots have hints of their scales.
@@ -67,9 +136,11 @@ std::optional<unsigned> scalify::getTargetOperand(Operation *op) {
   bool isSum = isa<stablehlo::AddOp>(op) && isMeasured(op->getResult(0));
   if (!isSum && !isa<stablehlo::SubtractOp>(op))
     return std::nullopt;
-  bool reads[2] = {mayReadParameters(op->getOperand(0)),
-                   mayReadParameters(op->getOperand(1))};
-  if (reads[0] == reads[1])
-    return std::nullopt;
-  return reads[0] ? 1 : 0;
+  // Without a visible gradient, as of a rematerialised layer, roles decide.
+  for (bool trained : {true, false}) {
+    bool first = mayReadParameters(op->getOperand(0), trained);
+    if (first != mayReadParameters(op->getOperand(1), trained))
+      return first ? 1 : 0;
+  }
+  return std::nullopt;
 }
