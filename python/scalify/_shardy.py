@@ -17,11 +17,21 @@ from jaxlib.mlir.dialects import chlo, sdy, stablehlo
 __all__ = ["main"]
 
 
+def _parse(pipeline: str) -> passmanager.PassManager:
+    """Returns the pass manager of a pipeline, without an option that jaxlib 0.7 does not have."""
+    try:
+        return passmanager.PassManager.parse(pipeline)
+    except ValueError as error:
+        option = "{enable-full-version=true}"
+        if "no such option enable-full-version" not in str(error):
+            raise
+        return passmanager.PassManager.parse(pipeline.replace(option, ""))
+
+
 def run(text: str, pipelines: list[str]) -> str:
     """Returns a program after pipelines of passes."""
     module = ir.Module.parse(text)
-    manager = passmanager.PassManager.parse(f"builtin.module({','.join(pipelines)})")
-    manager.run(module.operation)
+    _parse(f"builtin.module({','.join(pipelines)})").run(module.operation)
     asm: str = module.operation.get_asm(enable_debug_info=True, print_generic_op_form=True)
     return asm
 

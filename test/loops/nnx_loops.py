@@ -13,7 +13,7 @@ from loop import Ways, images, loop, regression, tokens
 
 class MLP(nnx.Module):
     def __init__(self, rngs: nnx.Rngs) -> None:
-        self.layers = nnx.List(
+        self.layers = getattr(nnx, "List", list)(
             [nnx.Linear(a, b, rngs=rngs) for a, b in ((16, 32), (32, 32), (32, 4))]
         )
 

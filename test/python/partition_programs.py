@@ -28,7 +28,7 @@ try:
 finally:
     sys.path.remove(str(LLAMA))
 
-__all__ = ["PROGRAMS", "Sharded", "lower", "run_parts"]
+__all__ = ["PROGRAMS", "Sharded", "lower", "run_parts", "set_mesh"]
 
 # Before JAX counts its devices, which is later than its import.
 xla_flags.add({"xla_force_host_platform_device_count": "8"})
@@ -77,11 +77,15 @@ def is_spec(value: Any) -> bool:
     return isinstance(value, PartitionSpec)
 
 
+# `jax.set_mesh` before 0.7.1.
+set_mesh = getattr(jax, "set_mesh", None) or jax.sharding.use_mesh
+
+
 def lower(program: Sharded) -> str:
     """Returns the text of a program as JAX lowers it, with all its arguments."""
     specs, out = program.shardings()
     jitted = jax.jit(program.fn, in_shardings=specs, out_shardings=out, keep_unused=True)
-    with jax.set_mesh(program.mesh()):
+    with set_mesh(program.mesh()):
         return jitted.lower(*program.args).as_text(debug_info=True)
 
 

@@ -26,7 +26,9 @@ class Net(nnx.Module):
         self.inner = nnx.Linear(8, 16, rngs=rngs)
         self.norm = nnx.BatchNorm(16, rngs=rngs)
         self.dropout = nnx.Dropout(0.3, rngs=rngs)
-        self.layers = nnx.List([nnx.Linear(16, 16, rngs=rngs) for _ in range(2)])
+        # Before Flax 0.12 a module takes lists.
+        layers = [nnx.Linear(16, 16, rngs=rngs) for _ in range(2)]
+        self.layers = getattr(nnx, "List", list)(layers)
         self.out = nnx.Linear(16, 4, rngs=rngs)
         self.activation = jax.nn.relu
 

@@ -34,7 +34,7 @@ def test_parts_make_the_whole(name: str) -> None:
     assert done.mesh == program.axes
     assert program.contains <= set(COLLECTIVE.findall(done.text))
     results = partition_programs.run_parts(program, done.text)
-    with jax.set_mesh(program.mesh()):
+    with partition_programs.set_mesh(program.mesh()):
         wanted = jax.tree.leaves(jax.jit(program.fn)(*program.args))
     placed = jax.tree.leaves(program.shardings()[1])
     assert len(results) == len(wanted) == len(placed)
