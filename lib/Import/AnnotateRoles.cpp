@@ -1,15 +1,18 @@
 //===- AnnotateRoles.cpp - Annotate arguments of main with roles ----------===//
 //
-// Donation, type, phase of use and the flow of gradients decide, in the order
-// of `decide`. No name of an argument does.
+// Next values (NextValues.h), phase of use and the flow of gradients decide, in
+// the order of `decide`. Of weights that the step does not train the flow may
+// say nothing: then the tree decides of which they are leaves, or their name.
 //
 //===----------------------------------------------------------------------===//
 
 #include "ArgumentInfo.h"
+#include "NextValues.h"
 #include "Phases/Phases.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/StableHLO/Contraction.h"
 #include "scalify/Dialect/StableHLO/Values.h"
+#include "scalify/Import/ArgumentRoles.h"
 #include "scalify/Import/Passes.h"
 
 #include "llvm/ADT/DenseSet.h"
@@ -33,31 +36,28 @@ namespace {
 class Roles {
 public:
   explicit Roles(func::FuncOp main)
-      : main(main), state(findStateArguments(main)) {
-    for (unsigned index = 0; index < main.getNumArguments(); ++index)
-      anyDonated |= getAliasedResult(main, index).has_value();
-    if (!anyDonated && isForwardAlone())
-      state.assign(state.size(), false);
+      : main(main), next(findNextValues(main)), trains(next.any()) {
     findReads();
     findWeights();
     findUpdates(main.getBody().front());
-    if (!anyDonated)
-      findBatchArguments();
   }
 
   Role decide(unsigned index);
+  /// True if a convention of names may decide.
+  bool goesByName(unsigned index);
 
 private:
-  bool isForwardAlone();
+  static NextValues findNextValues(func::FuncOp main);
   void findWeights();
   void findUpdates(Block &block);
   bool isUpdated(unsigned index);
   void findReads();
   bool isReadByModel(unsigned index) { return reads[index]; }
   bool isMaster(unsigned index);
-  bool hasGradient(unsigned index);
-  void findBatchArguments();
   bool hasShapeOfParam(unsigned index);
+  bool isData(unsigned index);
+  bool mayBeFrozen(unsigned index);
+  bool isInTree(unsigned index, function_ref<bool(unsigned)> isSought);
   Role decideState(unsigned index);
   Role decideInput(unsigned index);
 
@@ -68,8 +68,9 @@ private:
     return isa<FloatType>(getType(index).getElementType());
   }
   func::FuncOp main;
-  SmallVector<bool> state;
-  bool anyDonated = false;
+  NextValues next;
+  /// True if any argument has a next value.
+  bool trains;
   /// Of each argument, whether the model reads it: the forward, or a product of
   /// the backward.
   SmallVector<bool> reads;
@@ -77,15 +78,12 @@ private:
   /// Values that arithmetic computes of gradients. A choice by gradients, as of
   /// a loss scale, is none.
   llvm::DenseSet<Value> updates;
-  /// Used if nothing is donated.
-  llvm::DenseSet<Value> data;
 };
 
 } // namespace
 
-/// True if the step computes no gradient and no update. A result of the type of
-/// an argument is no new state then.
-bool Roles::isForwardAlone() {
+/// True if the step computes no gradient and no update.
+static bool isForwardAlone(func::FuncOp main) {
   return !main.walk([](Operation *op) {
                 bool isLater = isInPhase(op, Phase::Backward) ||
                                isInPhase(op, Phase::Optimizer);
@@ -93,6 +91,12 @@ bool Roles::isForwardAlone() {
                                : WalkResult::advance();
               })
               .wasInterrupted();
+}
+
+NextValues Roles::findNextValues(func::FuncOp main) {
+  return NextValues(
+      main, [](Operation *op) { return isInPhase(op, Phase::Forward); },
+      [](Operation *op) { return isInPhase(op, Phase::Backward); });
 }
 
 /// Returns the value of which this is a slice or a moved copy, also in a loop
@@ -135,16 +139,18 @@ static bool followsProduct(Value value) {
 /// backward, where a layer's input is an operand too, is skipped.
 void Roles::findWeights() {
   auto isTrained = [&](Value value) {
-    return state[cast<BlockArgument>(value).getArgNumber()];
+    return next.hasNextValue(cast<BlockArgument>(value).getArgNumber());
   };
   auto isArgument = [&](Value value) {
     return value.getParentBlock() == &main.getBody().front() &&
            isa<BlockArgument>(value);
   };
-  bool trains = llvm::any_of(main.getArguments(), [&](BlockArgument argument) {
-    unsigned index = argument.getArgNumber();
-    return state[index] && isFloat(index) && getType(index).getRank() > 0;
-  });
+  bool trainsTensors =
+      llvm::any_of(main.getArguments(), [&](BlockArgument argument) {
+        unsigned index = argument.getArgNumber();
+        return next.hasNextValue(index) && isFloat(index) &&
+               getType(index).getRank() > 0;
+      });
   llvm::DenseSet<Value> inputs;
   main.getBody().walk([&](Operation *op) {
     if (isInPhase(op, Phase::Backward))
@@ -156,17 +162,17 @@ void Roles::findWeights() {
       bool isVector =
           cast<RankedTensorType>(dot.getRhs().getType()).getRank() == 1;
       bool isLeft = isArgument(lhs), isRight = isArgument(rhs);
-      if (trains && isLeft && !isTrained(lhs))
+      if (trainsTensors && isLeft && !isTrained(lhs))
         inputs.insert(lhs);
       if (!isLeft && isRight && !isVector)
         weights.insert(rhs);
       else if (isLeft && !isRight && followsProduct(rhs) &&
-               (!trains || isTrained(lhs)))
+               (!trainsTensors || isTrained(lhs)))
         weights.insert(lhs);
       else if (isLeft && isRight && !isBatched) {
         Value weight =
             isVector || (isTrained(lhs) && !isTrained(rhs)) ? lhs : rhs;
-        if (!trains || isTrained(weight))
+        if (!trainsTensors || isTrained(weight))
           weights.insert(weight);
       }
     } else if (auto convolution = dyn_cast<stablehlo::ConvolutionOp>(op)) {
@@ -219,7 +225,7 @@ void Roles::findUpdates(Block &block) {
 
 /// True if the argument's new value is computed of gradients.
 bool Roles::isUpdated(unsigned index) {
-  std::optional<unsigned> result = getAliasedResult(main, index);
+  std::optional<unsigned> result = next.getResult(index);
   return result && updates.contains(getResults(main)[*result]);
 }
 
@@ -260,7 +266,7 @@ static SmallVector<OpOperand *> findProducts(Value value) {
 /// arithmetic of one phase, as an update that is given gradients, only products
 /// are known to be a model's.
 void Roles::findReads() {
-  bool isOnePhase = isForwardAlone();
+  bool isOnePhase = isForwardAlone(main);
   for (BlockArgument argument : main.getArguments())
     reads.push_back(
         (!isOnePhase && isReadInForward(argument, main.getBody().front())) ||
@@ -269,57 +275,16 @@ void Roles::findReads() {
         }));
 }
 
-/// True if a dot of the backward computes the argument's gradient: it has the
-/// argument's size, and shares the other operand of a forward dot that reads
-/// the argument.
-bool Roles::hasGradient(unsigned index) {
-  Value argument = main.getArgument(index);
-  return llvm::any_of(findProducts(argument), [&](OpOperand *use) {
-    Operation *layer = use->getOwner();
-    if (use->getOperandNumber() > 1 || !isInPhase(layer, Phase::Forward))
-      return false;
-    Value other = lookThrough(layer->getOperand(1 - use->getOperandNumber()),
-                              Move::Layout);
-    return llvm::any_of(findProducts(other), [&](OpOperand *read) {
-      Operation *product = read->getOwner();
-      return isInPhase(product, Phase::Backward) &&
-             countOf(product->getResult(0)) == countOf(argument) &&
-             llvm::none_of(product->getOperands(), [&](Value operand) {
-               return lookThrough(operand, Move::Layout) == argument;
-             });
-    });
-  });
-}
-
-/// Among arguments of one type, only as many as there are results of that type
-/// can have a gradient or a new value among the results. If that many have a
-/// gradient, the others are data.
-void Roles::findBatchArguments() {
-  SmallVector<Value> others;
-  llvm::DenseMap<Type, int64_t> numGradients;
-  for (unsigned index = 0; index < main.getNumArguments(); ++index)
-    if (hasGradient(index))
-      ++numGradients[main.getArgumentTypes()[index]];
-    else if (state[index] && isFloat(index) && getType(index).getRank() > 0)
-      others.push_back(main.getArgument(index));
-  for (Value argument : others) {
-    int64_t found = numGradients.lookup(argument.getType());
-    if (found > 0 &&
-        found >= llvm::count(main.getResultTypes(), argument.getType()))
-      data.insert(argument);
-  }
-}
-
-/// True if a donated result is the conversion of this argument's new value.
+/// True if the conversion of this argument's new value is the next value of
+/// another one.
 bool Roles::isMaster(unsigned index) {
-  std::optional<unsigned> own = getAliasedResult(main, index);
+  std::optional<unsigned> own = next.getResult(index);
   if (!own || isReadByModel(index))
     return false;
   Value updated = getResults(main)[*own];
-  for (auto [result, owner] : llvm::enumerate(getAliasedArguments(main))) {
-    auto convert =
-        getResults(main)[result].getDefiningOp<stablehlo::ConvertOp>();
-    if (owner >= 0 && convert && convert.getOperand() == updated)
+  for (auto [result, value] : llvm::enumerate(getResults(main))) {
+    auto convert = value.getDefiningOp<stablehlo::ConvertOp>();
+    if (next.isNextValue(result) && convert && convert.getOperand() == updated)
       return true;
   }
   return false;
@@ -336,7 +301,7 @@ static bool isSubsequence(ArrayRef<int64_t> shape, ArrayRef<int64_t> of) {
 
 bool Roles::hasShapeOfParam(unsigned index) {
   for (unsigned other = 0; other < main.getNumArguments(); ++other) {
-    if (other == index || !state[other] || !isFloat(other) ||
+    if (other == index || !next.hasNextValue(other) || !isFloat(other) ||
         !isReadByModel(other))
       continue;
     ArrayRef<int64_t> own = getType(index).getShape();
@@ -368,31 +333,111 @@ Role Roles::decideInput(unsigned index) {
     return Role::Scalar;
   if (!isFloat(index))
     return Role::Batch;
-  // Beside donated state a vector that is broadcast may be one of examples.
+  // Beside state a vector that is broadcast may be one of examples.
   Value argument = main.getArgument(index);
   bool isWeight =
-      weights.contains(argument) || (!anyDonated && vectors.contains(argument));
-  return isWeight ? Role::Param : Role::Batch;
+      weights.contains(argument) || (!trains && vectors.contains(argument));
+  auto isTrained = [&](unsigned other) {
+    return next.hasNextValue(other) && isReadByModel(other);
+  };
+  if (isWeight || (mayBeFrozen(index) && isInTree(index, isTrained)))
+    return Role::Param;
+  return Role::Batch;
+}
+
+/// True if arithmetic on arguments and constants leads from the value to a
+/// product whose other operand is a trained argument.
+static bool isBesideTrained(Value value, function_ref<bool(Value)> isTrained) {
+  llvm::SetVector<Value> found;
+  found.insert(value);
+  for (size_t i = 0; i < found.size() && i < kMaxVisitedValues; ++i)
+    for (OpOperand &use : found[i].getUses()) {
+      Operation *user = use.getOwner();
+      if (!isInPhase(user, Phase::Forward) || user->getNumRegions() > 0)
+        continue;
+      if (stablehlo::isContraction(user)) {
+        if (use.getOperandNumber() < 2 &&
+            isTrained(getOrigin(user->getOperand(1 - use.getOperandNumber()))))
+          return true;
+        continue;
+      }
+      // A vector that is broadcast may be a weight too.
+      bool isOfArguments =
+          !isa<stablehlo::BroadcastInDimOp>(user) &&
+          llvm::none_of(user->getOpOperands(), [&](OpOperand &other) {
+            return &other != &use && followsProduct(other.get());
+          });
+      if (isOfArguments)
+        found.insert(user->result_begin(), user->result_end());
+    }
+  return false;
+}
+
+/// True if the argument is no weight, since it stands beside trained ones.
+bool Roles::isData(unsigned index) {
+  auto isTrained = [&](Value value) {
+    auto argument = dyn_cast<BlockArgument>(value);
+    return argument && argument.getOwner() == &main.getBody().front() &&
+           next.hasNextValue(argument.getArgNumber());
+  };
+  return isFloat(index) && !next.hasNextValue(index) &&
+         isBesideTrained(main.getArgument(index), isTrained);
+}
+
+/// True if elementwise ops of the forward lead from the value to a product.
+static bool feedsProduct(Value value) {
+  llvm::SetVector<Value> found;
+  found.insert(value);
+  for (size_t i = 0; i < found.size() && i < kMaxVisitedValues; ++i)
+    for (Operation *user : found[i].getUsers()) {
+      if (!isInPhase(user, Phase::Forward))
+        continue;
+      if (stablehlo::isContraction(user) || isa<stablehlo::GatherOp>(user))
+        return true;
+      if (user->hasTrait<OpTrait::Elementwise>() ||
+          isa<stablehlo::ReshapeOp, stablehlo::TransposeOp,
+              stablehlo::BroadcastInDimOp>(user))
+        found.insert(user->result_begin(), user->result_end());
+    }
+  return false;
+}
+
+/// True if the argument may be a weight that the step does not train.
+bool Roles::mayBeFrozen(unsigned index) {
+  Value argument = main.getArgument(index);
+  return isFloat(index) && !next.hasNextValue(index) && !isData(index) &&
+         (vectors.contains(argument) || feedsProduct(argument));
+}
+
+bool Roles::isInTree(unsigned index, function_ref<bool(unsigned)> isSought) {
+  StringRef tree = getTreeOf(main, index);
+  for (unsigned other = 0; other < main.getNumArguments(); ++other)
+    if (getTreeOf(main, other) == tree && isSought(other))
+      return true;
+  return false;
+}
+
+/// Names of state choose among its kinds. In a step that trains, they choose
+/// among weights that it does not train, unless data lie in the same tree.
+bool Roles::goesByName(unsigned index) {
+  if (!trains || next.hasNextValue(index))
+    return true;
+  return mayBeFrozen(index) &&
+         !isInTree(index, [&](unsigned other) { return isData(other); });
 }
 
 Role Roles::decide(unsigned index) {
   if (isFloat(index) && isWrittenInSlices(main, index))
     return Role::State;
-  if (data.contains(main.getArgument(index)))
-    return Role::Batch;
-  if (anyDonated)
-    return state[index] ? decideState(index) : decideInput(index);
-  // Gradients and new state have the types of their arguments. Data of the type
-  // of a result are told apart by use.
-  if (state[index] && getType(index).getRank() > 0 && isFloat(index)) {
-    if (!isReadByModel(index))
-      return decideState(index);
-    return Role::Param;
-  }
-  // A counter; batches have more than one element.
-  if (state[index] && getType(index).getRank() == 0 && !isFloat(index))
-    return Role::State;
-  return decideInput(index);
+  return next.hasNextValue(index) ? decideState(index) : decideInput(index);
+}
+
+SmallVector<bool> scalify::findArgumentsByName(func::FuncOp main) {
+  Roles roles(main);
+  SmallVector<bool> byName;
+  for (unsigned index = 0; index < main.getNumArguments(); ++index)
+    byName.push_back(roles.goesByName(index));
+  return byName;
 }
 
 namespace {

@@ -2,6 +2,7 @@
 
 #include "ArgumentInfo.h"
 
+#include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -42,6 +43,14 @@ StringRef scalify::import::getResultInfo(func::FuncOp main, unsigned index) {
   if (auto info = main.getResultAttrOfType<StringAttr>(index, kResultInfoAttr))
     return info.getValue();
   return {};
+}
+
+StringRef scalify::import::getTreeOf(func::FuncOp main, unsigned index) {
+  auto name = main.getArgAttrOfType<StringAttr>(index, kNameAttr);
+  if (!name)
+    return {};
+  return name.getValue().take_until(
+      [](char c) { return c == '[' || c == '.'; });
 }
 
 OperandRange scalify::import::getResults(func::FuncOp main) {

@@ -4,6 +4,7 @@
 
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
+#include "scalify/Import/ArgumentRoles.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/TypeUtilities.h"
@@ -22,15 +23,16 @@ static std::string listRoles() {
 
 /// True if a convention of names may replace the role of an argument.
 static bool isReplaced(func::FuncOp main, unsigned index,
-                       ArrayRef<std::string> over) {
+                       ArrayRef<std::string> over, ArrayRef<bool> byName) {
   RoleAttr role = getRoleAttr(main, index);
-  return role &&
+  return role && byName[index] &&
          isa<FloatType>(
              getElementTypeOrSelf(main.getArgument(index).getType())) &&
          llvm::is_contained(over, stringifyRole(role.getValue()).str());
 }
 
 static LogicalResult applyRole(func::FuncOp main, const ArgumentRole &role,
+                               ArrayRef<bool> byName,
                                SmallVectorImpl<bool> &isGiven) {
   std::optional<Role> given = symbolizeRole(role.role);
   if (!given)
@@ -46,7 +48,7 @@ static LogicalResult applyRole(func::FuncOp main, const ArgumentRole &role,
   for (BlockArgument argument : main.getArguments()) {
     unsigned index = argument.getArgNumber();
     if (!pattern.match(getArgumentName(argument)) ||
-        (isConvention && !isReplaced(main, index, role.over)))
+        (isConvention && !isReplaced(main, index, role.over, byName)))
       continue;
     isMet = true;
     if (!isGiven[index])
@@ -71,8 +73,12 @@ LogicalResult scalify::applyArgumentRoles(ModuleOp module,
   if (roles.empty() || !main)
     return success();
   SmallVector<bool> isGiven(main.getNumArguments());
+  SmallVector<bool> byName(main.getNumArguments());
+  // Of a module before Import no argument has a role to replace.
+  if (main.getNumArguments() > 0 && getRoleAttr(main, 0))
+    byName = findArgumentsByName(main);
   for (const ArgumentRole &role : roles)
-    if (failed(applyRole(main, role, isGiven)))
+    if (failed(applyRole(main, role, byName, isGiven)))
       return failure();
   return success();
 }

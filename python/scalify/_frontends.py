@@ -3,7 +3,7 @@
 The compiler finds roles by the flow of data. A name decides where the flow says nothing: an update
 alone has no forward that would tell a parameter from a moment, and of two arguments that are
 multiplied either may be the weight. An array that the forward reads keeps its role, as the weights
-of a layer called `mu`.
+of a layer called `mu`; so does a batch that multiplies trained weights, as one called `params`.
 """
 
 from __future__ import annotations

@@ -32,33 +32,6 @@ SmallVector<Value> scalify::import::getReads(Operation &op) {
   return reads;
 }
 
-SmallVector<bool> scalify::import::findStateArguments(func::FuncOp main) {
-  SmallVector<bool> state;
-  bool anyDonated = false;
-  for (unsigned index = 0; index < main.getNumArguments(); ++index) {
-    state.push_back(getAliasedResult(main, index).has_value());
-    anyDonated |= state.back();
-  }
-  if (!anyDonated)
-    for (auto [index, type] : llvm::enumerate(main.getArgumentTypes()))
-      state[index] = llvm::is_contained(main.getResultTypes(), type);
-  return state;
-}
-
-SmallVector<bool> scalify::import::findStateResults(func::FuncOp main) {
-  SmallVector<bool> state;
-  bool anyDonated = false;
-  for (int64_t owner : getAliasedArguments(main)) {
-    state.push_back(owner >= 0);
-    anyDonated |= owner >= 0;
-  }
-  if (!anyDonated)
-    for (auto [index, type] : llvm::enumerate(main.getResultTypes()))
-      state[index] = isa<FloatType>(getElementTypeOrSelf(type)) &&
-                     llvm::is_contained(main.getArgumentTypes(), type);
-  return state;
-}
-
 void scalify::import::settleConstants(func::FuncOp main, PhaseMap &phases) {
   // Users come after: in reverse order, each op's users are settled.
   for (Operation &op : llvm::reverse(main.getBody().front())) {

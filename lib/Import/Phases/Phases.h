@@ -35,14 +35,6 @@ bool computePhasesFromLocations(mlir::func::FuncOp main, PhaseMap &phases);
 /// need. Returns false, with every op forward, if no result can be the loss.
 bool computePhasesFromSlices(mlir::func::FuncOp main, PhaseMap &phases);
 
-/// Returns which arguments are state: the donated ones, or, if nothing is
-/// donated, those of a result's type.
-llvm::SmallVector<bool> findStateArguments(mlir::func::FuncOp main);
-
-/// Returns which results are state or gradients: the donated ones, or, if
-/// nothing is donated, those of the type of a float argument.
-llvm::SmallVector<bool> findStateResults(mlir::func::FuncOp main);
-
 /// Gives ops on constants alone the first phase among their users.
 void settleConstants(mlir::func::FuncOp main, PhaseMap &phases);
 

@@ -17,6 +17,7 @@
 #include "Phases.h"
 
 #include "../ArgumentInfo.h"
+#include "../NextValues.h"
 #include "EarlyGradients.h"
 #include "ForwardOps.h"
 #include "StepOrder.h"
@@ -212,12 +213,18 @@ void LocationPhases::settleMicroBatches(Block &body, Phase around,
   }
 }
 
-/// Returns main's results other than gradients and new state.
-static SmallVector<Value> getLosses(func::FuncOp main) {
+/// Returns main's results other than new state and what may be a gradient: by
+/// its names one that is made early is forward.
+static SmallVector<Value> getLosses(func::FuncOp main, const NextValues &next) {
+  llvm::DenseSet<Type> types; // of arguments whose gradients are not found
+  for (BlockArgument argument : main.getArguments())
+    if (!next.hasNextValue(argument.getArgNumber()) &&
+        isa<FloatType>(getElementTypeOrSelf(argument.getType())))
+      types.insert(argument.getType());
   SmallVector<Value> losses;
-  for (auto [value, isState] :
-       llvm::zip_equal(getResults(main), findStateResults(main)))
-    if (!isState || cast<ShapedType>(value.getType()).getRank() == 0)
+  for (auto [index, value] : llvm::enumerate(getResults(main)))
+    if (cast<ShapedType>(value.getType()).getRank() == 0 ||
+        (!next.isNextValue(index) && !types.contains(value.getType())))
       losses.push_back(value);
   return losses;
 }
@@ -270,13 +277,19 @@ bool LocationPhases::compute() {
   findNamedPhases(block);
   if (told.empty())
     return false;
-  markEarlyGradients(block, getLosses(main), told);
+  auto isTold = [&](Operation *op, Phase phase) {
+    auto own = told.find(op);
+    return own != told.end() && own->second == phase;
+  };
+  NextValues next(
+      main, [&](Operation *op) { return isTold(op, Phase::Forward); },
+      [&](Operation *op) { return isTold(op, Phase::Backward); });
+  markEarlyGradients(block, getLosses(main, next), told);
   if (llvm::any_of(
           told, [](auto &entry) { return entry.second == Phase::Backward; })) {
     SmallVector<Value> state;
-    for (auto [value, owner] :
-         llvm::zip_equal(getResults(main), getAliasedArguments(main)))
-      if (owner >= 0)
+    for (auto [index, value] : llvm::enumerate(getResults(main)))
+      if (next.isNextValue(index))
         state.push_back(value);
     findStateFeeders(block, state);
   }

@@ -22,6 +22,7 @@
 #include "Phases.h"
 
 #include "../ArgumentInfo.h"
+#include "../NextValues.h"
 #include "BodyPhases.h"
 #include "ForwardOps.h"
 #include "ValueNumbering.h"
@@ -37,19 +38,13 @@ namespace {
 class SlicePhases {
 public:
   SlicePhases(func::FuncOp main, PhaseMap &phases)
-      : main(main), block(main.getBody().front()), phases(phases),
-        stateArguments(findStateArguments(main)),
-        stateResults(findStateResults(main)) {
-    for (auto [index, argument] : llvm::enumerate(main.getArguments()))
-      if (auto type = dyn_cast<RankedTensorType>(argument.getType());
-          type && type.getRank() > 0 && stateArguments[index])
-        stateShapes.insert(type.getShape());
-  }
+      : main(main), block(main.getBody().front()), phases(phases) {}
 
   bool compute();
 
 private:
   void findForward(const OpSet &known);
+  void findState();
   void findEarlierUpdates();
   void findOptimizerByState();
   void findOptimizerByShape();
@@ -75,6 +70,17 @@ private:
 
 } // namespace
 
+/// True for a product, a scatter, or an op with one in its regions.
+static bool holdsProduct(Operation *op) {
+  return op
+      ->walk([](Operation *inner) {
+        bool isProduct =
+            stablehlo::isContraction(inner) || isa<stablehlo::ScatterOp>(inner);
+        return isProduct ? WalkResult::interrupt() : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
 void SlicePhases::findForward(const OpSet &known) {
   for (Operation *op : known)
     phases[op] = Phase::Forward;
@@ -82,6 +88,30 @@ void SlicePhases::findForward(const OpSet &known) {
   for (Operation &op : block)
     if (isIn(numbers.getLeader(&op), Phase::Forward))
       phases[&op] = Phase::Forward;
+}
+
+/// Finds the arguments that have next values. Gradients are known by their
+/// products, if there are any: other ops may belong to a metric.
+void SlicePhases::findState() {
+  auto isLater = [&](Operation &op) {
+    return takesPhase(&op) && !isIn(&op, Phase::Forward) &&
+           !op.hasTrait<OpTrait::ConstantLike>();
+  };
+  bool hasProducts = llvm::any_of(
+      block, [&](Operation &op) { return isLater(op) && holdsProduct(&op); });
+  NextValues next(
+      main, [&](Operation *op) { return isIn(op, Phase::Forward); },
+      [&](Operation *op) {
+        return isLater(*op) && (!hasProducts || holdsProduct(op));
+      });
+  for (auto [index, argument] : llvm::enumerate(main.getArguments())) {
+    stateArguments.push_back(next.hasNextValue(index));
+    if (auto type = dyn_cast<RankedTensorType>(argument.getType());
+        type && type.getRank() > 0 && stateArguments.back())
+      stateShapes.insert(type.getShape());
+  }
+  for (unsigned index = 0; index < main.getNumResults(); ++index)
+    stateResults.push_back(next.isNextValue(index));
 }
 
 /// True if a type is a scalar or has the shape of some state.
@@ -274,6 +304,7 @@ bool SlicePhases::compute() {
       phases[&op] = Phase::Forward;
   } else {
     findForward(forward);
+    findState();
     findForwardMetrics();
     findEarlierUpdates();
     findOptimizerByState();
