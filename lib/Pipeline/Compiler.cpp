@@ -343,6 +343,7 @@ LogicalResult Compilation::runStage(Stage stage) {
 void Compilation::report(Stage stage) {
   if (stage == Stage::Precision) {
     rows = buildReport(*module);
+    eraseReportedKinds(*module);
     if (!toStableHLO)
       attachReport(*module, rows);
   }

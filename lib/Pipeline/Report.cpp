@@ -109,10 +109,16 @@ void ReportBuilder::addDot(Operation *dot) {
   row.isWide = staysWide(dot);
   if (std::string wide = getWideReason(dot); !wide.empty())
     row.reason = wide;
-  if (std::optional<DotKind> kind = layers.getKind(dot))
-    row.kind = stringifyDotKind(*kind).str();
-  if (Value weight = layers.getWeight(dot))
-    row.weight = getArgumentName(cast<BlockArgument>(weight));
+  // Only dots that Precision added are judged by what the step is now.
+  if (auto kind = dot->getAttrOfType<DotKindAttr>(kDotKindAttr)) {
+    row.kind = stringifyDotKind(kind.getValue()).str();
+    row.weight = getString(dot, kDotWeightAttr);
+  } else {
+    if (std::optional<DotKind> found = layers.getKind(dot))
+      row.kind = stringifyDotKind(*found).str();
+    if (Value weight = layers.getWeight(dot))
+      row.weight = getArgumentName(cast<BlockArgument>(weight));
+  }
   rows.push_back(std::move(row));
 }
 
@@ -128,6 +134,13 @@ std::vector<ReportRow> ReportBuilder::run() {
     addArgument(arg);
   main.getBody().walk([this](Operation *op) { addOperation(op); });
   return std::move(rows);
+}
+
+void scalify::eraseReportedKinds(ModuleOp module) {
+  module.walk([](Operation *op) {
+    op->removeAttr(kDotKindAttr);
+    op->removeAttr(kDotWeightAttr);
+  });
 }
 
 std::vector<ReportRow> scalify::buildReport(ModuleOp module) {

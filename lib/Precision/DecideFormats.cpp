@@ -104,7 +104,8 @@ private:
 };
 } // namespace
 
-/// Writes the role and the kind of each dot. Returns the dots on floats.
+/// Writes the role, the kind and the weight of each dot. Returns the dots on
+/// floats.
 static SmallVector<Operation *> writeRoles(func::FuncOp func,
                                            const DotFormatChooser &chooser) {
   SmallVector<Operation *> dots;
@@ -113,8 +114,13 @@ static SmallVector<Operation *> writeRoles(func::FuncOp func,
       return;
     MLIRContext *context = op->getContext();
     op->setAttr(kDotRoleAttr, DotRoleAttr::get(context, chooser.getRole(op)));
-    if (std::optional<DotKind> kind = chooser.getKind(op))
+    if (std::optional<DotKind> kind = chooser.getKind(op)) {
       op->setAttr(kDotKindAttr, DotKindAttr::get(context, *kind));
+      if (Value weight = chooser.getWeight(op))
+        op->setAttr(kDotWeightAttr,
+                    StringAttr::get(
+                        context, getArgumentName(cast<BlockArgument>(weight))));
+    }
     if (isa<FloatType>(getElementTypeOrSelf(op->getResult(0).getType())))
       dots.push_back(op);
   });

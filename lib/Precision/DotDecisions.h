@@ -1,8 +1,8 @@
 //===- DotDecisions.h - What is decided about a dot -------------*- C++ -*-===//
 //
 // scalify-decide-formats writes these attributes, with `scalify.wide`,
-// `scalify.judgement` and `scalify.accumulation`. scalify-quantize reads and
-// removes them.
+// `scalify.judgement` and `scalify.accumulation`. scalify-quantize reads them,
+// and removes all but the kind and the weight, which the report shows.
 //
 //===----------------------------------------------------------------------===//
 
@@ -10,14 +10,13 @@
 #define SCALIFY_LIB_PRECISION_DOTDECISIONS_H
 
 #include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Precision/DotLayers.h"
 
 namespace scalify {
 
 /// On a dot: its role in the model. Delayed scaling sets it before, to the role
 /// in the step's plain form.
 inline constexpr llvm::StringLiteral kDotRoleAttr = "scalify.dot_role";
-/// On a dot other than those of the update: its kind.
-inline constexpr llvm::StringLiteral kDotKindAttr = "scalify.dot_kind";
 /// On a dot: the formats and the block sizes of its operands.
 inline constexpr llvm::StringLiteral kFormatsAttr = "scalify.formats";
 /// On a loop's slice of a stack: dots read it from one cast of the stack.

@@ -33,6 +33,9 @@ public:
   std::optional<DotKind> getKind(mlir::Operation *dot) const {
     return layers.getKind(dot);
   }
+  mlir::Value getWeight(mlir::Operation *dot) const {
+    return layers.getWeight(dot);
+  }
 
 private:
   struct Choice {

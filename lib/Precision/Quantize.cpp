@@ -126,9 +126,8 @@ struct QuantizeDotsPass : scalify::impl::QuantizeDotsBase<QuantizeDotsPass> {
     eraseDeadOps(body);
     func.walk([&](Operation *op) {
       numCasts += isa<QuantizeOp>(op);
-      for (StringRef name :
-           {StringRef(kDotRoleAttr), StringRef(kDotKindAttr),
-            StringRef(kFormatsAttr), StringRef(kWholeStackAttr)})
+      for (StringRef name : {StringRef(kDotRoleAttr), StringRef(kFormatsAttr),
+                             StringRef(kWholeStackAttr)})
         op->removeAttr(name);
     });
     return failure(failed(result) || caster.hasFailed());

@@ -11,7 +11,7 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8", head = true, accumula
     %as = scalify.scale_hint %a, %s : tensor<8x8xf32>
     // The exceptions for formats and for sums are apart.
     // CHECK: scalify.quantize %arg1, {{.*}} -> tensor<8x8xf8E5M2>
-    // CHECK: stablehlo.dot_general {{.*}}{scalify.accumulation = #scalify.accumulation<precise>}
+    // CHECK: stablehlo.dot_general {{.*}}{scalify.accumulation = #scalify.accumulation<precise>, scalify.dot_kind
     %y = stablehlo.dot_general %xs, %as, contracting_dims = [1] x [0] : (tensor<16x8xf32>, tensor<8x8xf32>) -> tensor<16x8xf32>
     %h = stablehlo.tanh %y : tensor<16x8xf32>
     %hs = scalify.scale_hint %h, %s : tensor<16x8xf32>

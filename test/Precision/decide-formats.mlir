@@ -8,10 +8,10 @@
 // CHECK-LABEL: func.func @layers
 // CHECK: %[[X:.*]] = scalify.scale_hint
 // CHECK: %[[A:.*]] = scalify.scale_hint
-// CHECK: stablehlo.dot_general %[[X]], %[[A]], {{.*}}{scalify.dot_kind = #scalify.dot_kind<forward_dot>, scalify.dot_role = #scalify.dot_role<linear>, scalify.formats = #scalify.formats<f8E4M3FN, f8E4M3FN>}
-// CHECK: stablehlo.dot_general {{.*}}{scalify.dot_kind = #scalify.dot_kind<forward_dot>, scalify.dot_role = #scalify.dot_role<head>, scalify.wide = #scalify.decision<"head", "the last linear layer before the loss (recipe: head = false)">}
+// CHECK: stablehlo.dot_general %[[X]], %[[A]], {{.*}}{scalify.dot_kind = #scalify.dot_kind<forward_dot>, scalify.dot_role = #scalify.dot_role<linear>, {{(scalify.dot_weight = [^ ]*, )?}}scalify.formats = #scalify.formats<f8E4M3FN, f8E4M3FN>}
+// CHECK: stablehlo.dot_general {{.*}}{scalify.dot_kind = #scalify.dot_kind<forward_dot>, scalify.dot_role = #scalify.dot_role<head>, {{(scalify.dot_weight = [^ ]*, )?}}scalify.wide = #scalify.decision<"head", "the last linear layer before the loss (recipe: head = false)">}
 // CHECK: stablehlo.dot_general {{.*}}{scalify.dot_kind = #scalify.dot_kind<input_grad>, scalify.dot_role = #scalify.dot_role<head>, {{.*}}scalify.wide = #scalify.decision<"head",
-// CHECK: stablehlo.dot_general {{.*}}{scalify.dot_kind = #scalify.dot_kind<weight_grad>, scalify.dot_role = #scalify.dot_role<linear>, scalify.formats = #scalify.formats<f8E4M3FN, f8E5M2>, scalify.phase
+// CHECK: stablehlo.dot_general {{.*}}{scalify.dot_kind = #scalify.dot_kind<weight_grad>, scalify.dot_role = #scalify.dot_role<linear>, {{(scalify.dot_weight = [^ ]*, )?}}scalify.formats = #scalify.formats<f8E4M3FN, f8E5M2>, scalify.phase
 module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
   func.func @layers(%x: tensor<4x8xf32> {scalify.role = #scalify.role<batch>}, %a: tensor<8x8xf32>, %b: tensor<8x8xf32>, %g: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<8x8xf32>) {
     %s = stablehlo.constant dense<0.5> : tensor<f32>
@@ -59,8 +59,8 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8", attention_pv = f16>} 
 
 // Exceptions by name: of formats, and of sums.
 // CHECK-LABEL: func.func @by_name
-// CHECK: stablehlo.dot_general {{.*}}{scalify.accumulation = #scalify.accumulation<precise>, scalify.dot_kind = #scalify.dot_kind<forward_dot>, scalify.dot_role = #scalify.dot_role<linear>, scalify.formats = #scalify.formats<f8E4M3FN, f8E4M3FN>}
-// CHECK: stablehlo.dot_general {{.*}}scalify.dot_role = #scalify.dot_role<head>, scalify.formats = #scalify.formats<bf16, bf16>}
+// CHECK: stablehlo.dot_general {{.*}}{scalify.accumulation = #scalify.accumulation<precise>, scalify.dot_kind = #scalify.dot_kind<forward_dot>, scalify.dot_role = #scalify.dot_role<linear>, {{(scalify.dot_weight = [^ ]*, )?}}scalify.formats = #scalify.formats<f8E4M3FN, f8E4M3FN>}
+// CHECK: stablehlo.dot_general {{.*}}scalify.dot_role = #scalify.dot_role<head>, scalify.dot_weight = "last", scalify.formats = #scalify.formats<bf16, bf16>}
 module attributes {scalify.recipe = #scalify.recipe<"fp8", where = {"first" = precise, "last" = bf16}>} {
   func.func @by_name(%x: tensor<4x8xf32> {scalify.role = #scalify.role<batch>}, %a: tensor<8x8xf32> {scalify.name = "first"}, %b: tensor<8x8xf32> {scalify.name = "last"}) -> tensor<4x8xf32> {
     %s = stablehlo.constant dense<0.5> : tensor<f32>

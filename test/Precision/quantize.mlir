@@ -1,4 +1,4 @@
-// RUN: scalify-opt %s --scalify-decide-formats="recipe=fp8 remarks=0" --scalify-quantize --scalify-validate-precision -split-input-file | FileCheck %s --implicit-check-not=scalify.formats --implicit-check-not=scalify.dot_
+// RUN: scalify-opt %s --scalify-decide-formats="recipe=fp8 remarks=0" --scalify-quantize --scalify-validate-precision -split-input-file | FileCheck %s --implicit-check-not=scalify.formats --implicit-check-not=scalify.dot_role
 // RUN: scalify-opt %s --scalify-decide-formats="recipe=fp8-current remarks=0" --scalify-quantize --scalify-validate-precision -split-input-file | FileCheck %s --check-prefix=CURRENT
 
 // The input is cast once for the forward dot and the weight gradient, the

@@ -143,7 +143,7 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
 // A checkpoint makes a layer again whose weight is computed: by the weight
 // behind it, it is that layer, and no head, though only gradients follow.
 // CHECK-LABEL: func.func @computed_weight
-// CHECK-COUNT-2: stablehlo.dot_general %{{.*}}, %{{.*}}, contracting_dims = [1] x [0] {scalify.phase = #scalify.phase<forward>}
+// CHECK-COUNT-2: stablehlo.dot_general %{{.*}}, %{{.*}}, contracting_dims = [1] x [0] {scalify.dot_kind = {{[^ ]*}}, {{(scalify.dot_weight = [^ ]*, )?}}scalify.phase = #scalify.phase<forward>}
 // CHECK: stablehlo.dot_general {{.*}}scalify.wide = #scalify.decision<"head", "the last linear layer before the loss (recipe: head = false)"
 module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
   func.func @computed_weight(%x: tensor<4x8xf32> {scalify.role = #scalify.role<batch>}, %w: tensor<8x8xf32> {scalify.role = #scalify.role<param>}, %u: tensor<8x8xf32> {scalify.role = #scalify.role<param>})
@@ -171,7 +171,7 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
 // A graph's adjacency multiplies the result of each layer. It is batch, so the
 // layer before it is the head, and so is its own product. The inner ones cast.
 // CHECK-LABEL: func.func @graph
-// CHECK-COUNT-2: stablehlo.dot_general %{{.*}}, %{{.*}}, contracting_dims = [1] x [0] {scalify.phase = #scalify.phase<forward>} :
+// CHECK-COUNT-2: stablehlo.dot_general %{{.*}}, %{{.*}}, contracting_dims = [1] x [0] {scalify.dot_kind = {{[^ ]*}}, {{(scalify.dot_weight = [^ ]*, )?}}scalify.phase = #scalify.phase<forward>} :
 // CHECK-COUNT-2: stablehlo.dot_general {{.*}}scalify.wide = #scalify.decision<"head", "the last linear layer before the loss (recipe: head = false)"
 module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
   func.func @graph(%x: tensor<4x8xf32> {scalify.role = #scalify.role<batch>}, %a: tensor<4x4xf32> {scalify.role = #scalify.role<batch>}, %w: tensor<8x8xf32> {scalify.role = #scalify.role<param>}, %u: tensor<8x8xf32> {scalify.role = #scalify.role<param>})

@@ -328,3 +328,24 @@ def test_a_penalty_by_vdot_keeps_its_gradient() -> None:
 
     # What both have in common is the same sum of products: some roundings of F32 are left.
     np.testing.assert_allclose(penalty(5e-5) - penalty(0.0), 1e-4 * w, atol=1e-8)
+
+
+@pytest.mark.parametrize("activation", [jax.nn.relu, jnp.abs, jnp.tanh])
+def test_the_report_tells_what_was_decided_of_the_head(activation: Callable[..., Any]) -> None:
+    """Rematerialised, the head's input is an op of the backward, as a gradient is."""
+    rng = np.random.default_rng(0)
+    params = {k: rng.normal(0, 0.2, (32, 32)).astype(np.float32) for k in "abc"}
+    x, y = (rng.normal(0, 1, (48, 32)).astype(np.float32) for _ in range(2))
+
+    def loss(p: Any, x: jax.Array, y: jax.Array) -> jax.Array:
+        h = activation(activation(x @ p["a"]) @ p["b"])
+        return jnp.mean((activation(h @ p["c"]) - y) ** 2)
+
+    rows = scalify.jit(jax.grad(loss), "fp8").report(params, x, y).dots()
+    kinds = Counter((row["kind"], row["weight"]) for row in rows)
+    layers = [f"p['{key}']" for key in "abc"]
+    assert kinds == Counter(
+        [("forward_dot", name) for name in layers]
+        + [("weight_grad", name) for name in layers]
+        + [("input_grad", name) for name in layers[1:]]
+    )

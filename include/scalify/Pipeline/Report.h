@@ -52,6 +52,9 @@ struct ReportRow {
 /// scales, casts, and all dots. ScaleReport.h covers all other values.
 std::vector<ReportRow> buildReport(mlir::ModuleOp module);
 
+/// Removes the kinds and the weights of dots, which only reports read.
+void eraseReportedKinds(mlir::ModuleOp module);
+
 /// The module attribute that holds the report for the artefact.
 inline constexpr llvm::StringLiteral kReportAttr = "scalify.report";
 

@@ -12,6 +12,13 @@ namespace scalify {
 /// the model's figures.
 inline constexpr llvm::StringLiteral kJudgementAttr = "scalify.judgement";
 
+/// On a dot other than those of the update: its kind, as it was decided before
+/// casts and rematerialisation changed its operands.
+inline constexpr llvm::StringLiteral kDotKindAttr = "scalify.dot_kind";
+/// On a dot with a kind: the name of the argument that is its layer's weight,
+/// if there is one.
+inline constexpr llvm::StringLiteral kDotWeightAttr = "scalify.dot_weight";
+
 /// Finds the kind of each dot, and the weight that identifies its layer.
 class DotLayers {
 public:

@@ -10,7 +10,8 @@ def DecideFormats : Pass<"scalify-decide-formats", "::mlir::ModuleOp"> {
   let description = [{
     Before: true values, with `scalify.scale_hint` on the operands of dots and
     convolutions. After: the same ops, with attributes. Each dot has
-    `scalify.dot_role`, and `scalify.dot_kind` unless it is one of the update.
+    `scalify.dot_role`, and `scalify.dot_kind` unless it is one of the update,
+    with `scalify.dot_weight` if an argument is its layer's weight.
     If the recipe casts dots, each one on floats also has `scalify.formats` or
     `scalify.wide`, the reason why it stays wide, which is reported in a remark.
     The format of an operand depends on the dot's role or kind, or on an

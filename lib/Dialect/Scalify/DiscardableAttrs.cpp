@@ -79,6 +79,7 @@ static constexpr Entry kEntries[] = {
     {"wide_casts", OnModule, kList},
     {"dot_role", OnOp, {is<DotRoleAttr>, "#scalify.dot_role"}},
     {"dot_kind", OnOp, {is<DotKindAttr>, "#scalify.dot_kind"}},
+    {"dot_weight", OnOp, kText},
     {"formats", OnOp, {is<FormatsAttr>, "#scalify.formats"}},
     {"whole_stack", OnOp, kFlag},
     {"wide", OnOp, kDecision},
