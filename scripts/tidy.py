@@ -1,6 +1,6 @@
 """Runs clang-tidy-22 over the C++ files that changed since they last passed, in bounded time.
 
-MLIR's headers make one file take half a minute, so a file that passed is not checked again until
+MLIR's headers make one file take some seconds, so a file that passed is not checked again until
 its own text, one of the project's headers that it includes, or .clang-tidy changes. A run stops at
 a time limit, if any: the next run checks the remaining files, which it names.
 """

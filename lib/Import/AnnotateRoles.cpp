@@ -10,6 +10,7 @@
 #include "NextValues.h"
 #include "Phases/Phases.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/Contraction.h"
 #include "scalify/Dialect/StableHLO/Values.h"
 #include "scalify/Import/ArgumentRoles.h"
@@ -243,22 +244,6 @@ static bool isReadInForward(Value value, Block &block) {
                             : user;
     return isInPhase(around, Phase::Forward);
   });
-}
-
-/// Returns the uses of a value by dots, also through moves and conversions.
-static SmallVector<OpOperand *> findProducts(Value value) {
-  SmallVector<OpOperand *> products;
-  SmallVector<Value> worklist{value};
-  while (!worklist.empty())
-    for (OpOperand &use : worklist.pop_back_val().getUses()) {
-      Operation *user = use.getOwner();
-      if (stablehlo::isContraction(user))
-        products.push_back(&use);
-      else if (isa<stablehlo::ConvertOp, stablehlo::ReshapeOp,
-                   stablehlo::TransposeOp>(user))
-        worklist.push_back(user->getResult(0));
-    }
-  return products;
 }
 
 /// Finds the arguments that the model reads: in the forward, or by a product of

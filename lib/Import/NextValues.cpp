@@ -5,6 +5,7 @@
 #include "ArgumentInfo.h"
 #include "Phases/Phases.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/Contraction.h"
 #include "scalify/Dialect/StableHLO/ControlFlow.h"
 #include "scalify/Dialect/StableHLO/Values.h"
@@ -280,22 +281,6 @@ llvm::DenseSet<Value> NextValueFinder::findSourcesOfNextValues() {
         if (sources.insert(read).second)
           worklist.push_back(read);
   return sources;
-}
-
-/// Returns the uses of a value by products, also through moves and conversions.
-static SmallVector<OpOperand *> findProducts(Value value) {
-  SmallVector<OpOperand *> products;
-  SmallVector<Value> worklist{value};
-  while (!worklist.empty())
-    for (OpOperand &use : worklist.pop_back_val().getUses()) {
-      Operation *user = use.getOwner();
-      if (stablehlo::isContraction(user))
-        products.push_back(&use);
-      else if (isa<stablehlo::ConvertOp, stablehlo::ReshapeOp,
-                   stablehlo::TransposeOp>(user))
-        worklist.push_back(user->getResult(0));
-    }
-  return products;
 }
 
 /// True if a dot of the backward computes the argument's gradient: it has the

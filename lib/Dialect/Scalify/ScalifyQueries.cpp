@@ -3,6 +3,7 @@
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
 
 #include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/StableHLO/Contraction.h"
 
 #include "mlir/IR/Matchers.h"
 
@@ -19,6 +20,21 @@ std::string scalify::getArgumentName(BlockArgument argument) {
     if (auto name = func.getArgAttrOfType<StringAttr>(index, kNameAttr))
       return name.str();
   return "arg" + std::to_string(index);
+}
+
+SmallVector<OpOperand *> scalify::findProducts(Value value) {
+  SmallVector<OpOperand *> products;
+  SmallVector<Value> worklist{value};
+  while (!worklist.empty())
+    for (OpOperand &use : worklist.pop_back_val().getUses()) {
+      Operation *user = use.getOwner();
+      if (stablehlo::isContraction(user))
+        products.push_back(&use);
+      else if (isa<ScaleHintOp, stablehlo::ConvertOp, stablehlo::ReshapeOp,
+                   stablehlo::TransposeOp>(user))
+        worklist.push_back(user->getResult(0));
+    }
+  return products;
 }
 
 std::optional<int64_t> scalify::getScaleExponent(Value scale) {

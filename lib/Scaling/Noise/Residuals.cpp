@@ -14,23 +14,6 @@
 using namespace mlir;
 using namespace scalify;
 
-/// Returns the uses of a value by products, also through moves, conversions and
-/// hints.
-static SmallVector<OpOperand *> findProducts(Value value) {
-  SmallVector<OpOperand *> products;
-  SmallVector<Value> worklist{value};
-  while (!worklist.empty())
-    for (OpOperand &use : worklist.pop_back_val().getUses()) {
-      Operation *user = use.getOwner();
-      if (stablehlo::isContraction(user))
-        products.push_back(&use);
-      else if (isa<ScaleHintOp, stablehlo::ConvertOp, stablehlo::ReshapeOp,
-                   stablehlo::TransposeOp>(user))
-        worklist.push_back(user->getResult(0));
-    }
-  return products;
-}
-
 static Value getProductRoot(Value value) {
   while (true) {
     Value next = lookThrough(value, Move::Layout | Move::Cast | Move::Barrier);

@@ -49,6 +49,10 @@ void copyPhase(mlir::Operation *from, mlir::Operation *to);
 /// block, and `op`: to those built to replace it.
 void copyPhaseToInserted(mlir::Operation *op, mlir::Operation *before);
 
+/// Returns the uses of a value by products, also through moves, conversions and
+/// hints of scales.
+llvm::SmallVector<mlir::OpOperand *> findProducts(mlir::Value value);
+
 /// Returns log2 of a constant scale; none for a scale that the step measures.
 std::optional<int64_t> getScaleExponent(mlir::Value scale);
 
