@@ -211,6 +211,8 @@ static void buildCodegen(OpPassManager &module) {
 
 static void buildArtefact(const StageOptions &options, OpPassManager &module) {
   module.addPass(createOutlineKernels());
+  if (options.planOnly)
+    return;
   const Target *device = options.device ? options.device : findTarget(kCPU);
   device->buildLowering(module.nest<ModuleOp>());
 }

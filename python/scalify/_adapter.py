@@ -114,6 +114,10 @@ class Adapter:
         """Returns the `Executable` for these arguments, or that of the last call."""
         return self._forward("executable", args, kwargs)
 
+    def memory(self, *args: Any, **kwargs: Any) -> Any:
+        """Returns the bytes of the plan for these arguments; see `Jit.memory`."""
+        return self._forward("memory", args, kwargs)
+
     def report(self, *args: Any, **kwargs: Any) -> Any:
         """Returns the `Report` for these arguments, or that of the last call."""
         return self._forward("report", args, kwargs)

@@ -333,6 +333,22 @@ class Jit:
             raise RuntimeError(f"'{self._signature.name}' has not been called yet")
         return self._last.executable
 
+    def memory(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """Returns the bytes of the step's plan, as `Executable.memory`; called like `executable`.
+
+        A step that is not compiled yet is planned without kernels, which take most of the time of
+        a compilation.
+        """
+        if not args and not kwargs:
+            return self.executable().memory
+        arguments = self._signature.bind(args, kwargs)
+        key = self._key(arguments)
+        if key in self._entries:
+            return self._entries[key].executable.memory
+        lowered = self._signature.lower(arguments)
+        wide = self._widened(key)
+        return self._compile(lowered, self._scales_for(arguments), wide, plan_only=True).memory
+
     def report(self, *args: Any, **kwargs: Any) -> Report:
         """Returns the scale and format of each value, and why; called like `executable`."""
         return self.executable(*args, **kwargs).report()
@@ -415,7 +431,7 @@ class Jit:
 
     def _made(self, arguments: Arguments, key: Hashable) -> Entry:
         lowered = self._signature.lower(arguments)
-        wide = tuple(self._trackers.get(key, WidenTracker()).widened)
+        wide = self._widened(key)
         executable = self._compile(lowered, self._scales_for(arguments), wide)
         scales, kept = executable.cast_scales, self._kept_scales.get(key)
         if scales is not None and kept is not None:
@@ -425,6 +441,9 @@ class Jit:
             ]
         executable.take_over(self._kept_state.pop(key, {}))
         return Entry(lowered, executable, self._mesh, wide)
+
+    def _widened(self, key: Hashable) -> tuple[WideCast, ...]:
+        return tuple(self._trackers.get(key, WidenTracker()).widened)
 
     def _scales_for(self, arguments: Arguments) -> ScalesLike:
         """Returns the given scales, or those measured at the first call of this structure."""
@@ -441,7 +460,11 @@ class Jit:
         return self._measured[key]
 
     def _compile(
-        self, lowered: Lowered, scales: ScalesLike, widened: Sequence[WideCast] = ()
+        self,
+        lowered: Lowered,
+        scales: ScalesLike,
+        widened: Sequence[WideCast] = (),
+        plan_only: bool = False,
     ) -> Executable:
         count = len(lowered.in_avals)
         options = {**self._options, **argument_options(scales, count)}
@@ -451,7 +474,9 @@ class Jit:
             options["wide"] = [*options.get("wide", []), *wide_option(widened)]
         if (ranges := range_option(scales, self._settings.ranges, count)) is not None:
             options["ranges"] = ranges
-        run = (options, self._settings.threads, self._settings.device)
+        if plan_only:
+            options["planOnly"] = True
+        run = (options, self._settings.threads, "null" if plan_only else self._settings.device)
         if self._mesh is None:
             executable = compile_text(lowered.text, *run)
         else:

@@ -26,11 +26,11 @@ def needs(text: str, options: Mapping[str, Any]) -> tuple[int, int]:
     """Returns a rank's peak memory and the bytes that it sends in a step, by its plan."""
     # A step that does not fit is measured too; under `strict` that would be an error.
     try:
-        artefact, _ = build(text, dict(options))
+        artefact, _ = build(text, {**options, "planOnly": True})
     except CompileError:
         if not options.get("memoryLimit") or not options.get("strict"):
             raise
-        artefact, _ = build(text, {**options, "strict": False})
+        artefact, _ = build(text, {**options, "planOnly": True, "strict": False})
     manifest = manifest_of(artefact)
     sent = sum(int(row["sent"]) for row in collectives(manifest, 0))
     return int(manifest["memory"]["peak"]), sent

@@ -15,8 +15,8 @@ def largest_batch(
 ) -> int:
     """Returns the largest batch for which a step fits into `cap` bytes; 0 if a batch of 1 does not.
 
-    Nothing is run: the step is compiled for a few batches, and its plan gives the peak of each
-    (`Executable.memory`): arguments, results, constants and the arena of temporaries.
+    Nothing is run: the step is planned for a few batches, and its plan gives the peak of each
+    (`Jit.memory`): arguments, results, constants and the arena of temporaries.
 
     Args:
         step: a function of `scalify.jit`, with its recipe.
@@ -27,7 +27,7 @@ def largest_batch(
     Raises:
         CompileError: the step cannot be compiled for a batch.
     """
-    return largest(lambda batch: int(step.executable(*arguments(batch)).memory["peak"]), cap, most)
+    return largest(lambda batch: int(step.memory(*arguments(batch))["peak"]), cap, most)
 
 
 def largest(peak: Callable[[int], int], cap: int, most: int = 1 << 16) -> int:

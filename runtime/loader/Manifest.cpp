@@ -14,6 +14,11 @@ const Function *Program::find(const std::string &name) const {
   return nullptr;
 }
 
+void scalify::rt::failWithoutKernels() {
+  badArtefact("the artefact holds a plan without kernels: compile it without "
+              "plan-only to run it");
+}
+
 int64_t Program::maxArenaBytes() const {
   int64_t bytes = arenaBytes;
   for (const Function &function : functions)

@@ -224,6 +224,8 @@ struct Program : Interface {
   std::vector<Function> functions;
 
   const Function *find(const std::string &name) const;
+  /// False if the artefact was compiled for its plan alone.
+  bool hasKernels() const { return kernels.size > 0; }
   bool isGpu() const { return device == "cuda"; }
   /// The largest arena. Functions run one after another and keep nothing in it.
   int64_t maxArenaBytes() const;
@@ -233,6 +235,8 @@ struct Program : Interface {
 };
 
 const char *name(Command::Op op);
+/// Throws the error of a program without kernels whose step is run.
+[[noreturn]] void failWithoutKernels();
 
 } // namespace scalify::rt
 

@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 
 import scalify
+from scalify import artefact
+from scalify._executable import Executable
 
 BUILD = pathlib.Path(os.environ.get("SCALIFY_BUILD", pathlib.Path(__file__).parents[2] / "build"))
 
@@ -41,6 +43,38 @@ def test_text_runs_in_the_order_of_main(debug_info: bool) -> None:
     assert isinstance(got, list) and isinstance(got[0], scalify.Array)
     np.testing.assert_allclose(np.asarray(got[0]), want[0], rtol=1e-5, atol=1e-6)
     assert got[1].tolist() == [4, 5]
+
+
+@pytest.mark.parametrize("target", ["cpu", "sm_90a"])
+def test_a_plan_alone_is_the_plan_of_what_runs(target: str) -> None:
+    options = {"target": target, "ptxas": "none"}
+    whole, _ = artefact.build(lowered(), options)
+    plan, _ = artefact.build(lowered(), {**options, "planOnly": True})
+    manifests = [artefact.manifest_of(one) for one in (whole, plan)]
+    assert all(one["sections"]["kernels"]["size"] > 0 for one in manifests[:1])
+    assert manifests[1]["sections"]["kernels"]["size"] == 0
+    # The hash is of the kernels too.
+    for manifest in manifests:
+        del manifest["sections"], manifest["hash"]
+    assert manifests[0] == manifests[1]
+    assert any(command["op"] == "kernel" for command in manifests[1]["functions"]["step"])
+
+
+def test_a_plan_alone_does_not_run() -> None:
+    says = "holds a plan without kernels: compile it without plan-only to run it"
+    plans = {
+        target: artefact.build(lowered(), {"target": target, "planOnly": True})[0]
+        for target in ("cpu", "sm_90a")
+    }
+    with pytest.raises(RuntimeError, match=says):
+        Executable(plans["cpu"])
+    # A recording of a CPU needs no code; that of a GPU checks each kernel's parameters.
+    recorded, gpu = (Executable(plan, device="null") for plan in plans.values())
+    recorded(*arguments())
+    assert "kernel " in recorded.trace
+    assert gpu.memory["peak"] == recorded.memory["peak"]
+    with pytest.raises(RuntimeError, match=says):
+        gpu(*arguments())
 
 
 def test_bytes_of_an_export_run() -> None:

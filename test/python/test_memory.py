@@ -41,10 +41,10 @@ def loss(params: Any, x: Any) -> Any:
     return jnp.mean(jnp.square(x))
 
 
-@functools.cache
-def memory(
+def make(
     recipe: str | scalify.Recipe, optimizer: optax.GradientTransformation | None = None
-) -> dict[str, Any]:
+) -> tuple[Any, Any]:
+    """Returns a step and its arguments."""
     optimizer = optimizer or optax.adam(1e-3)
 
     def step(params: Any, opt: Any, x: Any) -> Any:
@@ -55,8 +55,27 @@ def memory(
     weights = params()
     opt = jax.tree.map(np.asarray, optimizer.init(weights))
     x = np.random.default_rng(1).normal(size=(ROWS, WIDTH)).astype(np.float32)
-    fn = scalify.jit(step, recipe, donate_argnums=(0, 1))
-    return fn.executable(weights, opt, x).memory
+    return scalify.jit(step, recipe, donate_argnums=(0, 1)), (weights, opt, x)
+
+
+@functools.cache
+def memory(
+    recipe: str | scalify.Recipe, optimizer: optax.GradientTransformation | None = None
+) -> dict[str, Any]:
+    step, arguments = make(recipe, optimizer)
+    found: dict[str, Any] = step.memory(*arguments)
+    return found
+
+
+@pytest.mark.parametrize("recipe", ["none", "fp8", "fp8-lm-o2"])
+def test_what_is_planned_is_what_runs(recipe: str) -> None:
+    """`Jit.memory` compiles no kernel, and what it compiles is not called."""
+    step, arguments = make(recipe)
+    planned = step.memory(*arguments)
+    with pytest.raises(RuntimeError, match="has not been called yet"):
+        step.memory()
+    step(*arguments)
+    assert planned == step.memory() == step.executable().memory
 
 
 @pytest.mark.parametrize(
@@ -129,25 +148,19 @@ def example(recipe: str, layers: int = 2) -> tuple[Any, Any]:
     return step, lambda batch: (weights, state, np.zeros((batch, cfg.seq + 1), np.int32))
 
 
-@functools.cache
-def of_example(recipe: str, layers: int, batch: int) -> scalify.Executable:
-    """Returns the example's executable for a number of sequences."""
-    step, arguments = example(recipe, layers)
-    executable: scalify.Executable = step.executable(*arguments(batch))
-    return executable
-
-
 def test_the_largest_batch_is_the_largest() -> None:
     """The largest batch under the memory of 8 sequences."""
     step, arguments = example("bf16", layers=1)
-    cap = step.executable(*arguments(8)).memory["peak"]
+    cap = step.memory(*arguments(8))["peak"]
     assert scalify.largest_batch(step, arguments, cap) == 8
 
 
 def test_fp8_lm_admits_a_larger_batch_than_bf16() -> None:
     """At 12 layers 11 sequences fit where 8 of bf16 do (docs/stages/fusion.md), and 12 do not."""
-    cap = of_example("bf16", 12, 8).memory["peak"]
-    peaks = [of_example("fp8-lm-o2", 12, batch).memory["peak"] for batch in (11, 12)]
+    step, arguments = example("bf16", 12)
+    cap = step.memory(*arguments(8))["peak"]
+    step, arguments = example("fp8-lm-o2", 12)
+    peaks = [step.memory(*arguments(batch))["peak"] for batch in (11, 12)]
     assert peaks[0] <= cap < peaks[1]
 
 
@@ -160,7 +173,7 @@ def test_gradients_of_the_example_are_as_narrow_as_the_recipe_says(
 ) -> None:
     """Of linear layers; embedding, head and norms are not cast."""
     step, arguments = example(recipe)
-    found = step.executable(*arguments(1)).memory
+    found = step.memory(*arguments(1))
     cfg = ModelConfig(layers=2)
     heads = cfg.heads + cfg.kv_heads
     linear = cfg.layers * cfg.dim * (2 * cfg.head_dim * heads + 3 * cfg.ffn)
@@ -172,13 +185,14 @@ def test_gradients_of_the_example_are_as_narrow_as_the_recipe_says(
 
 
 @pytest.mark.parametrize(
-    ("recipe", "layers", "batch"), [("bf16", 12, 8), ("fp8", 2, 8), ("fp8-lm-o2", 12, 11)]
+    ("recipe", "layers", "batch"), [("bf16", 12, 8), ("fp8", 2, 8), ("fp8-lm-o2", 2, 11)]
 )
 def test_a_step_takes_the_memory_that_the_plan_says(
     recipe: str, layers: int, batch: int, tmp_path: pathlib.Path
 ) -> None:
     """By /proc: the arena is resident to its last page; beside it and the arguments is little."""
-    executable = of_example(recipe, layers, batch)
+    step, arguments = example(recipe, layers)
+    executable = step.executable(*arguments(batch))
     executable.save(tmp_path / "step.scalify")
     command = [sys.executable, str(pathlib.Path(__file__).parent / "peak_run.py")]
     ran = subprocess.run(
@@ -204,7 +218,7 @@ def test_the_backward_computes_again_what_it_can() -> None:
     """Of a SwiGLU the two dots' results are kept (and not their sigmoid, gate and product), of a
     softmax one of the numerators and the weights."""
     step, arguments = example("none")
-    found = step.executable(*arguments(4)).memory
+    found = step.memory(*arguments(4))
     cfg = ModelConfig(layers=2)
     rows, wide = 4 * cfg.seq, 4
     ffn = 2 * rows * cfg.ffn * wide
@@ -235,7 +249,7 @@ def kept_of_gated_layers(recipe: str, dtype: Any, **more: Any) -> int:
     layer = (shape(WIDTH, 4 * WIDTH), shape(WIDTH, 4 * WIDTH), shape(4 * WIDTH, WIDTH))
     text = jax.jit(step, donate_argnums=0).lower([layer] * DEPTH, shape(16 * ROWS, WIDTH))
     scales = [-3] * (3 * DEPTH) + [0]
-    options = {"recipe": recipe, "target": "sm_90a", "ptxas": "none", "scales": scales} | more
+    options = {"recipe": recipe, "target": "sm_90a", "planOnly": True, "scales": scales} | more
     artefact, _ = _compiler.compile(text.as_text(), json.dumps(options))
     length = int.from_bytes(artefact[8:16], "little")
     return int(json.loads(artefact[32 : 32 + length])["memory"]["kept"])

@@ -5,6 +5,7 @@
 #include "scalify/Target/Artefact/Passes.h"
 #include "scalify/Target/CPU/Passes.h"
 
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Pass/PassManager.h"
 
 using namespace mlir;
@@ -48,12 +49,19 @@ public:
 };
 } // namespace
 
-FailureOr<std::string>
-CPUTarget::emitArtefact(ModuleOp module, const ArtefactOptions &options) const {
+/// Returns no bytes if no kernel is lowered, as in a plan alone.
+static FailureOr<std::string> makeObject(ModuleOp module, StringRef mcpu) {
   FailureOr<ModuleOp> kernels = getKernels(module);
   if (failed(kernels))
     return failure();
-  FailureOr<std::string> object = compileKernels(*kernels, options.mcpu);
+  if (kernels->getOps<LLVM::LLVMFuncOp>().empty())
+    return std::string();
+  return compileKernels(*kernels, mcpu);
+}
+
+FailureOr<std::string>
+CPUTarget::emitArtefact(ModuleOp module, const ArtefactOptions &options) const {
+  FailureOr<std::string> object = makeObject(module, options.mcpu);
   if (failed(object))
     return failure();
   FailureOr<PlanText> text = writeManifest(module, getInfo(), options.recipe);

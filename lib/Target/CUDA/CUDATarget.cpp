@@ -16,18 +16,22 @@ void CUDATarget::buildLowering(OpPassManager &kernels) const {
   kernels.addPass(createKernelsToNVVM());
 }
 
+/// Returns no text if no kernel is lowered, as in a plan alone.
 static FailureOr<std::string> makePTX(ModuleOp module, StringRef chip) {
   FailureOr<ModuleOp> kernels = getKernels(module);
   if (failed(kernels))
     return failure();
-  return emitPTX(*kernels->getOps<gpu::GPUModuleOp>().begin(), chip);
+  auto lowered = kernels->getOps<gpu::GPUModuleOp>();
+  if (lowered.empty())
+    return std::string();
+  return emitPTX(*lowered.begin(), chip);
 }
 
 /// Returns machine code, which saves the driver compilation; none without
-/// ptxas, or if the options leave it out.
+/// kernels or ptxas, or if the options leave it out.
 static FailureOr<std::string> makeCubin(Location loc, StringRef ptx,
                                         StringRef chip, std::string ptxas) {
-  if (ptxas == "none")
+  if (ptx.empty() || ptxas == "none")
     return std::string();
   if (ptxas.empty())
     ptxas = findTool({"ptxas"}, {"/usr/local/cuda/bin"});

@@ -102,6 +102,8 @@ private:
   void loadKernel(const Program &program, const Image &image,
                   Command &command) {
     if (!isLoaded) {
+      if (!program.hasKernels())
+        failWithoutKernels();
       requireCpu(program.mcpu);
       kernels = SharedObject(image.data() + program.kernels.offset,
                              static_cast<size_t>(program.kernels.size));

@@ -22,6 +22,12 @@ Module::Module(const Session &session, const Program &program,
       if (command.op != Command::Op::Kernel)
         continue;
       if (!module) {
+        if (!program.hasKernels()) {
+          // A recording shows the plan; `function` fails for its steps.
+          if (driver.isAlone())
+            continue;
+          failWithoutKernels();
+        }
         ModuleHandle handle = nullptr;
         if (program.cubin && program.cubin->size >= 4 &&
             driver.cuModuleLoadDataEx(&handle,
@@ -45,6 +51,12 @@ Module::Module(const Session &session, const Program &program,
       driver.expect(found, command.buffers.size() + 1);
       functions[command.index] = found;
     }
+}
+
+FunctionHandle Module::function(const Command &command) const {
+  if (!functions[command.index])
+    failWithoutKernels();
+  return functions[command.index];
 }
 
 void Module::loadPtx(const Session &session, const std::string &text) {

@@ -13,9 +13,7 @@ public:
   Module() = default;
   /// Loads the program's kernels; loads nothing if it has none.
   Module(const Session &session, const Program &program, const Image &image);
-  FunctionHandle function(const Command &command) const {
-    return functions[command.index];
-  }
+  FunctionHandle function(const Command &command) const;
 
 private:
   void loadPtx(const Session &session, const std::string &text);
