@@ -94,7 +94,7 @@ def adapter_step() -> str:
 
 
 def manifest_of(text: str, epilogues: str, recipe: str) -> dict[str, Any]:
-    artefact = artefact_of(text, epilogues, recipe)
+    artefact = artefact_of(text, epilogues, recipe, planOnly=True)
     length = int.from_bytes(artefact[8:16], "little")
     found: dict[str, Any] = json.loads(artefact[32 : 32 + length])
     return found
@@ -113,9 +113,9 @@ def bytes_moved(manifest: dict[str, Any]) -> int:
 CONSTANT: dict[str, Any] = {"carryScales": False, "declaredScales": True}
 
 
-def artefact_of(text: str, epilogues: str, recipe: str) -> bytes:
+def artefact_of(text: str, epilogues: str, recipe: str, **more: bool) -> bytes:
     options = {"recipe": recipe, "target": "sm_90a", "epilogues": epilogues, "ptxas": "none"}
-    options |= CONSTANT
+    options |= CONSTANT | more
     return bytes(_compiler.compile(text, json.dumps(options))[0])
 
 

@@ -254,7 +254,7 @@ def test_updates_of_equal_parameters_are_one_kernel() -> None:
     """Scales of state are entries of one array; no kernel contains their indices."""
 
     def kernels(layers: int) -> set[str]:
-        options = {"recipe": "fp8-lm-o2", "target": "cpu", "packState": True}
+        options = {"recipe": "fp8-lm-o2", "packState": True, "planOnly": True}
         artefact, _ = build(gpu_steps.example(layers), options)
         commands = Executable(artefact, device="null").manifest["functions"]["step"]
         return {command["symbol"] for command in commands if command["op"] == "kernel"}
@@ -328,8 +328,11 @@ def test_kernels_stay_ptx_where_none_is_assembled() -> None:
 )
 def test_a_llama_of_8b_shape_compiles(layers: int, scanned: bool, recipe: str) -> None:
     # Without the kernels that move scales.
-    artefact, manifest = compile_step(gpu_steps.large(layers, scanned), recipe, carryScales=False)
-    assert section(artefact, manifest, "cubin")[:4] == b"\x7fELF"
+    # test_gpu_kernels.py assembles the kernels of scanned layers under these recipes.
+    plan_only = scanned and recipe in ("bf16", "fp8")
+    text = gpu_steps.large(layers, scanned)
+    artefact, manifest = compile_step(text, recipe, carryScales=False, planOnly=plan_only)
+    assert plan_only or section(artefact, manifest, "cubin")[:4] == b"\x7fELF"
     buffers = manifest["buffers"]
     gemms = [c for c in manifest["functions"]["step"] if c["op"] == "gemm"]
     # Layers share their kernels, wherever in a stack their weights lie.

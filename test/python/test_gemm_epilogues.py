@@ -240,7 +240,7 @@ def test_products_with_epilogues_are_the_program(name: str) -> None:
 
 
 def manifest_of(text: str, epilogues: str, recipe: str = "none") -> dict[str, Any]:
-    options = {"recipe": recipe, "target": "sm_90a", "epilogues": epilogues, "ptxas": "none"}
+    options = {"recipe": recipe, "target": "sm_90a", "epilogues": epilogues, "planOnly": True}
     artefact, _ = _compiler.compile(text, json.dumps(options))
     length = int.from_bytes(artefact[8:16], "little")
     found: dict[str, Any] = json.loads(artefact[32 : 32 + length])
