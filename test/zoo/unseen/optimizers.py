@@ -86,7 +86,10 @@ OPT = dict(
     noisy=lambda: optax.noisy_sgd(1e-2, seed=0),
     multisteps=lambda: optax.MultiSteps(optax.adamw(1e-3), 2).gradient_transformation(),
     skip=lambda: optax.apply_if_finite(optax.adamw(1e-3), 3),
-    lbfgs_like=lambda: optax.scale_by_lbfgs(),
+    # Curvature from differences of batches is noisy: a step is bounded.
+    lbfgs_like=lambda: optax.chain(
+        optax.scale_by_lbfgs(), optax.clip_by_global_norm(0.3), optax.scale(-1.0)
+    ),
     rprop=lambda: optax.rprop(1e-3),
     dowg=lambda: optax.contrib.dowg(),
     plateau=lambda: optax.adam(1e-3),
