@@ -5,6 +5,7 @@ The whole sweep, of every program, deeper and after training, is `make zoo`.
 
 from __future__ import annotations
 
+import dataclasses
 import pathlib
 import sys
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ import catalogue  # noqa: F401, E402  (first: it sets the number of devices)
 import jax  # noqa: E402
 import numpy as np  # noqa: E402
 from bars import judge  # noqa: E402
+from calibrated import Outcome, judge_calibrated, section  # noqa: E402
 from casts import Probe  # noqa: E402
 from program import REGISTRY, make  # noqa: E402
 from strict import lower, propagate  # noqa: E402
@@ -95,3 +97,30 @@ def test_dots_of_routers_stay_wide(name: str) -> None:
     for recipe, count in (("fp8", 2 * 3), ('#scalify.recipe<"fp8", router = true>', 0)):
         dots = scalify.transform(program.grads, recipe=recipe).report(*args).dots()
         assert sum(row["reason"].startswith("stays wide: router") for row in dots) == count
+
+
+def test_a_calibrated_program_without_priors_is_put_to_the_bars() -> None:
+    first, second = judge_calibrated(make("fp8_dequantized", 1), ["none"], (0, 1))
+    assert (first.steps, second.steps) == (0, 1)
+    assert first.casts > 0
+    # Casts that carry their scales round as those that measure them do, but for values between
+    # two powers of two: both are far above the bar of one layer.
+    assert min(first.whole, first.alike, second.whole, second.alike) > 0.98
+    assert not first.faults_alike
+
+
+def test_the_section_names_what_misses_a_bar() -> None:
+    held = Outcome(0, 0.99, 0.991, 0.99, 0.97, 8, 2, 0, [], [])
+    missed = dataclasses.replace(
+        held, whole=0.985, alike=0.986, faults=["cosine 0.9850, amax 0.991"]
+    )
+    kept = [
+        {"name": name, "date": "2026-01-02", "depth": 2, "rows": [dataclasses.asdict(row)]}
+        for name, row in (("one", held), ("two", missed))
+    ]
+    text = section(kept)
+    assert "1 of these hold all bars, 50 %" in text
+    assert "2 hold them, 100 %" in text
+    assert "| two | 0 | 0.9850 / 0.9700 | 0.9910 | 0.9860 | cosine 0.9850, amax 0.991 |" in text
+    assert "| one |" not in text
+    assert section([]) == ""

@@ -172,14 +172,14 @@ class Judge:
         """Returns what both bars see at these weights, for each recipe."""
         args = (params, self.program.batch(steps))
         loss, reference = self.plain(*args)
-        truth = _wide(reference)
-        amax = _wide(self.steps[AMAX_RECIPE].predicted(*args)[1])
+        truth = wide(reference)
+        amax = wide(self.steps[AMAX_RECIPE].predicted(*args)[1])
         looks = {}
         for recipe, probe in self.probes.items():
             step, rows = self.steps[recipe], probe(*args)
 
             def seen(found: Any, rows: list[dict[str, Any]]) -> Look:
-                return self._look(steps, float(loss), _wide(found[1]), truth, amax, rows)
+                return self.measure(steps, float(loss), wide(found[1]), truth, amax, rows)
 
             look = seen(step.predicted(*args), rows)
             if (carried := step.carried(*args)) is not None:
@@ -189,7 +189,7 @@ class Judge:
             looks[recipe] = look
         return looks
 
-    def _look(
+    def measure(
         self,
         steps: int,
         loss: float,
@@ -198,6 +198,16 @@ class Judge:
         amax: list[np.ndarray],
         rows: list[dict[str, Any]],
     ) -> Look:
+        """Returns what the bars see of gradients and of rows of casts.
+
+        Args:
+            steps: how often the weights were updated.
+            loss: at these weights, in F32.
+            found: the gradients that are judged.
+            truth: those of F32.
+            amax: those by amax scaling.
+            rows: what the casts read, with their scales, as `Probe` returns them.
+        """
         largest = max(float(np.sqrt(np.mean(leaf**2))) for leaf in truth)
         each = [
             (cosine([a], [b]), name, cosine([c], [b]))
@@ -217,7 +227,8 @@ class Judge:
         )
 
 
-def _wide(tree: Any) -> list[np.ndarray]:
+def wide(tree: Any) -> list[np.ndarray]:
+    """Returns the leaves of a tree in F64."""
     return [np.asarray(leaf).astype(np.float64) for leaf in jax.tree.leaves(tree)]
 
 

@@ -4,13 +4,16 @@
 
 A program moves where its text under `fp8` is another one without the prior. Only those are put to
 the bars (bars.py), at initial weights and after 20 and 100 steps of F32 training.
+
+    python test/zoo/priors.py [names or groups] --calibrated --page docs/priors.md
+
+runs the programs without priors as users do, by `scalify.jit` and its calibration (calibrated.py).
 """
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
 import pathlib
 import sys
 from typing import Any
@@ -18,6 +21,7 @@ from typing import Any
 import catalogue  # first: it sets the number of devices
 import jax
 from bars import Judge, Look, notes, select, train
+from calibrated import outcome_of, recipe_of, section
 from program import Entry, Program, make
 from store import Store
 
@@ -67,9 +71,7 @@ def recipes() -> dict[str, str]:
     names = [row["name"] for row in _compiler.priors()]
     found = {"all": ["none"]}
     found |= {name: [other for other in names if other != name] for name in names}
-    return {
-        out: f'#scalify.recipe<"fp8", priors = {json.dumps(kept)}>' for out, kept in found.items()
-    }
+    return {out: recipe_of(kept) for out, kept in found.items()}
 
 
 def text_of(program: Program, recipe: str, args: Any) -> str:
@@ -159,8 +161,8 @@ def _counts(prior: str, rows: list[Moved]) -> str:
     return f"| {prior} | {len({row.name for row in rows})} | {names[0]} | {names[1]} |"
 
 
-def page(store: Store) -> str:
-    """Returns the page of Markdown with all outcomes of a store."""
+def page(store: Store, calibrated: Store) -> str:
+    """Returns the page of Markdown with all outcomes of two stores."""
     kept = store.rows().values()
     table = "\n".join(
         f"| `{row['name']}` | {row['predicts']} | {row['constant']:g} | {row['reason']} |"
@@ -168,13 +170,40 @@ def page(store: Store) -> str:
     )
     rows = [Moved(**row) for item in kept for row in item["rows"]]
     outs = {out: [row for row in rows if row.prior == out] for out in recipes()}
-    return PAGE.format(
+    without = section(list(calibrated.rows().values()))
+    text = PAGE.format(
         date=max(item["date"] for item in kept),
         table=table,
         count=len(kept),
         counts="\n".join(_counts(out, moved) for out, moved in outs.items()),
         rows="\n".join(row.row() for moved in outs.values() for row in moved if row.differs()),
     )
+    return text + without
+
+
+def run_ablation(entries: list[Entry], store: Store) -> None:
+    """Keeps and prints what leaving out priors does to programs that the store does not have."""
+    done = store.rows()
+    for entry in entries:
+        if entry.name in done:
+            continue
+        rows = ablate(entry)
+        store.add(entry.name, {"name": entry.name, "rows": [dataclasses.asdict(r) for r in rows]})
+        for row in rows:
+            print(row.row(), flush=True)
+
+
+def run_calibrated(entries: list[Entry], store: Store, depth: int) -> None:
+    """Keeps and prints what calibrated programs without priors hold, of those not in the store."""
+    done = store.rows()
+    for entry in entries:
+        key = f"{entry.name}.none"
+        if key in done:
+            continue
+        outcome = outcome_of(entry, ["none"], depth, STEPS)
+        store.add(key, outcome)
+        faults = [fault for row in outcome["rows"] for fault in row["faults"]]
+        print(f"{entry.name}: {outcome['why'] or '; '.join(faults) or 'holds'}", flush=True)
 
 
 def main() -> int:
@@ -183,22 +212,27 @@ def main() -> int:
     parser.add_argument("names", nargs="*", help="programs or groups (all)")
     parser.add_argument("--keep", default="out/priors.jsonl", help="a file of outcomes to add to")
     parser.add_argument("--page", help="a file for a page of Markdown with all that is kept")
+    parser.add_argument(
+        "--calibrated",
+        action="store_true",
+        help="run programs calibrated and without priors; keeps calibrated.jsonl beside --keep",
+    )
+    parser.add_argument(
+        "--depth", type=int, default=DEPTH, help=f"the most layers, with --calibrated ({DEPTH})"
+    )
     options = parser.parse_args()
     catalogue.load_unseen()
-    pathlib.Path(options.keep).parent.mkdir(parents=True, exist_ok=True)
     store = Store(pathlib.Path(options.keep))
-    done = store.rows()
+    calibrated = Store(store.path.with_name("calibrated.jsonl"))
     # Small programs first: the page may be written before all are through.
-    for entry in sorted(select(options.names), key=lambda entry: entry.depth):
-        if entry.name in done:
-            continue
-        rows = ablate(entry)
-        store.add(entry.name, {"name": entry.name, "rows": [dataclasses.asdict(r) for r in rows]})
-        for row in rows:
-            print(row.row(), flush=True)
+    entries = sorted(select(options.names), key=lambda entry: entry.depth)
+    if options.calibrated:
+        run_calibrated(entries, calibrated, options.depth)
+    else:
+        run_ablation(entries, store)
     if options.page:
         path = pathlib.Path(options.page)
-        path.write_text(page(store) + notes(path), encoding="utf-8")
+        path.write_text(page(store, calibrated) + notes(path), encoding="utf-8")
     return 0
 
 
