@@ -30,6 +30,10 @@ public:
 
 private:
   void assign(plan::ProgramOp program);
+  void assignCallees(plan::ProgramOp program);
+  LogicalResult visit(plan::ProgramOp program);
+
+  llvm::DenseSet<Operation *> visited;
 };
 } // namespace
 
@@ -157,10 +161,40 @@ static LogicalResult checkElements(plan::ProgramOp program) {
   return success();
 }
 
-void AssignBuffersPass::runOnOperation() {
-  for (auto program : getOperation().getOps<plan::ProgramOp>()) {
-    if (failed(checkElements(program)))
-      return signalPassFailure();
-    assign(program);
+/// Gives each loop memory for the temporaries of its callee, whose arena is
+/// assigned first.
+void AssignBuffersPass::assignCallees(plan::ProgramOp program) {
+  OpBuilder b = OpBuilder::atBlockBegin(&program.getBody().front());
+  for (auto loop : program.getBody().getOps<plan::LoopOp>()) {
+    auto callee =
+        getOperation().lookupSymbol<plan::ProgramOp>(loop.getCallee());
+    auto bytes = static_cast<int64_t>(callee.getArenaBytes().value_or(0));
+    if (bytes == 0)
+      continue;
+    auto arena = plan::TempOp::create(b, loop.getLoc(),
+                                      MemRefType::get({bytes}, b.getI8Type()),
+                                      Value(), IntegerAttr(), IntegerAttr());
+    loop.getArenaMutable().assign(arena);
   }
+}
+
+LogicalResult AssignBuffersPass::visit(plan::ProgramOp program) {
+  if (!visited.insert(program).second)
+    return success();
+  for (auto loop : program.getBody().getOps<plan::LoopOp>())
+    if (failed(visit(
+            getOperation().lookupSymbol<plan::ProgramOp>(loop.getCallee()))))
+      return failure();
+  if (failed(checkElements(program)))
+    return failure();
+  assignCallees(program);
+  assign(program);
+  return success();
+}
+
+void AssignBuffersPass::runOnOperation() {
+  visited.clear();
+  for (auto program : getOperation().getOps<plan::ProgramOp>())
+    if (failed(visit(program)))
+      return signalPassFailure();
 }

@@ -111,8 +111,8 @@ mlir::Attribute getTask(const Cluster &cluster);
 /// kernel of its own, because its users may run long after the parts arrive.
 bool isRankSum(const Cluster &cluster);
 
-/// True for a GEMM, an attention, a collective or a host call, each of which is
-/// a command of its own.
+/// True for a GEMM, an attention, a collective, a host call or a loop, each of
+/// which is a command of its own.
 bool isLibraryCall(mlir::Operation *op);
 
 /// True for values with memory of their own: arguments, results of library

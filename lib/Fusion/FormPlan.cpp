@@ -1,16 +1,15 @@
 //===- FormPlan.cpp - Builds the plan from clusters -----------------------===//
 
-#include "Clusters.h"
 #include "CommandParts.h"
 #include "KernelBody.h"
+#include "PlanWriter.h"
 #include "ScaleEntries.h"
 
 #include "scalify/Dialect/Plan/PlanInPlace.h"
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/Values.h"
-#include "scalify/Fusion/HostCalls.h"
+#include "scalify/Fusion/Passes.h"
 
-#include "mlir/IR/Matchers.h"
 #include "mlir/Transforms/RegionUtils.h"
 
 namespace scalify {
@@ -20,64 +19,6 @@ namespace scalify {
 
 using namespace mlir;
 using namespace scalify;
-
-static MemRefType memoryOf(RankedTensorType type) {
-  return MemRefType::get(type.getShape(), type.getElementType());
-}
-
-namespace {
-/// Builds the program of one function.
-class PlanWriter {
-public:
-  PlanWriter(func::FuncOp main, Clusters &clusters)
-      : main(main), clusters(clusters), b(main.getContext()),
-        buffersEnd(main.getContext()) {}
-
-  LogicalResult write();
-  unsigned numKernels = 0;
-
-private:
-  void writeArguments();
-  void bindResults();
-  bool mayAlias(Value value, int64_t argument);
-  void writeCopies();
-  LogicalResult writeKernel(Cluster &cluster);
-  void writeGemm(plan::MatmulOp op);
-  void writeAttention(plan::AttendOp op);
-  void writeCollective(plan::CommunicateOp op);
-  void writeHostCall(plan::InvokeOp op);
-  void bindPieces(stablehlo::ConcatenateOp stack);
-  Value scatterTarget(stablehlo::ScatterOp op);
-  SmallVector<int64_t> donatedPairs(ArrayRef<Value> inputs,
-                                    ArrayRef<Value> outputs);
-  Value bufferOf(Value value);
-  Value constantBuffer(ElementsAttr value);
-  Value scaleBuffer(int64_t entry);
-  template <typename Op, typename... Args>
-  Value newBuffer(Location loc, RankedTensorType type, Args... args) {
-    return Op::create(buffersEnd, loc, memoryOf(type), args...);
-  }
-
-  Value newTemp(Location loc, RankedTensorType type) {
-    return newBuffer<plan::TempOp>(loc, type, Value(), IntegerAttr(),
-                                   IntegerAttr());
-  }
-
-  func::FuncOp main;
-  Clusters &clusters;
-  SmallVector<Cluster *> order;
-  OpBuilder b, buffersEnd;
-  plan::ProgramOp program;
-  llvm::DenseMap<Value, Value> buffers;
-  llvm::DenseMap<Attribute, Value> constants;
-  llvm::DenseMap<int64_t, Value> scaleBuffers; // by entry
-  llvm::DenseMap<Value, int64_t> resultOf; // value -> result it is written to
-  llvm::DenseMap<Operation *, SmallVector<std::pair<Value, Value>>>
-      piecesToCopy; // of a stack: source, destination
-  SmallVector<Value> resultBuffers;
-  llvm::DenseMap<int64_t, int64_t> aliases; // result -> argument
-};
-} // namespace
 
 //===----------------------------------------------------------------------===//
 // Arguments and results
@@ -123,6 +64,16 @@ static SmallVector<Operation *> opsInOrder(const Cluster &cluster) {
   return ops;
 }
 
+/// True if a loop begins to compute `value` with the argument, and does not
+/// read that in any other way.
+static bool isOwnCarry(Value value, BlockArgument argument) {
+  auto loop = value.getDefiningOp<plan::IterateOp>();
+  if (!loop || llvm::count(loop->getOperands(), argument) != 1)
+    return false;
+  unsigned number = cast<OpResult>(value).getResultNumber();
+  return loop.getCarries()[number] == argument;
+}
+
 // True if the producer of `value` may write it into the argument's memory.
 bool PlanWriter::mayAlias(Value value, int64_t index) {
   BlockArgument argument = main.getArgument(index);
@@ -140,7 +91,7 @@ bool PlanWriter::mayAlias(Value value, int64_t index) {
     if (cluster != writer)
       continue;
     isPast = true;
-    if (!reads)
+    if (!reads || isOwnCarry(value, argument))
       continue;
     if (!cluster->isKernel ||
         !plan::ElementOrder(opsInOrder(*cluster), clusters.outputs(*cluster))
@@ -178,6 +129,7 @@ void PlanWriter::bindResults() {
 // them.
 void PlanWriter::writeCopies() {
   Operation *ret = main.getBody().front().getTerminator();
+  bool isLoop = main.isPrivate();
   SmallVector<std::pair<Value, Value>> copies;
   for (unsigned i = 0; i < main.getNumResults(); ++i) {
     Value value = lookThrough(ret->getOperand(i), Move::Reshape);
@@ -195,8 +147,10 @@ void PlanWriter::writeCopies() {
     if (Operation *def = value.getDefiningOp();
         aliases.count(i) && !(def && isStack(def)))
       emitRemark(value.getLoc())
-          << "result " << i << " is copied to the memory of argument "
-          << aliases[i] << ": the argument is read after it is computed";
+          << (isLoop ? "carry " : "result ") << i << " is copied "
+          << (isLoop ? "in each iteration" : "to the memory of argument ")
+          << (isLoop ? "" : std::to_string(aliases[i]))
+          << ": the argument is read after it is computed";
     copies.push_back({bufferOf(value), resultBuffers[i]});
   }
   for (auto [from, to] : copies)
@@ -249,66 +203,8 @@ Value PlanWriter::bufferOf(Value value) {
 }
 
 //===----------------------------------------------------------------------===//
-// Commands
+// Stacks and kernels
 //===----------------------------------------------------------------------===//
-
-void PlanWriter::writeGemm(plan::MatmulOp op) {
-  SmallVector<Value> scales;
-  for (Value scale : op.getScales())
-    scales.push_back(bufferOf(scale));
-  auto gemm = plan::GemmOp::create(
-      b, op.getLoc(), "dot", bufferOf(op.getA()), bufferOf(op.getB()),
-      bufferOf(op.getC()), scales,
-      op.getBias() ? bufferOf(op.getBias()) : Value(),
-      op.getAux() ? bufferOf(op.getAux()) : Value(),
-      op.getSaved() ? bufferOf(op.getSaved()) : Value(),
-      op.getInto() ? bufferOf(op.getInto()) : Value(), op.getM(), op.getN(),
-      op.getK(), op.getAStrides(), op.getBStrides(), op.getCStrides(),
-      op.getOffsets(), op.getBatch(), op.getBatchStrides(), op.getAlpha(),
-      op.getFastAccumulation(), op.getTf32(), op.getAScaling(),
-      op.getBScaling(), op.getEpilogue());
-  copyPhase(*clusters.of(op), op, gemm);
-}
-
-void PlanWriter::writeAttention(plan::AttendOp op) {
-  auto buffersOf = [&](ValueRange values) {
-    return llvm::map_to_vector(values,
-                               [&](Value value) { return bufferOf(value); });
-  };
-  auto attention = plan::AttentionOp::create(
-      b, op.getLoc(), op.getGradient() ? "attention_grad" : "attention",
-      buffersOf(op.getOperands()), buffersOf(op.getResults()), op.getSizes(),
-      op.getWindows(), op.getScale(), op.getCausal(), op.getGradient());
-  copyPhase(*clusters.of(op), op, attention);
-}
-
-void PlanWriter::writeCollective(plan::CommunicateOp op) {
-  auto collective = plan::CollectiveOp::create(
-      b, op.getLoc(), op.getKind(), op.getJoin(), bufferOf(op.getSource()),
-      bufferOf(op.getDestination()), op.getGroups());
-  if (Attribute again = op->getAttr(plan::kGatheredAgainAttr))
-    collective->setAttr(plan::kGatheredAgainAttr, again);
-  copyPhase(*clusters.of(op), op, collective);
-}
-
-void PlanWriter::writeHostCall(plan::InvokeOp op) {
-  auto one = [&](Value value) { return value ? bufferOf(value) : Value(); };
-  SmallVector<Value> reads = llvm::map_to_vector(op.getInputs(), one);
-  SmallVector<Value> writes = llvm::map_to_vector(op.getOutputs(), one);
-  Value done = op.getAfter() ? writes.pop_back_val() : Value();
-  SmallVector<Attribute> shapes;
-  auto addShapes = [&](ValueRange values) {
-    for (Value value : values)
-      shapes.push_back(b.getDenseI64ArrayAttr(typeOf(value).getShape()));
-  };
-  addShapes(op.getInputs());
-  addShapes(op.getOutputs().take_front(writes.size()));
-  auto call = plan::HostCallOp::create(
-      b, op.getLoc(), op.getName(), reads, writes, one(op.getWhen()),
-      one(op.getAfter()), done, op.getCallbackAttr(), op.getProgramAttr());
-  call->setAttr(plan::kShapesAttr, b.getArrayAttr(shapes));
-  copyPhase(*clusters.of(op), op, call);
-}
 
 // Binds the pieces of a stack to their parts of its memory; a piece that no
 // command may write there is copied.
@@ -367,10 +263,9 @@ SmallVector<int64_t> PlanWriter::donatedPairs(ArrayRef<Value> inputs,
   return pairs;
 }
 
-// Returns the buffer in which the scatter works: that of its input, or a copy
-// if the input lives on.
-Value PlanWriter::scatterTarget(stablehlo::ScatterOp op) {
-  Value input = op.getInputs()[0], result = op.getResult(0);
+// Returns the buffer in which `op` turns its input into its result in place:
+// that of the input, or a copy if the input lives on.
+Value PlanWriter::takeOver(Operation *op, Value input, Value result) {
   Operation *def = input.getDefiningOp();
   bool dies = def && clusters.of(def) && input.hasOneUse() &&
               !resultOf.count(result) && !resultOf.count(input);
@@ -378,7 +273,7 @@ Value PlanWriter::scatterTarget(stablehlo::ScatterOp op) {
     return buffers[result] = bufferOf(input);
   Value target = bufferOf(result);
   if (Value source = bufferOf(input); !isSameMemory(source, target)) {
-    auto copy = plan::CopyOp::create(b, op.getLoc(), source, target);
+    auto copy = plan::CopyOp::create(b, op->getLoc(), source, target);
     if (Attribute task = op->getAttr(plan::kTaskAttr))
       copy->setAttr(plan::kTaskAttr, task);
   }
@@ -391,7 +286,9 @@ LogicalResult PlanWriter::writeKernel(Cluster &cluster) {
   SmallVector<Value> outputs = clusters.outputs(cluster);
   Location loc = outputs.front().getLoc();
   auto scatter = dyn_cast<stablehlo::ScatterOp>(cluster.ops.front());
-  Value target = scatter ? scatterTarget(scatter) : Value();
+  Value target;
+  if (scatter)
+    target = takeOver(scatter, scatter.getInputs()[0], scatter.getResult(0));
   KernelBody body(loc);
   for (Value input : inputs)
     if (!scatter || readsBesideScatter(ops, scatter, input))
@@ -442,14 +339,8 @@ LogicalResult PlanWriter::write() {
       bindPieces(cast<stablehlo::ConcatenateOp>(cluster->ops.front()));
   for (Cluster *cluster : order) {
     Operation *first = cluster->ops.front();
-    if (auto matmul = dyn_cast<plan::MatmulOp>(first))
-      writeGemm(matmul);
-    else if (auto attend = dyn_cast<plan::AttendOp>(first))
-      writeAttention(attend);
-    else if (auto communicate = dyn_cast<plan::CommunicateOp>(first))
-      writeCollective(communicate);
-    else if (auto invoke = dyn_cast<plan::InvokeOp>(first))
-      writeHostCall(invoke);
+    if (isLibraryCall(first))
+      writeCall(first);
     else if (isStack(first))
       for (auto [piece, part] : piecesToCopy.lookup(first)) {
         auto copy =

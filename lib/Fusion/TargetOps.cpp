@@ -2,6 +2,7 @@
 
 #include "TargetOps.h"
 
+#include "scalify/Dialect/Plan/Plan.h"
 #include "scalify/Dialect/StableHLO/ControlFlow.h"
 #include "scalify/Dialect/StableHLO/OpKinds.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
@@ -31,6 +32,18 @@ bool scalify::isCallback(Operation *op) {
   return target.contains("python") && target.ends_with("callback");
 }
 
+bool scalify::hasOrderedOps(Operation *op) {
+  WalkResult found = op->walk([](Operation *inner) {
+    auto call = dyn_cast<stablehlo::CustomCallOp>(inner);
+    auto invoke = dyn_cast<plan::InvokeOp>(inner);
+    bool isOrdered = isa<plan::CommunicateOp>(inner) ||
+                     (invoke && invoke.getHasEffects()) ||
+                     (call && call.getHasSideEffect());
+    return isOrdered ? WalkResult::interrupt() : WalkResult::advance();
+  });
+  return found.wasInterrupted();
+}
+
 bool scalify::isInCPUTarget(Operation *op) {
   using namespace stablehlo;
   if (!llvm::all_of(op->getOperandTypes(), isInMemory) ||
@@ -39,7 +52,7 @@ bool scalify::isInCPUTarget(Operation *op) {
   if (isa<CustomCallOp>(op))
     return isCallback(op);
   if (auto loop = dyn_cast<WhileOp>(op))
-    return getTripCount(loop).has_value();
+    return getTripCount(loop).has_value() || !hasOrderedOps(loop);
   return !isa<CholeskyOp, DynamicGatherOp, DynamicBroadcastInDimOp,
               DynamicConvOp, DynamicIotaOp, DynamicPadOp, DynamicReshapeOp,
               FftOp, RealDynamicSliceOp, RngOp, SetDimensionSizeOp,

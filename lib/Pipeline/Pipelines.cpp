@@ -228,9 +228,13 @@ static void buildFusion(const StageOptions &options, OpPassManager &module) {
   bool isGPU = options.isGPU();
   module.addPass(createExpandBlocks({/*keepDequantized=*/isGPU}));
   module.addPass(createExpandRounding());
+  OpPassManager &calls = module.nest<func::FuncOp>();
+  calls.addPass(createFormHostCalls({options.callbacks, options.fallback}));
+  calls.addPass(createFormCollectives());
+  // The tasks of a pipeline are those of unrolled micro-batches.
+  if (options.pipelineStages == 0)
+    module.addPass(createOutlineLoops());
   OpPassManager &loops = module.nest<func::FuncOp>();
-  loops.addPass(createFormHostCalls({options.callbacks, options.fallback}));
-  loops.addPass(createFormCollectives());
   loops.addPass(createUnrollLoops());
   loops.addPass(createOrderHostCalls());
   // A pipeline stage knows only its own arguments.
@@ -245,6 +249,7 @@ static void buildFusion(const StageOptions &options, OpPassManager &module) {
   ops.addPass(createExpandSorts());
   ops.addPass(createExpandBits());
   ops.addPass(createExpandScatters());
+  ops.addPass(createExpandUpdates());
   // On a CPU casts are a larger part of the step.
   if (isGPU)
     ops.addPass(createRecomputeCasts());

@@ -2,6 +2,7 @@
 #include "loader/AttentionReader.h"
 #include "loader/CollectiveReader.h"
 #include "loader/HostCallReader.h"
+#include "loader/LoopReader.h"
 #include "loader/Manifest.h"
 #include "support/FloatFormats.h"
 
@@ -21,6 +22,8 @@ const char *scalify::rt::name(Command::Op op) {
     return "host_call";
   case Command::Op::Collective:
     return "collective";
+  case Command::Op::Loop:
+    return "loop";
   case Command::Op::Copy:
     return "copy";
   case Command::Op::Fill:
@@ -440,6 +443,9 @@ Command scalify::rt::readCommand(const JsonNode &node,
   } else if (op == "host_call" && !program.isGpu()) {
     command.op = Command::Op::HostCall;
     readHostCall(node, interface, command);
+  } else if (op == "loop" && !program.isGpu()) {
+    command.op = Command::Op::Loop;
+    readLoop(node, interface, command);
   } else if (op == "collective") {
     command.op = Command::Op::Collective;
     readCollective(node, interface, program, command);
@@ -463,8 +469,8 @@ Command scalify::rt::readCommand(const JsonNode &node,
   } else {
     unsupported("command '" + op +
                 "' is not one this runtime runs (kernel, gemm, collective, "
-                "copy, fill, record, wait; host_call on a CPU, attention on a "
-                "GPU)");
+                "copy, fill, record, wait; host_call and loop on a CPU, "
+                "attention on a GPU)");
   }
   return command;
 }

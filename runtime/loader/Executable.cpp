@@ -43,12 +43,12 @@ Executable::Executable(Image file, const DeviceMaker &makeDevice,
   joinRanks();
   dev->load(plan, image);
   connectRanks();
-  size_t mostBuffers = 0, mostCounters = 0, mostBound = 0;
+  size_t mostBuffers = 0, mostCounters = 0;
   size_t mostArgs = 0, mostResults = 0;
   for (const Function &function : plan.functions) {
     const Interface &interface = plan.interfaceOf(function);
     firstRow.push_back(rows.size());
-    mostBound = std::max(mostBound, interface.buffers.size());
+    bound.emplace_back(interface.buffers.size());
     mostArgs = std::max(mostArgs, interface.args.size());
     mostResults = std::max(mostResults, interface.results.size());
     for (const Command &command : function.commands) {
@@ -61,7 +61,6 @@ Executable::Executable(Image file, const DeviceMaker &makeDevice,
   kernelCounts.resize(counterWords * mostCounters);
   counts.resize(counterWords * plan.counters.size());
   scalesBefore.resize(plan.counters.size());
-  bound.resize(mostBound);
   call.args.reserve(mostArgs);
   call.results.reserve(mostResults);
   startSide();
@@ -173,19 +172,22 @@ void Executable::begin(const Function &function, void *const *args,
   call.pollContext = pollContext;
 }
 
-void Executable::bind(const Interface &interface) {
+void Executable::bind(const Function &function, void *const *args,
+                      void *const *results, void *arena) {
+  const Interface &interface = plan.interfaceOf(function);
+  std::vector<void *> &addresses = boundOf(function);
   for (size_t i = 0; i < interface.buffers.size(); ++i) {
     const Buffer &buffer = interface.buffers[i];
     void *base = nullptr;
     switch (buffer.kind) {
     case Buffer::Kind::Arg:
-      base = call.args[buffer.index];
+      base = args[buffer.index];
       break;
     case Buffer::Kind::Result:
-      base = call.results[buffer.index];
+      base = results[buffer.index];
       break;
     case Buffer::Kind::Temp:
-      base = dev->arena();
+      base = arena;
       break;
     case Buffer::Kind::Const:
       base = const_cast<void *>(dev->constants());
@@ -194,7 +196,7 @@ void Executable::bind(const Interface &interface) {
       base = const_cast<void *>(dev->rankNumber(&place));
       break;
     }
-    bound[i] = static_cast<uint8_t *>(base) + buffer.offset;
+    addresses[i] = static_cast<uint8_t *>(base) + buffer.offset;
   }
 }
 
@@ -218,9 +220,10 @@ float Executable::scaleMoved(size_t counter) const {
   return std::log2(now) - std::log2(before);
 }
 
-void Executable::execute(const Command &command) {
+void Executable::execute(const Function &function, const Command &command) {
+  const std::vector<void *> &addresses = boundOf(function);
   for (size_t i = 0; i < command.buffers.size(); ++i)
-    kernelArgs[i] = bound[command.buffers[i]];
+    kernelArgs[i] = addresses[command.buffers[i]];
   void **at = kernelArgs.data();
   switch (command.op) {
   case Command::Op::Kernel:
@@ -239,7 +242,9 @@ void Executable::execute(const Command &command) {
   case Command::Op::Attention:
     return dev->attention(command, at);
   case Command::Op::HostCall:
-    return callHost(command, at);
+    return callHost(function, command, at);
+  case Command::Op::Loop:
+    return iterate(command, at);
   case Command::Op::Collective:
     return dev->collective(command, comm, at[0], at[1]);
   case Command::Op::Copy:
@@ -253,8 +258,23 @@ void Executable::execute(const Command &command) {
   }
 }
 
-void Executable::callHost(const Command &command, void *const *at) {
-  const Interface &interface = *call.interface;
+/// The results of an iteration are in the memory of its carries, so that one
+/// binding serves all iterations.
+void Executable::iterate(const Command &loop, void *const *at) {
+  const Function &callee = plan.functions[size_t(loop.callee)];
+  const auto *runs = loop.condition < 0
+                         ? nullptr
+                         : static_cast<const uint8_t *>(at[loop.condition]);
+  bind(callee, at, at, loop.arena < 0 ? nullptr : at[loop.arena]);
+  // A device that records does not compute the condition.
+  int64_t trips = dev->isReal() || loop.condition < 0 ? loop.trips : 1;
+  for (int64_t trip = 0; trips < 0 ? *runs != 0 : trip < trips; ++trip)
+    walk(callee);
+}
+
+void Executable::callHost(const Function &function, const Command &command,
+                          void *const *at) {
+  const Interface &interface = plan.interfaceOf(function);
   auto clear = [&](int32_t place) {
     std::memset(at[place], 0,
                 size_t(interface.buffers[command.buffers[place]].type.bytes));
@@ -275,7 +295,7 @@ void Executable::callHost(const Command &command, void *const *at) {
 
 /// Checked before any command runs.
 void Executable::requireHost(const Function &function) const {
-  const Command *command = function.firstHostCall();
+  const Command *command = function.firstHostCall;
   if (command && !hostCall && dev->isReal())
     badArgument("'" + command->name + "' at " + command->loc +
                 " calls the Python process that compiled the step; run it "
@@ -306,7 +326,7 @@ void Executable::run(const std::string &functionName, void *const *args,
   requireHost(*function);
   begin(*function, args, results);
   // @rescale reads the counts of the step, so they stay.
-  if (function->counts()) {
+  if (function->isCounting) {
     for (size_t i = 0; i < scalesBefore.size(); ++i)
       scalesBefore[i] = scaleOf(i);
     std::fill(counts.begin(), counts.end(), 0);
@@ -318,9 +338,10 @@ void Executable::run(const std::string &functionName, void *const *args,
       comm->beginStep(call.step);
     ++numSteps;
   }
+  lastPoll = Clock::now();
   try {
     if (dev->begin(call)) {
-      bind(*call.interface);
+      bind(*function, call.args.data(), call.results.data(), dev->arena());
       side ? walkWithSide(*function) : walk(*function);
     }
     dev->finish(call, counts.data());
@@ -343,20 +364,21 @@ Executable::ProfileRow *Executable::rowsOf(const Function &function) {
 void Executable::walk(const Function &function) {
   ProfileRow *row = rowsOf(function);
   const bool timed = (profiling || poll) && !dev->isAsynchronous();
-  Clock::time_point start = Clock::now();
-  lastPoll = start;
+  Clock::time_point start = timed ? Clock::now() : Clock::time_point();
   for (const Command &command : function.commands) {
     if (side && command.isBeside) {
       ++row;
       continue;
     }
-    execute(command);
+    execute(function, command);
     if (side)
       side->check();
     if (timed) {
       Clock::time_point end = Clock::now();
       row->time.calls += profiling;
-      row->time.nanoseconds += profiling ? uint64_t((end - start).count()) : 0;
+      // The commands of a loop have rows of their own.
+      if (profiling && command.op != Command::Op::Loop)
+        row->time.nanoseconds += uint64_t((end - start).count());
       start = end;
       pollIfDue(end);
     }
@@ -390,8 +412,8 @@ void Executable::walkSide() {
       else if (command.op == Command::Op::Wait)
         side->wait(command.event);
       else
-        dev->collective(command, comm, bound[command.buffers[0]],
-                        bound[command.buffers[1]]);
+        dev->collective(command, comm, boundOf(function)[command.buffers[0]],
+                        boundOf(function)[command.buffers[1]]);
       if (profiling) {
         ++row->time.calls;
         row->time.nanoseconds += uint64_t((Clock::now() - start).count());

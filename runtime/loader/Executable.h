@@ -73,15 +73,21 @@ private:
   static void check(const Interface &interface, void *const *args,
                     int32_t numArgs, void *const *results, int32_t numResults);
   void begin(const Function &function, void *const *args, void *const *results);
-  void bind(const Interface &interface);
+  void bind(const Function &function, void *const *args, void *const *results,
+            void *arena);
+  std::vector<void *> &boundOf(const Function &function) {
+    return bound[size_t(&function - plan.functions.data())];
+  }
   void walk(const Function &function);
   void walkWithSide(const Function &function);
   void walkSide();
   void sit(const Command &wait);
-  void execute(const Command &command);
+  void execute(const Function &function, const Command &command);
+  void iterate(const Command &loop, void *const *at);
   void takeTimes(const Function &function);
   ProfileRow *rowsOf(const Function &function);
-  void callHost(const Command &command, void *const *at);
+  void callHost(const Function &function, const Command &command,
+                void *const *at);
   void requireHost(const Function &function) const;
   void pollIfDue(Clock::time_point now);
   std::unique_lock<std::mutex> lockForUse();
@@ -95,12 +101,12 @@ private:
   uint64_t numSteps = 0;
   bool hasMeasured = false;
   std::mutex inUse;
-  StepCall call;                      // the running call
-  std::vector<void *> bound;          // address of each buffer
-  std::vector<void *> kernelArgs;     // scratch of the running command
-  std::vector<uint64_t> counts;       // of the last run
-  std::vector<float> scalesBefore;    // of each counter, in the run before
-  std::vector<uint64_t> kernelCounts; // scratch of the running kernel
+  StepCall call;                          // the running call
+  std::vector<std::vector<void *>> bound; // by function: address of each buffer
+  std::vector<void *> kernelArgs;         // scratch of the running command
+  std::vector<uint64_t> counts;           // of the last run
+  std::vector<float> scalesBefore;        // of each counter, in the run before
+  std::vector<uint64_t> kernelCounts;     // scratch of the running kernel
   std::vector<ProfileRow> rows;
   std::vector<size_t> firstRow; // by function
   bool profiling = false;

@@ -1,6 +1,7 @@
 #include "loader/Manifest.h"
 #include "loader/CommandReader.h"
 #include "loader/JsonNode.h"
+#include "loader/LoopReader.h"
 
 #include <algorithm>
 #include <array>
@@ -39,19 +40,6 @@ int32_t Function::events() const {
     if (command.op == Command::Op::Record)
       count = std::max(count, command.event + 1);
   return count;
-}
-
-bool Function::counts() const {
-  return std::any_of(
-      commands.begin(), commands.end(),
-      [](const Command &command) { return !command.counters.empty(); });
-}
-
-const Command *Function::firstHostCall() const {
-  for (const Command &command : commands)
-    if (command.op == Command::Op::HostCall)
-      return &command;
-  return nullptr;
 }
 
 bool Function::exchanges() const {
@@ -347,5 +335,6 @@ Program scalify::rt::parseManifest(const std::string &json, int64_t fileSize) {
   readInterface(root, program, program);
   readCounters(root["counters"], program);
   readFunctions(root["functions"], program);
+  resolveLoops(root["functions"], program);
   return program;
 }

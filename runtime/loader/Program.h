@@ -114,6 +114,7 @@ struct Command {
     Attention,
     HostCall,
     Collective,
+    Loop,
     Copy,
     Fill,
     Record,
@@ -161,6 +162,16 @@ struct Command {
   Collective collective;
   std::vector<std::vector<int32_t>> groups;
 
+  // Loop: on a CPU only; buffers are the callee's arguments, carries first,
+  // then the optional memory of its arena.
+  std::string calleeName;
+  int32_t callee = -1; // index among the program's functions
+  int32_t numCarries =
+      0;              // the callee's results, in the memory of its arguments
+  int32_t arena = -1; // index among the command's buffers
+  int64_t trips = -1; // -1: as long as the carry `condition` is true
+  int32_t condition = -1; // index among the carries
+
   // Copy: buffers {src, dst}; fill: buffers {dst}.
   uint8_t fillByte = 0;
 
@@ -183,10 +194,11 @@ struct Function {
   std::vector<Command> commands;
   /// The function's own interface; without one, the program's.
   std::optional<Interface> own;
+  /// Whether it counts values of casts, and the first command that calls back
+  /// into the process, or null; both in its loops too.
+  bool isCounting = false;
+  const Command *firstHostCall = nullptr;
 
-  bool counts() const;
-  /// Returns the first command that calls back into the process, or null.
-  const Command *firstHostCall() const;
   /// True if ranks exchange data in it.
   bool exchanges() const;
   int32_t streams() const;

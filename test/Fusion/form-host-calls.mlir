@@ -2,7 +2,7 @@
 // RUN:   --scalify-form-host-calls='callbacks=true fallback=xla' | FileCheck %s
 // RUN: scalify-opt %s --split-input-file \
 // RUN:   --scalify-form-host-calls='callbacks=true fallback=xla' \
-// RUN:   --scalify-unroll-loops --scalify-order-host-calls | FileCheck %s --check-prefix=ORDER
+// RUN:   --scalify-outline-loops --scalify-unroll-loops --scalify-order-host-calls | FileCheck %s --check-prefix=ORDER
 
 // A callback has the number that JAX gave it; of two with effects the second follows the first.
 // CHECK-LABEL: @callbacks
@@ -63,7 +63,7 @@ func.func @between(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<3xf32>) {
 
 // -----
 
-// A loop of unknown length, with what it reads from outside.
+// A loop of unknown length that calls back: the plan has no order of calls in loops.
 // CHECK-LABEL: @loop
 func.func @loop(%n: tensor<i32>, %x: tensor<4xf32>) -> tensor<4xf32> {
   // CHECK: plan.invoke "while" %{{.*}}, %{{.*}} program
@@ -75,11 +75,29 @@ func.func @loop(%n: tensor<i32>, %x: tensor<4xf32>) -> tensor<4xf32> {
       %c = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
       stablehlo.return %c : tensor<i1>
     } do {
+      stablehlo.custom_call @xla_ffi_python_cpu_callback(%v) {has_side_effect = true, mhlo.backend_config = {index = 0 : ui64}} : (tensor<4xf32>) -> ()
       %w = stablehlo.add %v, %x : tensor<4xf32>
       %j = stablehlo.add %i, %one : tensor<i32>
       stablehlo.return %j, %w : tensor<i32>, tensor<4xf32>
     }
   return %r#1 : tensor<4xf32>
+}
+
+// -----
+
+// Without effects it is a loop of the plan.
+// CHECK-LABEL: @plain
+func.func @plain(%n: tensor<f32>, %x: tensor<f32>) -> tensor<f32> {
+  // CHECK: stablehlo.while
+  %r = stablehlo.while(%v = %x) : tensor<f32>
+    cond {
+      %c = stablehlo.compare LT, %v, %n : (tensor<f32>, tensor<f32>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    } do {
+      %w = stablehlo.add %v, %v : tensor<f32>
+      stablehlo.return %w : tensor<f32>
+    }
+  return %r : tensor<f32>
 }
 
 // -----

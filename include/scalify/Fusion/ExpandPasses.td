@@ -192,4 +192,27 @@ def ExpandRounding : Pass<"scalify-expand-rounding", "::mlir::ModuleOp"> {
                            "::scalify::stablehlo::StableHLODialect"];
 }
 
+def ExpandUpdates : Pass<"scalify-expand-updates", "::mlir::func::FuncOp"> {
+  let summary = "expand in-place updates of slices into scatters";
+  let description = [{
+    Before: StableHLO of static shapes. After: a `dynamic_update_slice` of a
+    donated argument, or a chain of them, whose last result takes that
+    argument's memory, is a `stablehlo.scatter` of one window. It stores the
+    update alone. Carries of a loop are donated arguments of its function.
+
+    ```mlir
+    func.func @loop0(%s: tensor<64x2x8xf32> {tf.aliasing_output = 0 : i32}, ...)
+    %t = stablehlo.dynamic_update_slice %s, %y, %i, %c0, %c0
+        : (tensor<64x2x8xf32>, tensor<1x2x8xf32>, ...) -> tensor<64x2x8xf32>
+    // becomes
+    %j = stablehlo.clamp %c0, %i, %c63 : tensor<i32>
+    %t = "stablehlo.scatter"(%s, %j, %y) <{...}> ({ returns the update })
+        : (tensor<64x2x8xf32>, tensor<1xi32>, tensor<1x2x8xf32>) -> tensor<64x2x8xf32>
+    ```
+  }];
+  let dependentDialects = ["::scalify::stablehlo::StableHLODialect"];
+  let statistics = [
+    Statistic<"numExpanded", "expanded", "updates replaced">];
+}
+
 #endif // SCALIFY_FUSION_EXPANDPASSES

@@ -6,51 +6,14 @@
 include "mlir/Pass/PassBase.td"
 include "scalify/Fusion/CollectivePasses.td"
 include "scalify/Fusion/ExpandPasses.td"
-
-def UnrollLoops : Pass<"scalify-unroll-loops", "::mlir::func::FuncOp"> {
-  let summary = "unroll loops of known trip count";
-  let description = [{
-    Before: StableHLO with loops and branches. After: no `stablehlo.while`; each
-    iteration is a copy of the body in which the counter is a constant, ops on
-    it are folded, and branches on it are inlined. All regions of a
-    data-dependent branch are computed, and a select takes the results of one;
-    casts in the other regions still count in the step's health. A slice of a
-    stack reads the value that an iteration wrote there, and a stack that is
-    read as a whole is one concatenation, marked `plan.stack` if its pieces can
-    be computed in place. A loop of unknown trip count is an error.
-
-    ```mlir
-    %r:2 = stablehlo.while(%i = %c0, %s = %stack) : tensor<i32>, tensor<2x8xf32>
-      cond { ... compare LT, %i, %c2 ... } do {
-        %y = ...
-        %t = stablehlo.dynamic_update_slice %s, %y, %i, %c0 : ...
-        %j = stablehlo.add %i, %c1 : tensor<i32>
-        stablehlo.return %j, %t : tensor<i32>, tensor<2x8xf32>
-      }
-    // becomes
-    %y0 = ...
-    %y1 = ...
-    %r = stablehlo.concatenate %y0, %y1, dim = 0 {plan.stack} : ...
-    ```
-  }];
-  let dependentDialects = ["::scalify::stablehlo::StableHLODialect"];
-  let options = [
-    Option<"maxOps", "max-ops", "int64_t", "200000",
-           "limit on the ops of all iterations: a larger plan takes minutes to "
-           "form">];
-  let statistics = [
-    Statistic<"numLoops", "loops", "loops replaced">,
-    Statistic<"numIterations", "iterations", "iterations unrolled">,
-    Statistic<"numStacks", "stacks", "stacks made concatenations">,
-    Statistic<"numSelects", "selects", "data-dependent branches">];
-}
+include "scalify/Fusion/LoopPasses.td"
 
 def FormHostCalls : Pass<"scalify-form-host-calls", "::mlir::func::FuncOp"> {
   let summary = "form host calls for callbacks and ops without a CPU lowering";
   let description = [{
     Before: custom calls of JAX's callbacks, and with `fallback=xla` ops without
     a CPU lowering: library calls, FFT, Cholesky, complex numbers, loops of
-    unknown trip count. After: a `plan.invoke` for each callback and each such
+    unknown trip count that call back with side effects. After: a `plan.invoke` for each callback and each such
     op. Ops that exchange values which no buffer can hold (complex ones) become
     one `plan.invoke`, with all ops on paths between them. Its `program` is a
     module whose `@main` holds the outlined ops; a remark names them. The pass

@@ -112,6 +112,8 @@ static SmallVector<Value> getWrites(Operation &command) {
       writes.push_back(call.getDone());
     return writes;
   }
+  if (auto loop = dyn_cast<LoopOp>(command))
+    return llvm::to_vector(loop.getCarries());
   if (auto collective = dyn_cast<CollectiveOp>(command))
     return {collective.getDestination()};
   if (auto message = dyn_cast<MessageOp>(command); message && !message.isSend())

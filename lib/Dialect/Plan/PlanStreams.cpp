@@ -45,6 +45,10 @@ static bool isReadOnly(OpOperand &operand) {
         return !llvm::is_contained(call.getWrites(), operand.get()) &&
                operand.get() != call.getDone();
       })
+      .Case([&](LoopOp loop) {
+        unsigned carries = loop.getCarries().size();
+        return index >= carries && index < carries + loop.getReads().size();
+      })
       .Case<CollectiveOp, CopyOp>([&](auto) { return index == 0; })
       .Case([](MessageOp message) { return message.isSend(); })
       .Default([](Operation *) { return false; });

@@ -113,12 +113,12 @@ bool Unroller::stays(Operation *op) {
 MaybeValues Unroller::unroll(stablehlo::WhileOp loop) {
   std::optional<int64_t> trips = stablehlo::getTripCount(loop);
   if (!trips) {
-    loop.emitOpError("runs a number of times that is not known: a plan has no "
-                     "loops; give it constant bounds (jax.lax.scan, or "
-                     "fori_loop with Python integers), or loop over steps; "
-                     "scalify.transform leaves it to XLA, and "
-                     "scalify.jit(fallback=\"xla\") has XLA run it within "
-                     "the step");
+    loop.emitOpError("runs a number of times that is not known: a plan has "
+                     "such loops on a CPU only, without collectives, and "
+                     "without callbacks that have side effects; give it "
+                     "constant bounds (jax.lax.scan, or fori_loop with Python "
+                     "integers), or loop over steps; scalify.transform leaves "
+                     "it to XLA");
     return failure();
   }
   Block &body = loop.getBody().front();
@@ -161,23 +161,27 @@ static Value makeCondition(OpBuilder &b, Operation *op, int64_t branch) {
                       compare(last, ComparisonDirection::GE));
 }
 
-/// Makes host calls, which were inlined from `first` on, conditional on their
-/// branch: even a call without effects may fail or not return on the values of
-/// another branch.
+/// Makes host calls and loops of unknown length, which were inlined from
+/// `first` on, conditional on their branch: on the values of another branch,
+/// even a call without effects may fail, and neither may return.
 void Unroller::guardCalls(Operation *op, int64_t branch, Operation *first) {
   Value condition;
-  for (Operation *inner = first; inner != op; inner = inner->getNextNode()) {
-    auto call = dyn_cast<plan::InvokeOp>(inner);
-    if (!call)
-      continue;
-    OpBuilder b(call);
+  auto restrict = [&](OpBuilder &b, Value when) -> Value {
     if (!condition)
       condition = makeCondition(b, op, branch);
-    Value when = call.getWhen();
-    call.getWhenMutable().assign(
-        when ? stablehlo::AndOp::create(b, op->getLoc(), when, condition)
-                   .getResult()
-             : condition);
+    if (!when)
+      return condition;
+    return stablehlo::AndOp::create(b, op->getLoc(), when, condition);
+  };
+  for (Operation *inner = first; inner != op; inner = inner->getNextNode()) {
+    OpBuilder b(inner);
+    if (auto call = dyn_cast<plan::InvokeOp>(inner))
+      call.getWhenMutable().assign(restrict(b, call.getWhen()));
+    auto loop = dyn_cast<plan::IterateOp>(inner);
+    if (!loop || !loop.getCondition())
+      continue;
+    OpOperand &runs = loop.getCarriesMutable()[*loop.getCondition()];
+    runs.set(restrict(b, runs.get()));
   }
 }
 

@@ -64,16 +64,39 @@ static void appendConstant(std::string &bytes, ElementsAttr value) {
 // Writer
 //===----------------------------------------------------------------------===//
 
+/// Returns how often a step runs the program: a loop of unknown trip count
+/// counts as one iteration.
+static int64_t countRuns(plan::ProgramOp program) {
+  int64_t runs = 0;
+  bool isCallee = false;
+  auto module = program->getParentOfType<ModuleOp>();
+  for (auto caller : module.getOps<plan::ProgramOp>())
+    for (auto loop : caller.getBody().getOps<plan::LoopOp>())
+      if (loop.getCallee() == program.getSymName()) {
+        isCallee = true;
+        runs += countRuns(caller) *
+                static_cast<int64_t>(loop.getTrips().value_or(1));
+      }
+  return isCallee ? runs : 1;
+}
+
 namespace {
+/// The counters of casts, which all functions of an artefact share.
+struct Counters {
+  llvm::StringMap<int64_t> indexOf; // by name of the cast
+  json::Array rows;
+};
+
 class ManifestWriter {
 public:
-  ManifestWriter(plan::ProgramOp program, std::string &constants)
-      : program(program), constants(constants) {}
+  ManifestWriter(plan::ProgramOp program, std::string &constants,
+                 Counters &counters)
+      : program(program), constants(constants), counters(counters),
+        runs(countRuns(program)) {}
 
   /// Orders the counters like the casts' scales, if these are an argument:
   /// @rescale reads both by index.
   void orderCounters();
-  json::Array takeCounters() { return std::move(counters); }
   /// Writes arguments, results, buffers and the arena's size; returns the
   /// commands.
   json::Array write(json::Object &manifest);
@@ -87,14 +110,16 @@ private:
   json::Object hostCall(plan::HostCallOp op);
   json::Object collective(plan::CollectiveOp op);
   json::Object message(plan::MessageOp op);
+  json::Object loop(plan::LoopOp op);
   void writeArgs(json::Object &manifest);
   int64_t index(Value buffer) const { return indices.lookup(buffer); }
 
   plan::ProgramOp program;
   std::string &constants;
+  Counters &counters;
+  int64_t runs; // of the program in one step
   llvm::DenseMap<Value, int64_t> indices;
-  llvm::StringMap<int64_t> counterOf; // by name of the cast
-  json::Array buffers, commands, counters;
+  json::Array buffers, commands;
 };
 } // namespace
 
@@ -134,26 +159,27 @@ void ManifestWriter::orderCounters() {
   for (auto attrs : args.getAsRange<DictionaryAttr>())
     if (auto casts = attrs.getAs<ArrayAttr>("scalify.casts"))
       for (auto cast : casts.getAsRange<StringAttr>()) {
-        counterOf[cast] = static_cast<int64_t>(counters.size());
-        counters.push_back(
+        counters.indexOf[cast] = static_cast<int64_t>(counters.rows.size());
+        counters.rows.push_back(
             json::Object{{"cast", cast.str()}, {"elements", int64_t(0)}});
       }
 }
 
-/// Returns the index of a cast's counter. A cast in a loop is in the kernel of
-/// each iteration; all of them add to one counter, which has the elements of
-/// all.
+/// Returns the index of a cast's counter. A cast in an unrolled loop is in the
+/// kernel of each iteration; all of them add to one counter, which has the
+/// elements of all.
 int64_t ManifestWriter::counter(DictionaryAttr cast, StringRef op) {
   auto text = [&](StringRef name) {
     return mlir::cast<StringAttr>(cast.get(name)).str();
   };
-  int64_t elements = mlir::cast<IntegerAttr>(cast.get("elements")).getInt();
-  auto [place, isNew] = counterOf.try_emplace(
-      text("cast"), static_cast<int64_t>(counters.size()));
+  int64_t elements =
+      mlir::cast<IntegerAttr>(cast.get("elements")).getInt() * runs;
+  auto [place, isNew] = counters.indexOf.try_emplace(
+      text("cast"), static_cast<int64_t>(counters.rows.size()));
   int64_t index = place->second;
   if (isNew)
-    counters.push_back(json::Object{{"elements", int64_t(0)}});
-  json::Object &entry = *counters[index].getAsObject();
+    counters.rows.push_back(json::Object{{"elements", int64_t(0)}});
+  json::Object &entry = *counters.rows[index].getAsObject();
   elements += entry.getInteger("elements").value_or(0);
   json::Object filled{
       {"cast", text("cast")},
@@ -324,6 +350,27 @@ json::Object ManifestWriter::message(plan::MessageOp op) {
                       {op.isSend() ? "to" : "from", op.getPeer()}};
 }
 
+json::Object ManifestWriter::loop(plan::LoopOp op) {
+  json::Array carries, reads;
+  for (Value buffer : op.getCarries())
+    carries.push_back(index(buffer));
+  for (Value buffer : op.getReads())
+    reads.push_back(index(buffer));
+  json::Object command{{"op", "loop"},
+                       {"name", op.getCallee().str()},
+                       {"loc", describeLocation(op.getLoc())},
+                       {"function", op.getCallee().str()},
+                       {"carries", std::move(carries)},
+                       {"reads", std::move(reads)}};
+  if (op.getArena())
+    command["arena"] = index(op.getArena());
+  if (op.getTrips())
+    command["trips"] = *op.getTrips();
+  if (op.getCondition())
+    command["while"] = *op.getCondition();
+  return command;
+}
+
 static json::Object partsOf(Attribute whole, Attribute parts) {
   json::Array dims;
   for (auto dim : cast<ArrayAttr>(parts).getAsRange<DenseI64ArrayAttr>())
@@ -435,6 +482,7 @@ json::Array ManifestWriter::write(json::Object &manifest) {
         .Case([&](plan::HostCallOp o) { commands.push_back(hostCall(o)); })
         .Case([&](plan::CollectiveOp o) { commands.push_back(collective(o)); })
         .Case([&](plan::MessageOp o) { commands.push_back(message(o)); })
+        .Case([&](plan::LoopOp o) { commands.push_back(loop(o)); })
         .Case([&](plan::CopyOp o) {
           commands.push_back(
               json::Object{{"op", "copy"},
@@ -519,20 +567,21 @@ FailureOr<PlanText> scalify::writeManifest(ModuleOp module,
   manifest::writeTarget(target, text.manifest);
   text.manifest["recipe"] = recipe;
   text.manifest["mesh"] = manifest::meshOf(module);
-  ManifestWriter step(program, text.constants);
+  Counters counters;
+  ManifestWriter step(program, text.constants, counters);
   step.orderCounters();
   json::Object functions{
       {program.getSymName().str(), step.write(text.manifest)}};
-  text.manifest["counters"] = step.takeCounters();
   // Every other function has its own arguments and buffers.
   for (auto other : module.getOps<plan::ProgramOp>()) {
     if (other == program)
       continue;
     json::Object function;
     function["commands"] =
-        ManifestWriter(other, text.constants).write(function);
+        ManifestWriter(other, text.constants, counters).write(function);
     functions[other.getSymName().str()] = std::move(function);
   }
+  text.manifest["counters"] = std::move(counters.rows);
   text.manifest["functions"] = std::move(functions);
   if (auto pipeline =
           module->getAttrOfType<DictionaryAttr>(plan::kPipelineAttr))

@@ -555,4 +555,6 @@ def WaitOp : Plan_Op<"wait"> {
   let assemblyFormat = "$event `on` $stream attr-dict";
 }
 
+include "scalify/Dialect/Plan/PlanLoops.td"
+
 #endif // SCALIFY_DIALECT_PLAN_OPS

@@ -1,0 +1,85 @@
+//===- LoopPasses.td - Passes on loops ---------------------*- tablegen -*-===//
+
+#ifndef SCALIFY_FUSION_LOOPPASSES
+#define SCALIFY_FUSION_LOOPPASSES
+
+include "mlir/Pass/PassBase.td"
+
+def OutlineLoops : Pass<"scalify-outline-loops", "::mlir::ModuleOp"> {
+  let summary = "outline the bodies of loops that a plan runs as loops";
+  let description = [{
+    For CPUs. Before: StableHLO with loops. After: a loop of unknown trip count,
+    and one that would unroll to more than `max-ops` ops, is a `plan.iterate`
+    of a function that computes the next carries. Carries that the body returns
+    unchanged, and values from outside that it reads, are reads. A loop of
+    unknown trip count has one more carry, its condition.
+
+    A loop stays, to be unrolled, if its body has collectives or host calls with
+    side effects, whose order a plan has only within one program.
+
+    ```mlir
+    %r = stablehlo.while(%x = %a) : tensor<f32>
+      cond { %p = stablehlo.compare LT, %x, %n : ... } do {
+        %y = stablehlo.add %x, %x : tensor<f32>
+        stablehlo.return %y : tensor<f32>
+      }
+    // becomes
+    %p0 = stablehlo.compare LT, %a, %n : ...
+    %r:2 = plan.iterate @loop0 carries(%a, %p0) reads(%n) while 1 : ...
+    func.func private @loop0(%x: tensor<f32>, %p: tensor<i1>, %n: tensor<f32>)
+        -> (tensor<f32>, tensor<i1>) {
+      %y = stablehlo.add %x, %x : tensor<f32>
+      %q = stablehlo.compare LT, %y, %n : ...
+      return %y, %q : tensor<f32>, tensor<i1>
+    }
+    ```
+  }];
+  let dependentDialects = ["::scalify::plan::PlanDialect",
+                           "::scalify::stablehlo::StableHLODialect"];
+  let options = [
+    Option<"maxOps", "max-ops", "int64_t", "4096",
+           "the most ops of all iterations of a loop that is unrolled">];
+  let statistics = [
+    Statistic<"numOutlined", "outlined", "loops that a plan runs as loops">];
+}
+
+def UnrollLoops : Pass<"scalify-unroll-loops", "::mlir::func::FuncOp"> {
+  let summary = "unroll loops of known trip count";
+  let description = [{
+    Before: StableHLO with loops and branches. After: no `stablehlo.while`; each
+    iteration is a copy of the body in which the counter is a constant, ops on
+    it are folded, and branches on it are inlined. All regions of a
+    data-dependent branch are computed, and a select takes the results of one;
+    casts in the other regions still count in the step's health; a
+    `plan.iterate` with a condition there runs no iteration. A slice of a stack
+    reads the value that an iteration wrote there, and a stack that is read as a
+    whole is one concatenation, marked `plan.stack` if its pieces can
+    be computed in place. A loop of unknown trip count is an error.
+
+    ```mlir
+    %r:2 = stablehlo.while(%i = %c0, %s = %stack) : tensor<i32>, tensor<2x8xf32>
+      cond { ... compare LT, %i, %c2 ... } do {
+        %y = ...
+        %t = stablehlo.dynamic_update_slice %s, %y, %i, %c0 : ...
+        %j = stablehlo.add %i, %c1 : tensor<i32>
+        stablehlo.return %j, %t : tensor<i32>, tensor<2x8xf32>
+      }
+    // becomes
+    %y0 = ...
+    %y1 = ...
+    %r = stablehlo.concatenate %y0, %y1, dim = 0 {plan.stack} : ...
+    ```
+  }];
+  let dependentDialects = ["::scalify::stablehlo::StableHLODialect"];
+  let options = [
+    Option<"maxOps", "max-ops", "int64_t", "200000",
+           "limit on the ops of all iterations: a larger plan takes minutes to "
+           "form">];
+  let statistics = [
+    Statistic<"numLoops", "loops", "loops replaced">,
+    Statistic<"numIterations", "iterations", "iterations unrolled">,
+    Statistic<"numStacks", "stacks", "stacks made concatenations">,
+    Statistic<"numSelects", "selects", "data-dependent branches">];
+}
+
+#endif // SCALIFY_FUSION_LOOPPASSES

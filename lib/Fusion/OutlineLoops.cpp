@@ -1,0 +1,222 @@
+//===- OutlineLoops.cpp - Loops that a plan runs as loops -----------------===//
+//
+// A loop of a plan is a program of its own that overwrites its carries. Its
+// function marks each carry as donated, so that all rules on memory of donated
+// arguments hold for carries: what a kernel may write in place, and what must
+// be copied first.
+//
+//===----------------------------------------------------------------------===//
+
+#include "TargetOps.h"
+#include "scalify/Dialect/Plan/Plan.h"
+#include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/Scalify/ScalifyQueries.h"
+#include "scalify/Dialect/StableHLO/ControlFlow.h"
+#include "scalify/Fusion/Passes.h"
+
+#include "mlir/IR/IRMapping.h"
+#include "mlir/Transforms/RegionUtils.h"
+
+namespace scalify {
+#define GEN_PASS_DEF_OUTLINELOOPS
+#include "scalify/Fusion/Passes.h.inc"
+} // namespace scalify
+
+using namespace mlir;
+using namespace scalify;
+using namespace scalify::stablehlo;
+
+namespace {
+class OutlineLoopsPass
+    : public scalify::impl::OutlineLoopsBase<OutlineLoopsPass> {
+public:
+  using OutlineLoopsBase::OutlineLoopsBase;
+  void runOnOperation() override;
+
+private:
+  bool isOutlined(WhileOp loop) const;
+};
+
+/// Replaces one loop.
+class Outliner {
+public:
+  explicit Outliner(WhileOp loop)
+      : loop(loop), trips(getTripCount(loop)), b(loop) {}
+  void outline(SymbolTable &symbols);
+
+private:
+  void sortValues();
+  func::FuncOp buildBody();
+  Value inlineCondition(OpBuilder &b, ValueRange carries, IRMapping map);
+  void replace(func::FuncOp body);
+
+  WhileOp loop;
+  std::optional<int64_t> trips;
+  OpBuilder b;
+  SmallVector<unsigned> carried, invariant; // indices of carries
+  SmallVector<Value> captured;
+  SmallVector<ConstantOp> constants;
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Choice
+//===----------------------------------------------------------------------===//
+
+/// Returns the ops of a region once its loops are unrolled, as far as that is
+/// known; saturates.
+static int64_t countOps(Region &region) {
+  constexpr int64_t kMany = int64_t(1) << 40;
+  int64_t count = 0;
+  for (Operation &op : region.front()) {
+    int64_t inner = 1;
+    for (Region &nested : op.getRegions())
+      if (isControlFlow(&op))
+        inner += countOps(nested);
+    if (auto loop = dyn_cast<WhileOp>(op))
+      inner *= getTripCount(loop).value_or(1);
+    count = std::min(count + inner, kMany);
+  }
+  return count;
+}
+
+bool OutlineLoopsPass::isOutlined(WhileOp loop) const {
+  if (hasOrderedOps(loop) || loop->getNumResults() == 0)
+    return false;
+  std::optional<int64_t> trips = getTripCount(loop);
+  if (!trips)
+    return true;
+  return *trips > 1 && countOps(loop.getBody()) > maxOps / *trips;
+}
+
+//===----------------------------------------------------------------------===//
+// Outlining
+//===----------------------------------------------------------------------===//
+
+/// Constants are cloned into the body; all else from outside is read.
+void Outliner::sortValues() {
+  for (unsigned i = 0; i < loop->getNumOperands(); ++i)
+    (isInvariantCarry(loop, i) ? invariant : carried).push_back(i);
+  llvm::SetVector<Value> above;
+  getUsedValuesDefinedAbove(loop->getRegions(), above);
+  for (Value value : above) {
+    if (auto constant = value.getDefiningOp<ConstantOp>())
+      constants.push_back(constant);
+    else
+      captured.push_back(value);
+  }
+}
+
+/// Clones the condition's ops for the carries, which are given by index.
+Value Outliner::inlineCondition(OpBuilder &b, ValueRange carries,
+                                IRMapping map) {
+  Block &cond = loop.getCond().front();
+  map.map(cond.getArguments(), carries);
+  for (Operation &op : cond.without_terminator())
+    copyPhase(loop, b.clone(op, map));
+  return map.lookupOrDefault(cond.getTerminator()->getOperand(0));
+}
+
+func::FuncOp Outliner::buildBody() {
+  SmallVector<Type> types, results;
+  SmallVector<Location> locs;
+  auto add = [&](Value value) {
+    types.push_back(value.getType());
+    locs.push_back(value.getLoc());
+  };
+  for (unsigned i : carried)
+    add(loop->getOperand(i));
+  if (!trips) {
+    types.push_back(RankedTensorType::get({}, b.getI1Type()));
+    locs.push_back(loop.getLoc());
+  }
+  results = types;
+  for (unsigned i : invariant)
+    add(loop->getOperand(i));
+  llvm::for_each(captured, add);
+  auto function = func::FuncOp::create(loop.getLoc(), "loop0",
+                                       b.getFunctionType(types, results));
+  function.setPrivate();
+  Block *block = function.addEntryBlock();
+  for (auto [argument, loc] : llvm::zip(block->getArguments(), locs))
+    argument.setLoc(loc);
+  for (unsigned i = 0; i < results.size(); ++i)
+    function.setArgAttr(i, "tf.aliasing_output",
+                        b.getI32IntegerAttr(static_cast<int32_t>(i)));
+
+  OpBuilder inner = OpBuilder::atBlockEnd(block);
+  IRMapping map;
+  for (ConstantOp constant : constants)
+    inner.clone(*constant, map);
+  SmallVector<Value> now(loop->getNumOperands());
+  unsigned next = 0;
+  for (unsigned i : carried)
+    now[i] = block->getArgument(next++);
+  next = results.size();
+  for (unsigned i : invariant)
+    now[i] = block->getArgument(next++);
+  for (Value value : captured)
+    map.map(value, block->getArgument(next++));
+  Block &body = loop.getBody().front();
+  IRMapping outside = map;
+  map.map(body.getArguments(), now);
+  for (Operation &op : body.without_terminator())
+    inner.clone(op, map);
+  SmallVector<Value> after;
+  for (Value value : body.getTerminator()->getOperands())
+    after.push_back(map.lookupOrDefault(value));
+  SmallVector<Value> returned;
+  for (unsigned i : carried)
+    returned.push_back(after[i]);
+  if (!trips)
+    returned.push_back(inlineCondition(inner, after, outside));
+  func::ReturnOp::create(inner, loop.getLoc(), returned);
+  return function;
+}
+
+void Outliner::replace(func::FuncOp body) {
+  SmallVector<Value> carries, reads;
+  for (unsigned i : carried)
+    carries.push_back(loop->getOperand(i));
+  for (unsigned i : invariant)
+    reads.push_back(loop->getOperand(i));
+  llvm::append_range(reads, captured);
+  IntegerAttr count, condition;
+  if (trips) {
+    count = b.getI64IntegerAttr(*trips);
+  } else {
+    condition = b.getI64IntegerAttr(int64_t(carries.size()));
+    carries.push_back(inlineCondition(b, loop->getOperands(), IRMapping()));
+  }
+  auto iterate = plan::IterateOp::create(
+      b, loop.getLoc(), TypeRange(ValueRange(carries)), body.getSymNameAttr(),
+      carries, reads, count, condition);
+  copyPhase(loop, iterate);
+  for (unsigned i : invariant)
+    loop->getResult(i).replaceAllUsesWith(loop->getOperand(i));
+  for (auto [i, result] : llvm::zip_first(carried, iterate.getResults()))
+    loop->getResult(i).replaceAllUsesWith(result);
+  loop.erase();
+}
+
+void Outliner::outline(SymbolTable &symbols) {
+  sortValues();
+  func::FuncOp body = buildBody();
+  symbols.insert(body);
+  replace(body);
+}
+
+void OutlineLoopsPass::runOnOperation() {
+  if (TargetAttr::of(getOperation()).isGPU)
+    return;
+  SymbolTable symbols(getOperation());
+  // Inner loops first: outlined, they are one op of the outer ones.
+  SmallVector<WhileOp> loops;
+  getOperation().walk([&](WhileOp loop) { loops.push_back(loop); });
+  for (WhileOp loop : loops) {
+    if (!isOutlined(loop))
+      continue;
+    Outliner(loop).outline(symbols);
+    ++numOutlined;
+  }
+}
