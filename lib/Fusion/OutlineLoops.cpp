@@ -190,7 +190,7 @@ void Outliner::replace(func::FuncOp body) {
   }
   auto iterate = plan::IterateOp::create(
       b, loop.getLoc(), TypeRange(ValueRange(carries)), body.getSymNameAttr(),
-      carries, reads, count, condition);
+      carries, reads, count, condition, DenseI64ArrayAttr());
   copyPhase(loop, iterate);
   for (unsigned i : invariant)
     loop->getResult(i).replaceAllUsesWith(loop->getOperand(i));

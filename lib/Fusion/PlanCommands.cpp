@@ -78,7 +78,7 @@ void PlanWriter::writeLoop(plan::IterateOp op) {
     reads.push_back(bufferOf(read));
   auto loop = plan::LoopOp::create(b, op.getLoc(), op.getCalleeAttr(), carries,
                                    reads, /*arena=*/Value(), op.getTripsAttr(),
-                                   op.getConditionAttr());
+                                   op.getConditionAttr(), op.getSlicesAttr());
   copyPhase(*clusters.of(op), op, loop);
 }
 

@@ -237,6 +237,7 @@ static void buildFusion(const StageOptions &options, OpPassManager &module) {
   OpPassManager &loops = module.nest<func::FuncOp>();
   loops.addPass(createUnrollLoops());
   loops.addPass(createOrderHostCalls());
+  module.addPass(createBindLoopSlices());
   // A pipeline stage knows only its own arguments.
   if (options.pipelineStages == 0)
     module.addPass(createKeepAmaxes());

@@ -7,6 +7,9 @@
 
 namespace scalify::rt {
 
+/// The alignment of buffers of more than one element, in bytes.
+constexpr int64_t bufferAlignment = 64;
+
 /// Returns the index of the interface's buffer that the node names.
 int32_t bufferIndex(const JsonNode &node, const Interface &interface);
 /// Fails if the buffer is a constant or the rank's number.

@@ -49,6 +49,7 @@ Executable::Executable(Image file, const DeviceMaker &makeDevice,
     const Interface &interface = plan.interfaceOf(function);
     firstRow.push_back(rows.size());
     bound.emplace_back(interface.buffers.size());
+    loopArgs.emplace_back(interface.args.size());
     mostArgs = std::max(mostArgs, interface.args.size());
     mostResults = std::max(mostResults, interface.results.size());
     for (const Command &command : function.commands) {
@@ -259,17 +260,31 @@ void Executable::execute(const Function &function, const Command &command) {
 }
 
 /// The results of an iteration are in the memory of its carries, so that one
-/// binding serves all iterations.
+/// binding serves all iterations, but for slices.
 void Executable::iterate(const Command &loop, void *const *at) {
   const Function &callee = plan.functions[size_t(loop.callee)];
+  const Interface &interface = plan.interfaceOf(callee);
+  std::vector<void *> &args = loopArgs[size_t(loop.callee)];
+  std::copy_n(at, args.size(), args.begin());
   const auto *runs = loop.condition < 0
                          ? nullptr
                          : static_cast<const uint8_t *>(at[loop.condition]);
-  bind(callee, at, at, loop.arena < 0 ? nullptr : at[loop.arena]);
+  bind(callee, args.data(), args.data(),
+       loop.arena < 0 ? nullptr : at[loop.arena]);
+  std::vector<void *> &addresses = boundOf(callee);
   // A device that records does not compute the condition.
   int64_t trips = dev->isReal() || loop.condition < 0 ? loop.trips : 1;
-  for (int64_t trip = 0; trips < 0 ? *runs != 0 : trip < trips; ++trip)
+  for (int64_t trip = 0; trips < 0 ? *runs != 0 : trip < trips; ++trip) {
+    for (const LoopSlice &slice : loop.slices) {
+      int64_t place =
+          std::clamp<int64_t>(slice.start + trip * slice.step, 0, slice.last);
+      auto *memory = static_cast<uint8_t *>(args[slice.argument]) + place;
+      for (int32_t buffer : slice.buffers)
+        addresses[size_t(buffer)] =
+            memory + interface.buffers[size_t(buffer)].offset;
+    }
     walk(callee);
+  }
 }
 
 void Executable::callHost(const Function &function, const Command &command,

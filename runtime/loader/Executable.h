@@ -103,10 +103,11 @@ private:
   std::mutex inUse;
   StepCall call;                          // the running call
   std::vector<std::vector<void *>> bound; // by function: address of each buffer
-  std::vector<void *> kernelArgs;         // scratch of the running command
-  std::vector<uint64_t> counts;           // of the last run
-  std::vector<float> scalesBefore;        // of each counter, in the run before
-  std::vector<uint64_t> kernelCounts;     // scratch of the running kernel
+  std::vector<std::vector<void *>> loopArgs; // by function: of a loop's callee
+  std::vector<void *> kernelArgs;            // scratch of the running command
+  std::vector<uint64_t> counts;              // of the last run
+  std::vector<float> scalesBefore;    // of each counter, in the run before
+  std::vector<uint64_t> kernelCounts; // scratch of the running kernel
   std::vector<ProfileRow> rows;
   std::vector<size_t> firstRow; // by function
   bool profiling = false;

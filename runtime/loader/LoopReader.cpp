@@ -3,6 +3,32 @@
 
 using namespace scalify::rt;
 
+namespace {
+constexpr size_t sliceNumbers = 4; // argument, start, step, last
+
+void readSlices(const JsonNode &list, Command &command) {
+  constexpr int64_t most = int64_t(1) << 46; // far from the limit of int64_t
+  if (list.size() % sliceNumbers)
+    list.fail("must have four numbers a slice");
+  auto bounded = [&](size_t i) {
+    int64_t number = list.at(i).atLeast(-most);
+    if (number > most)
+      list.at(i).fail("is beyond 2^46");
+    return number;
+  };
+  for (size_t i = 0; i < list.size(); i += sliceNumbers) {
+    LoopSlice slice;
+    slice.argument = list.at(i).index(command.buffers.size(), "arguments");
+    slice.start = bounded(i + 1);
+    slice.step = bounded(i + 2);
+    slice.last = bounded(i + 3);
+    if (slice.last < 0)
+      list.at(i + 3).fail("must not be negative");
+    command.slices.push_back(std::move(slice));
+  }
+}
+} // namespace
+
 void scalify::rt::readLoop(const JsonNode &node, const Interface &interface,
                            Command &command) {
   command.calleeName = node["function"].text();
@@ -19,6 +45,8 @@ void scalify::rt::readLoop(const JsonNode &node, const Interface &interface,
     command.buffers.push_back(bufferIndex(node["arena"], interface));
     requireWritable(node["arena"], command.buffers.back(), interface);
   }
+  if (node.has("slices"))
+    readSlices(node["slices"], command);
   if (node.has("trips") == node.has("while"))
     node.fail("must have either 'trips' or a 'while'");
   if (node.has("trips")) {
@@ -77,15 +105,40 @@ private:
   }
 
   static void check(const JsonNode &node, const Interface &interface,
-                    const Command &command, const Function &callee);
+                    Command &command, const Function &callee);
 
   const JsonNode &table;
   Program &program;
   std::vector<State> states;
 };
 
+/// Finds the callee's buffers in the memory of slices. Returns the last place
+/// of each argument's slice, 0 for whole buffers.
+std::vector<int64_t> resolveSlices(const JsonNode &node, Command &command,
+                                   const Interface &callee, size_t count) {
+  std::vector<int64_t> places(count);
+  for (LoopSlice &slice : command.slices) {
+    if (size_t(slice.argument) >= count)
+      node["slices"].fail("are of arguments that the loop has not");
+    const TensorType &type = callee.args[size_t(slice.argument)].type;
+    int64_t unit = type.elements == 1 ? byteWidth(type.dtype) : bufferAlignment;
+    if (slice.start % unit || slice.step % unit || slice.last % unit)
+      node["slices"].fail("must be at multiples of " + std::to_string(unit) +
+                          " bytes");
+    places[size_t(slice.argument)] = slice.last;
+    for (size_t i = 0; i < callee.buffers.size(); ++i) {
+      const Buffer &buffer = callee.buffers[i];
+      bool isPassed = buffer.kind == Buffer::Kind::Arg ||
+                      buffer.kind == Buffer::Kind::Result;
+      if (isPassed && buffer.index == slice.argument)
+        slice.buffers.push_back(static_cast<int32_t>(i));
+    }
+  }
+  return places;
+}
+
 void Resolver::check(const JsonNode &node, const Interface &interface,
-                     const Command &command, const Function &callee) {
+                     Command &command, const Function &callee) {
   const Interface &own = *callee.own;
   size_t count = command.buffers.size() - (command.arena >= 0 ? 1 : 0);
   auto typeOf = [&](size_t i) -> const TensorType & {
@@ -98,9 +151,10 @@ void Resolver::check(const JsonNode &node, const Interface &interface,
               " reads, but '" + callee.name + "' takes " +
               std::to_string(own.args.size()) + " arguments and gives " +
               std::to_string(own.results.size()) + " results");
+  std::vector<int64_t> places = resolveSlices(node, command, own, count);
   for (size_t i = 0; i < count; ++i)
     if (typeOf(i).dtype != own.args[i].type.dtype ||
-        typeOf(i).bytes != own.args[i].type.bytes)
+        typeOf(i).bytes - places[i] != own.args[i].type.bytes)
       node.fail("passes " + toString(typeOf(i)) + " as argument " +
                 std::to_string(i) + " of '" + callee.name + "', which is " +
                 toString(own.args[i].type));

@@ -51,7 +51,6 @@ bool Function::exchanges() const {
 
 namespace {
 constexpr int64_t pageSize = 4096;
-constexpr int64_t bufferAlignment = 64;
 
 Section readSection(const JsonNode &node, int64_t fileSize) {
   Section section;

@@ -106,6 +106,14 @@ struct GemmTypes {
   int32_t aux = -1;
 };
 
+/// A loop's argument that is a slice of a buffer: in each iteration the memory
+/// at start + iteration * step, moved to between 0 and `last`, in bytes.
+struct LoopSlice {
+  int32_t argument = 0; // of the callee
+  int64_t start = 0, step = 0, last = 0;
+  std::vector<int32_t> buffers; // of the callee, in the argument's memory
+};
+
 /// One entry of a function's list. The fields in use depend on `op`.
 struct Command {
   enum class Op : uint8_t {
@@ -171,6 +179,7 @@ struct Command {
   int32_t arena = -1; // index among the command's buffers
   int64_t trips = -1; // -1: as long as the carry `condition` is true
   int32_t condition = -1; // index among the carries
+  std::vector<LoopSlice> slices;
 
   // Copy: buffers {src, dst}; fill: buffers {dst}.
   uint8_t fillByte = 0;

@@ -82,4 +82,34 @@ def UnrollLoops : Pass<"scalify-unroll-loops", "::mlir::func::FuncOp"> {
     Statistic<"numSelects", "selects", "data-dependent branches">];
 }
 
+def BindLoopSlices : Pass<"scalify-bind-loop-slices", "::mlir::ModuleOp"> {
+  let summary = "bind slices of stacks as arguments of the bodies of loops";
+  let description = [{
+    Before: `plan.iterate` of functions that slice what they read, and update
+    slices of their carries, at indices that follow from the iteration. After:
+    the functions take and return such slices, and the loops name their places,
+    if a slice is contiguous and starts at a multiple of 64 bytes, or is one
+    element. Carries that no used result follows from, as often the counter,
+    and values that are not read any more, are gone.
+
+    ```mlir
+    %r:2 = plan.iterate @loop0 carries(%i, %stack) reads(%x) trips 64 : ...
+    func.func private @loop0(%i: tensor<i32>, %s: tensor<64x16xf32>, %x: tensor<64x16xf32>) ... {
+      %y = stablehlo.dynamic_slice %x, %i, %c0, sizes = [1, 16] : ...
+      %z = stablehlo.tanh %y : tensor<1x16xf32>
+      %t = stablehlo.dynamic_update_slice %s, %z, %i, %c0 : ...
+    // becomes
+    %r = plan.iterate @loop0 carries(%stack) reads(%x) trips 64
+        slices [0, 0, 64, 4032, 1, 0, 64, 4032] : ...
+    func.func private @loop0(%s: tensor<1x16xf32>, %y: tensor<1x16xf32>) ... {
+      %z = stablehlo.tanh %y : tensor<1x16xf32>
+    ```
+  }];
+  let dependentDialects = ["::scalify::plan::PlanDialect"];
+  let statistics = [
+    Statistic<"numReads", "reads", "slices that are read">,
+    Statistic<"numWrites", "writes", "slices that are written">,
+    Statistic<"numDead", "dead", "carries erased">];
+}
+
 #endif // SCALIFY_FUSION_LOOPPASSES

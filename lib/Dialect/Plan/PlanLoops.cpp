@@ -5,13 +5,22 @@
 using namespace mlir;
 using namespace scalify::plan;
 
-/// Checks that either the number of iterations or a condition is given, and
-/// that the condition is one i1 among the carries.
+/// Checks that either the number of iterations or a condition is given, that
+/// the condition is one i1 among the carries, and that slices are of operands.
 template <typename Op> static LogicalResult verifyEnd(Op op) {
   if (op.getTrips().has_value() == op.getCondition().has_value())
     return op.emitOpError("needs either 'trips' or 'while'");
   if (op.getTrips() && static_cast<int64_t>(*op.getTrips()) < 1)
     return op.emitOpError("needs at least one trip");
+  ArrayRef<int64_t> slices = op.getSlices().value_or(ArrayRef<int64_t>());
+  if (slices.size() % kSliceNumbers != 0)
+    return op.emitOpError("needs ") << kSliceNumbers << " numbers a slice";
+  for (; !slices.empty(); slices = slices.drop_front(kSliceNumbers))
+    if (slices.front() < 0 || slices[kSliceNumbers - 1] < 0 ||
+        slices.front() >=
+            int64_t(op.getCarries().size() + op.getReads().size()))
+      return op.emitOpError("has a slice of operand ")
+             << slices.front() << " up to byte " << slices[kSliceNumbers - 1];
   if (!op.getCondition())
     return success();
   if (*op.getCondition() >= op.getCarries().size())
@@ -42,16 +51,23 @@ LogicalResult LoopOp::verifySymbolUses(SymbolTableCollection &symbols) {
            << getCalleeAttr() << ", which is no plan.program of the module";
   SmallVector<Value> buffers(getCarries());
   llvm::append_range(buffers, getReads());
+  llvm::DenseMap<uint64_t, int64_t> lastPlaces;
+  ArrayRef<int64_t> slices = getSlices().value_or(ArrayRef<int64_t>());
+  for (; !slices.empty(); slices = slices.drop_front(kSliceNumbers))
+    lastPlaces[slices.front()] = slices[kSliceNumbers - 1];
   SmallVector<bool> isNext(getCarries().size(), false);
   for (Operation &op : program.getBody().front()) {
     if (op.hasAttr(kOffsetAttr))
       continue;
     if (auto argument = dyn_cast<ArgumentOp>(op)) {
-      if (argument.getIndex() >= buffers.size())
+      uint64_t index = argument.getIndex();
+      if (index >= buffers.size())
         return emitOpError("has no operand for argument ")
-               << argument.getIndex() << " of " << getCalleeAttr();
-      Value own = buffers[argument.getIndex()];
-      if (bufferBytes(own) != bufferBytes(argument.getMemory()))
+               << index << " of " << getCalleeAttr();
+      Value own = buffers[index];
+      auto last = lastPlaces.find(index);
+      int64_t offset = last == lastPlaces.end() ? 0 : last->second;
+      if (offset + bufferBytes(argument.getMemory()) != bufferBytes(own))
         return emitOpError("passes ")
                << own.getType() << " as argument " << argument.getIndex()
                << " of " << getCalleeAttr() << ", which is "

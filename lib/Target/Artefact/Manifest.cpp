@@ -368,6 +368,8 @@ json::Object ManifestWriter::loop(plan::LoopOp op) {
     command["trips"] = *op.getTrips();
   if (op.getCondition())
     command["while"] = *op.getCondition();
+  if (op.getSlices())
+    command["slices"] = shapeOf(*op.getSlices());
   return command;
 }
 

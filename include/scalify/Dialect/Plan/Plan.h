@@ -88,6 +88,9 @@ mlir::Type getBiasType(mlir::Type operand, mlir::Type result);
 /// elements.
 inline constexpr int64_t kBiasAlignment = 16, kAuxAlignment = 8;
 
+/// The numbers of a slice of a loop: operand, start, step and last place.
+inline constexpr size_t kSliceNumbers = 4;
+
 /// The positions of the first and the last command that touch a buffer, and of
 /// the last command that may run concurrently with one of them. After `held`
 /// the memory is free; without streams `held` is `last`.

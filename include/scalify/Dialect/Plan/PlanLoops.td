@@ -14,21 +14,29 @@ def LoopOp : Plan_Op<"loop", [
     carry of that index is one i1, and an iteration runs as long as it is true.
     The callee's temporaries are in `arena`.
 
+    `slices` has four numbers for each operand that is passed by slice: its
+    index among carries and reads, and in bytes the place of the slice in the
+    first iteration, its step from one iteration to the next, and its last
+    place. Iteration i gets the memory at start + i * step, moved to between 0
+    and the last place.
+
     On a CPU only.
 
     ```mlir
     plan.loop @loop0 carries(%i, %sum : memref<i32>, memref<8xf32>)
         reads(%x : memref<64x8xf32>) arena(%a : memref<256xi8>) trips 64
+        slices [2, 0, 32, 2016]
     ```
   }];
   let arguments = (ins FlatSymbolRefAttr:$callee, Variadic<Plan_Buffer>:$carries,
     Variadic<Plan_Buffer>:$reads, Optional<Plan_Buffer>:$arena,
-    OptionalAttr<I64Attr>:$trips, OptionalAttr<I64Attr>:$condition);
+    OptionalAttr<I64Attr>:$trips, OptionalAttr<I64Attr>:$condition,
+    OptionalAttr<DenseI64ArrayAttr>:$slices);
   let assemblyFormat = [{
     $callee `carries` `(` $carries `:` type($carries) `)`
     (`reads` `(` $reads^ `:` type($reads) `)`)?
     (`arena` `(` $arena^ `:` type($arena) `)`)?
-    (`trips` $trips^)? (`while` $condition^)? attr-dict
+    (`trips` $trips^)? (`while` $condition^)? (`slices` $slices^)? attr-dict
   }];
   let hasVerifier = 1;
 }
@@ -38,7 +46,9 @@ def IterateOp : Plan_Op<"iterate", [Pure, AttrSizedOperandSegments]> {
   let description = [{
     `scalify-outline-loops` forms it from a `stablehlo.while`, whose body is the
     function `callee`: from carries and reads to the next carries. The results
-    are the carries after the last iteration.
+    are the carries after the last iteration. Of an operand with a slice, as
+    `plan.loop` has them, the function takes the slice, and returns its new
+    value.
 
     ```mlir
     %r:2 = plan.iterate @loop0 carries(%i, %sum) reads(%x) trips 64
@@ -47,11 +57,12 @@ def IterateOp : Plan_Op<"iterate", [Pure, AttrSizedOperandSegments]> {
   }];
   let arguments = (ins FlatSymbolRefAttr:$callee,
     Variadic<AnyRankedTensor>:$carries, Variadic<AnyRankedTensor>:$reads,
-    OptionalAttr<I64Attr>:$trips, OptionalAttr<I64Attr>:$condition);
+    OptionalAttr<I64Attr>:$trips, OptionalAttr<I64Attr>:$condition,
+    OptionalAttr<DenseI64ArrayAttr>:$slices);
   let results = (outs Variadic<AnyRankedTensor>:$results);
   let assemblyFormat = [{
     $callee `carries` `(` $carries `)` (`reads` `(` $reads^ `)`)?
-    (`trips` $trips^)? (`while` $condition^)? attr-dict `:`
+    (`trips` $trips^)? (`while` $condition^)? (`slices` $slices^)? attr-dict `:`
     functional-type(operands, $results)
   }];
   let hasVerifier = 1;
