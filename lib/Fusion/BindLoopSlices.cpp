@@ -269,6 +269,8 @@ void BodyRewriter::replaceLoops() {
       slices.append({int64_t(i), place->start, place->step, place->last});
   for (auto [loop, own] : llvm::zip_equal(loops, operands)) {
     OpBuilder b(loop);
+    auto named =
+        slices.empty() ? DenseI64ArrayAttr() : b.getDenseI64ArrayAttr(slices);
     IntegerAttr condition = loop.getConditionAttr();
     if (condition)
       condition = b.getI64IntegerAttr(
@@ -277,7 +279,7 @@ void BodyRewriter::replaceLoops() {
     auto rebuilt = plan::IterateOp::create(
         b, loop.getLoc(), carries.getTypes(), loop.getCalleeAttr(), carries,
         ArrayRef(own).drop_front(numCarries()), loop.getTripsAttr(), condition,
-        b.getDenseI64ArrayAttr(slices));
+        named);
     rebuilt->setDiscardableAttrs(loop->getDiscardableAttrDictionary());
     for (auto [i, number] : llvm::enumerate(results))
       loop.getResult(number).replaceAllUsesWith(rebuilt.getResult(i));

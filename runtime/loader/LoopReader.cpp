@@ -74,11 +74,15 @@ public:
     JsonNode node = table[function.name.c_str()];
     if (states[index] == State::Open)
       node.fail("runs itself in a loop");
+    if (depth == maxDepth)
+      node.fail("is in loops " + std::to_string(maxDepth) + " deep");
+    ++depth;
     states[index] = State::Open;
     JsonNode list = function.own ? node["commands"] : node;
     for (size_t i = 0; i < function.commands.size(); ++i)
       visitCommand(list.at(i), function, function.commands[i]);
     states[index] = State::Done;
+    --depth;
   }
 
 private:
@@ -107,9 +111,13 @@ private:
   static void check(const JsonNode &node, const Interface &interface,
                     Command &command, const Function &callee);
 
+  // Far above what programs nest, and safe on a small stack.
+  static constexpr int maxDepth = 64;
+
   const JsonNode &table;
   Program &program;
   std::vector<State> states;
+  int depth = 0;
 };
 
 /// Finds the callee's buffers in the memory of slices. Returns the last place
