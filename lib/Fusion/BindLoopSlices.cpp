@@ -267,7 +267,12 @@ void BodyRewriter::replaceLoops() {
   for (auto [i, place] : llvm::enumerate(places))
     if (place)
       slices.append({int64_t(i), place->start, place->step, place->last});
+  // A loop may begin with results of another one.
+  llvm::DenseMap<Value, Value> replaced;
   for (auto [loop, own] : llvm::zip_equal(loops, operands)) {
+    for (Value &value : own)
+      if (Value found = replaced.lookup(value))
+        value = found;
     OpBuilder b(loop);
     auto named =
         slices.empty() ? DenseI64ArrayAttr() : b.getDenseI64ArrayAttr(slices);
@@ -281,10 +286,13 @@ void BodyRewriter::replaceLoops() {
         ArrayRef(own).drop_front(numCarries()), loop.getTripsAttr(), condition,
         named);
     rebuilt->setDiscardableAttrs(loop->getDiscardableAttrDictionary());
-    for (auto [i, number] : llvm::enumerate(results))
+    for (auto [i, number] : llvm::enumerate(results)) {
+      replaced[loop.getResult(number)] = rebuilt.getResult(i);
       loop.getResult(number).replaceAllUsesWith(rebuilt.getResult(i));
-    loop.erase();
+    }
   }
+  for (plan::IterateOp loop : llvm::reverse(loops))
+    loop.erase();
 }
 
 void BodyRewriter::run() {

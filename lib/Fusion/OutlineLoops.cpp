@@ -63,30 +63,10 @@ private:
 // Choice
 //===----------------------------------------------------------------------===//
 
-/// Returns the ops of a region once its loops are unrolled, as far as that is
-/// known; saturates.
-static int64_t countOps(Region &region) {
-  constexpr int64_t kMany = int64_t(1) << 40;
-  int64_t count = 0;
-  for (Operation &op : region.front()) {
-    int64_t inner = 1;
-    for (Region &nested : op.getRegions())
-      if (isControlFlow(&op))
-        inner += countOps(nested);
-    if (auto loop = dyn_cast<WhileOp>(op))
-      inner *= getTripCount(loop).value_or(1);
-    count = std::min(count + inner, kMany);
-  }
-  return count;
-}
-
 bool OutlineLoopsPass::isOutlined(WhileOp loop) const {
   if (hasOrderedOps(loop) || loop->getNumResults() == 0)
     return false;
-  std::optional<int64_t> trips = getTripCount(loop);
-  if (!trips)
-    return true;
-  return *trips > 1 && countOps(loop.getBody()) > maxOps / *trips;
+  return !getTripCount(loop) || countUnrolledOps(loop) > maxOps;
 }
 
 //===----------------------------------------------------------------------===//

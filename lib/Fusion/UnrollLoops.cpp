@@ -33,9 +33,15 @@ void UnrollLoopsPass::runOnOperation() {
   func::FuncOp function = getOperation();
   if (function.isExternal() || !function.getBody().hasOneBlock())
     return;
+  if (function.getBody().front().getOps<stablehlo::WhileOp>().empty() &&
+      maxLoopOps >= 0)
+    return;
   UnrollOptions options;
   options.maxOps = maxOps;
   options.joinPieces = stackPieces;
+  options.partly = maxLoopOps >= 0;
+  if (options.partly)
+    options.maxLoopOps = maxLoopOps;
   FailureOr<UnrollCounts> counts =
       unrollLoops(function.getBody().front(), std::move(options));
   if (failed(counts))

@@ -224,6 +224,11 @@ static void buildStableHLO(const StageOptions &options, OpPassManager &module) {
       {*symbolizeFP8Form(options.fp8Form), options.probeCasts}));
 }
 
+/// The most ops of all iterations of a loop that a CPU's plan unrolls.
+/// Unrolling buys constant indices, and costs time to compile; a loop of the
+/// plan runs as fast (docs/stages/fusion.md).
+static constexpr int64_t kMaxUnrolledOps = 4096;
+
 static void buildFusion(const StageOptions &options, OpPassManager &module) {
   bool isGPU = options.isGPU();
   module.addPass(createExpandBlocks({/*keepDequantized=*/isGPU}));
@@ -232,8 +237,13 @@ static void buildFusion(const StageOptions &options, OpPassManager &module) {
   calls.addPass(createFormHostCalls({options.callbacks, options.fallback}));
   calls.addPass(createFormCollectives());
   // The tasks of a pipeline are those of unrolled micro-batches.
-  if (options.pipelineStages == 0)
-    module.addPass(createOutlineLoops());
+  if (!isGPU && options.pipelineStages == 0) {
+    // A counter of an unrolled loop may be the trip count of an inner one.
+    UnrollLoopsOptions unroll;
+    unroll.maxLoopOps = kMaxUnrolledOps;
+    module.nest<func::FuncOp>().addPass(createUnrollLoops(unroll));
+    module.addPass(createOutlineLoops({kMaxUnrolledOps}));
+  }
   OpPassManager &loops = module.nest<func::FuncOp>();
   loops.addPass(createUnrollLoops());
   loops.addPass(createOrderHostCalls());

@@ -38,7 +38,7 @@ def OutlineLoops : Pass<"scalify-outline-loops", "::mlir::ModuleOp"> {
                            "::scalify::stablehlo::StableHLODialect"];
   let options = [
     Option<"maxOps", "max-ops", "int64_t", "4096",
-           "the most ops of all iterations of a loop that is unrolled">];
+           "the most ops of all iterations of a loop that is not outlined">];
   let statistics = [
     Statistic<"numOutlined", "outlined", "loops that a plan runs as loops">];
 }
@@ -74,7 +74,10 @@ def UnrollLoops : Pass<"scalify-unroll-loops", "::mlir::func::FuncOp"> {
   let options = [
     Option<"maxOps", "max-ops", "int64_t", "200000",
            "limit on the ops of all iterations: a larger plan takes minutes to "
-           "form">];
+           "form">,
+    Option<"maxLoopOps", "max-loop-ops", "int64_t", "-1",
+           "keep loops of unknown trip count, loops of more ops in all "
+           "iterations, and data-dependent branches; -1: keep none">];
   let statistics = [
     Statistic<"numLoops", "loops", "loops replaced">,
     Statistic<"numIterations", "iterations", "iterations unrolled">,

@@ -16,6 +16,8 @@ struct UnrollOptions {
   /// branches on values that are not constant. Otherwise such loops are errors,
   /// and all regions of such branches are computed.
   bool partly = false;
+  /// With `partly`, the most ops of all iterations of a loop that is unrolled.
+  int64_t maxLoopOps = INT64_MAX;
   /// Joins the pieces of a stack that iterations write.
   JoinPieces joinPieces = concatenatePieces;
 };

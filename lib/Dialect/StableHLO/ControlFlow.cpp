@@ -172,6 +172,29 @@ std::optional<int64_t> stablehlo::getTripCount(WhileOp loop) {
   return count;
 }
 
+/// The most ops that are counted: products with it do not overflow.
+static constexpr int64_t kMostOps = int64_t(1) << 40;
+
+static int64_t countOps(Block &block) {
+  int64_t count = 0;
+  for (Operation &op : block.without_terminator()) {
+    ++count;
+    if (auto loop = dyn_cast<WhileOp>(op))
+      count += countUnrolledOps(loop);
+    else if (isControlFlow(&op))
+      for (Region &region : op.getRegions())
+        count += countOps(region.front());
+    count = std::min(count, kMostOps);
+  }
+  return count;
+}
+
+int64_t stablehlo::countUnrolledOps(WhileOp loop) {
+  int64_t ops = countOps(loop.getBody().front());
+  int64_t trips = getTripCount(loop).value_or(1);
+  return ops > 0 && trips > kMostOps / ops ? kMostOps : ops * trips;
+}
+
 SmallVector<Value> stablehlo::getFollowers(OpOperand &use) {
   Operation *user = use.getOwner();
   unsigned index = use.getOperandNumber();

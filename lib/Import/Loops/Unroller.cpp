@@ -107,7 +107,8 @@ bool Unroller::stays(Operation *op) {
   if (!loop)
     return isa<stablehlo::CaseOp, stablehlo::IfOp>(op) && !getBranch(op);
   std::optional<int64_t> trips = stablehlo::getTripCount(loop);
-  return !trips || exceedsMaxOps(loop, *trips);
+  return !trips || exceedsMaxOps(loop, *trips) ||
+         stablehlo::countUnrolledOps(loop) > options.maxLoopOps;
 }
 
 MaybeValues Unroller::unroll(stablehlo::WhileOp loop) {
