@@ -21,8 +21,8 @@ bool isProgramCode(mlir::Operation *op);
 /// is compared with a constant, and changes by a constant.
 std::optional<int64_t> getTripCount(WhileOp loop);
 
-/// Returns the ops of all iterations of a loop and of the loops in it, as far as
-/// their trip counts are known; at most 2^40.
+/// Returns the ops of all iterations of a loop and of the loops in it, as far
+/// as their trip counts are known; at most 2^40.
 int64_t countUnrolledOps(WhileOp loop);
 
 /// True if the body returns carry `index` unchanged.
