@@ -87,6 +87,13 @@ void readKernel(const JsonNode &node, const Interface &interface,
       command.counters.push_back(
           counters.at(i).index(program.counters.size(), "counters"));
   }
+  if (node.has("elements")) {
+    JsonNode elements = node["elements"];
+    if (elements.size() != command.counters.size())
+      elements.fail("must be as many as the counters");
+    for (size_t i = 0; i < elements.size(); ++i)
+      command.elements.push_back(uint64_t(elements.at(i).atLeast(0)));
+  }
   if (program.isGpu()) {
     int64_t threads = node["threads"].atLeast(1);
     if (threads > maxBlockThreads)

@@ -62,6 +62,7 @@ Executable::Executable(Image file, const DeviceMaker &makeDevice,
   kernelCounts.resize(counterWords * mostCounters);
   counts.resize(counterWords * plan.counters.size());
   scalesBefore.resize(plan.counters.size());
+  dynamicElements.resize(plan.counters.size());
   call.args.reserve(mostArgs);
   call.results.reserve(mostResults);
   startSide();
@@ -235,6 +236,8 @@ void Executable::execute(const Function &function, const Command &command) {
       for (size_t word = 0; word < counterWords; ++word)
         counts[counterWords * static_cast<size_t>(command.counters[i]) +
                word] += kernelCounts[counterWords * i + word];
+    for (size_t i = 0; i < command.elements.size(); ++i)
+      dynamicElements[size_t(command.counters[i])] += command.elements[i];
     return;
   case Command::Op::Gemm:
     for (size_t i = 0; i < 3; ++i)
@@ -345,6 +348,7 @@ void Executable::run(const std::string &functionName, void *const *args,
     for (size_t i = 0; i < scalesBefore.size(); ++i)
       scalesBefore[i] = scaleOf(i);
     std::fill(counts.begin(), counts.end(), 0);
+    std::fill(dynamicElements.begin(), dynamicElements.end(), 0);
   }
   // Only runs with exchanges count as steps: whether a rank measures its
   // arguments is unknown to the others.

@@ -56,6 +56,10 @@ public:
   void setHealth(const uint64_t *words) {
     std::copy_n(words, counts.size(), counts.begin());
   }
+  /// Returns how many elements a counter's cast had in the last run.
+  uint64_t elementsOf(size_t counter) const {
+    return plan.counters[counter].elements + dynamicElements[counter];
+  }
   /// Returns the scale of a counter's cast in the last run; 0 if unknown.
   float scaleOf(size_t counter) const;
   /// Returns by how many binades that scale rose since the run before; 0 if
@@ -106,6 +110,7 @@ private:
   std::vector<std::vector<void *>> loopArgs; // by function: of a loop's callee
   std::vector<void *> kernelArgs;            // scratch of the running command
   std::vector<uint64_t> counts;              // of the last run
+  std::vector<uint64_t> dynamicElements;     // of each counter, in the last run
   std::vector<float> scalesBefore;    // of each counter, in the run before
   std::vector<uint64_t> kernelCounts; // scratch of the running kernel
   std::vector<ProfileRow> rows;

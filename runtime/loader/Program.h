@@ -146,6 +146,9 @@ struct Command {
   int64_t grain = 1;
   int64_t rowsPerTask = 1; // a multiple of grain, fixed at load
   std::vector<int32_t> counters;
+  /// Of each counter, the elements of one run, where data decide how often the
+  /// command runs; empty where the counters have the elements of all runs.
+  std::vector<uint64_t> elements;
 
   // Gemm: buffers {a, b, c} and byte offsets into them; on a GPU, followed by
   // the optional scales of a, b and c, the amax of c, the bias, and `aux`.

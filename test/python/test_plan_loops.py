@@ -158,6 +158,20 @@ def test_casts_of_a_loop_are_counted() -> None:
     assert any(elements == STEPS * BATCH * WIDTH for elements in rows.values()), rows
 
 
+def test_casts_of_a_loop_of_unknown_length_are_counted() -> None:
+    """The elements are those of the iterations that ran, so that shares are shares."""
+
+    def step(n: Any, x: Any, w: Any) -> Any:
+        return lax.while_loop(lambda c: c[0] < n, lambda c: (c[0] + 1, jnp.tanh(c[1] @ w)), (0, x))
+
+    run = scalify.jit(step, "fp8")
+    for n in (7, 3):
+        run(np.int32(n), INPUTS[0], WEIGHT)
+        elements = [row["elements"] for row in run.health()]
+        assert n * BATCH * WIDTH in elements
+        assert all(row["zeros"] + row["flushed"] <= row["elements"] for row in run.health())
+
+
 def test_a_loop_of_the_other_branch_does_not_run() -> None:
     """With this branch's values it would never end."""
 

@@ -146,6 +146,27 @@ TEST(Loop, CountsAndTimesEachIteration) {
   EXPECT_EQ(counter.saturated, uint64_t(6 * width));
 }
 
+/// Where a condition ends the loop, the elements of a cast are those that ran.
+TEST(Loop, CountsElementsThatRan) {
+  Json m = whileManifest();
+  m["counters"] = {{{"cast", "w"}, {"elements", 5}}};
+  Json clip = tinyManifest(width)["functions"]["step"][1];
+  clip["bufs"] = {0, 2};
+  clip["elements"] = {width};
+  Json &body = m["functions"]["body"];
+  body["commands"].insert(body["commands"].begin(), clip);
+  Handle exe = load(pack(m, kernels(), ""));
+  ASSERT_TRUE(exe) << scalify_rt_last_error();
+  for (uint8_t goesOn : {1, 0}) {
+    Call call;
+    call.goesOn = goesOn;
+    ASSERT_EQ(call.run(exe), SCALIFY_RT_OK) << scalify_rt_last_error();
+    scalify_rt_counter counter;
+    ASSERT_EQ(scalify_rt_counter_info(exe.get(), 0, &counter), SCALIFY_RT_OK);
+    EXPECT_EQ(counter.elements, uint64_t(5 + goesOn * width));
+  }
+}
+
 TEST(Loop, ChecksWhatItPasses) {
   auto error = [](const std::function<void(Json &, Json &, Json &)> &damage) {
     Json m = whileManifest();

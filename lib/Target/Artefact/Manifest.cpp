@@ -2,6 +2,7 @@
 
 #include "scalify/Target/Artefact/Manifest.h"
 
+#include "ManifestCounters.h"
 #include "ManifestParts.h"
 #include "scalify/Dialect/Plan/PlanMemory.h"
 #include "scalify/Dialect/Plan/PlanStreams.h"
@@ -10,7 +11,6 @@
 #include "scalify/Fusion/HostCalls.h"
 #include "scalify/Import/Locations.h"
 
-#include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -18,14 +18,6 @@ using namespace scalify;
 namespace json = llvm::json;
 
 static constexpr size_t kConstantAlignment = 64;
-
-static std::string dtypeOf(Type type) {
-  if (type.isInteger(1))
-    return "i1";
-  std::string text;
-  llvm::raw_string_ostream(text) << type;
-  return text;
-}
 
 static json::Array shapeOf(ArrayRef<int64_t> shape) {
   return json::Array(shape);
@@ -64,46 +56,20 @@ static void appendConstant(std::string &bytes, ElementsAttr value) {
 // Writer
 //===----------------------------------------------------------------------===//
 
-/// Returns how often a step runs the program: a loop of unknown trip count
-/// counts as one iteration.
-static int64_t countRuns(plan::ProgramOp program) {
-  int64_t runs = 0;
-  bool isCallee = false;
-  auto module = program->getParentOfType<ModuleOp>();
-  for (auto caller : module.getOps<plan::ProgramOp>())
-    for (auto loop : caller.getBody().getOps<plan::LoopOp>())
-      if (loop.getCallee() == program.getSymName()) {
-        isCallee = true;
-        runs += countRuns(caller) *
-                static_cast<int64_t>(loop.getTrips().value_or(1));
-      }
-  return isCallee ? runs : 1;
-}
-
 namespace {
-/// The counters of casts, which all functions of an artefact share.
-struct Counters {
-  llvm::StringMap<int64_t> indexOf; // by name of the cast
-  json::Array rows;
-};
-
 class ManifestWriter {
 public:
   ManifestWriter(plan::ProgramOp program, std::string &constants,
-                 Counters &counters)
+                 manifest::Counters &counters)
       : program(program), constants(constants), counters(counters),
-        runs(countRuns(program)) {}
+        runs(manifest::countRuns(program)) {}
 
-  /// Orders the counters like the casts' scales, if these are an argument:
-  /// @rescale reads both by index.
-  void orderCounters();
   /// Writes arguments, results, buffers and the arena's size; returns the
   /// commands.
   json::Array write(json::Object &manifest);
 
 private:
   void writeBuffer(Operation &op);
-  int64_t counter(DictionaryAttr cast, StringRef op);
   json::Object kernel(plan::KernelOp op);
   json::Object gemm(plan::GemmOp op);
   json::Object attention(plan::AttentionOp op);
@@ -116,8 +82,8 @@ private:
 
   plan::ProgramOp program;
   std::string &constants;
-  Counters &counters;
-  int64_t runs; // of the program in one step
+  manifest::Counters &counters;
+  std::optional<int64_t> runs; // of the program in one step
   llvm::DenseMap<Value, int64_t> indices;
   json::Array buffers, commands;
 };
@@ -126,7 +92,7 @@ private:
 void ManifestWriter::writeBuffer(Operation &op) {
   Value memory = op.getResult(0);
   auto type = cast<MemRefType>(memory.getType());
-  json::Object buffer{{"dtype", dtypeOf(type.getElementType())},
+  json::Object buffer{{"dtype", manifest::typeName(type.getElementType())},
                       {"shape", shapeOf(type.getShape())}};
   if (auto offset = op.getAttrOfType<IntegerAttr>(plan::kOffsetAttr))
     buffer["offset"] = offset.getInt();
@@ -154,45 +120,8 @@ void ManifestWriter::writeBuffer(Operation &op) {
   buffers.push_back(std::move(buffer));
 }
 
-void ManifestWriter::orderCounters() {
-  auto args = program->getAttrOfType<ArrayAttr>("plan.args");
-  for (auto attrs : args.getAsRange<DictionaryAttr>())
-    if (auto casts = attrs.getAs<ArrayAttr>("scalify.casts"))
-      for (auto cast : casts.getAsRange<StringAttr>()) {
-        counters.indexOf[cast] = static_cast<int64_t>(counters.rows.size());
-        counters.rows.push_back(
-            json::Object{{"cast", cast.str()}, {"elements", int64_t(0)}});
-      }
-}
-
-/// Returns the index of a cast's counter. A cast in an unrolled loop is in the
-/// kernel of each iteration; all of them add to one counter, which has the
-/// elements of all.
-int64_t ManifestWriter::counter(DictionaryAttr cast, StringRef op) {
-  auto text = [&](StringRef name) {
-    return mlir::cast<StringAttr>(cast.get(name)).str();
-  };
-  int64_t elements =
-      mlir::cast<IntegerAttr>(cast.get("elements")).getInt() * runs;
-  auto [place, isNew] = counters.indexOf.try_emplace(
-      text("cast"), static_cast<int64_t>(counters.rows.size()));
-  int64_t index = place->second;
-  if (isNew)
-    counters.rows.push_back(json::Object{{"elements", int64_t(0)}});
-  json::Object &entry = *counters.rows[index].getAsObject();
-  elements += entry.getInteger("elements").value_or(0);
-  json::Object filled{
-      {"cast", text("cast")},
-      {"op", op.str()},
-      {"loc", text("loc")},
-      {"format", dtypeOf(mlir::cast<TypeAttr>(cast.get("format")).getValue())},
-      {"elements", elements}};
-  entry = std::move(filled);
-  return index;
-}
-
 json::Object ManifestWriter::kernel(plan::KernelOp op) {
-  json::Array bufs, slots;
+  json::Array bufs;
   int64_t bytes = 0;
   for (ValueRange range :
        {ValueRange(op.getReads()), ValueRange(op.getWrites())})
@@ -200,18 +129,15 @@ json::Object ManifestWriter::kernel(plan::KernelOp op) {
       bufs.push_back(index(buffer));
       bytes += plan::bufferBytes(buffer);
     }
-  if (auto casts = op->getAttrOfType<ArrayAttr>("plan.casts"))
-    for (auto cast : casts.getAsRange<DictionaryAttr>())
-      slots.push_back(counter(cast, op.getName()));
   json::Object command{{"op", "kernel"},
                        {"symbol", op.getFunction().value_or("").str()},
                        {"bufs", std::move(bufs)},
                        {"rows", op.getRows().value_or(1)},
                        {"grain", op.getGrain().value_or(1)},
-                       {"counters", std::move(slots)},
                        {"name", op.getName().str()},
                        {"loc", describeLocation(op.getLoc())},
                        {"bytes", bytes}};
+  counters.add(op, runs, command);
   if (auto threads = op->getAttrOfType<IntegerAttr>(plan::kThreadsAttr)) {
     command["threads"] = threads.getInt();
     command["reads"] = static_cast<int64_t>(op.getReads().size());
@@ -235,7 +161,7 @@ json::Object ManifestWriter::gemm(plan::GemmOp op) {
                        {"a", index(op.getA())},
                        {"b", index(op.getB())},
                        {"c", index(op.getC())},
-                       {"dtype", dtypeOf(element)},
+                       {"dtype", manifest::typeName(element)},
                        {"m", op.getM()},
                        {"n", op.getN()},
                        {"k", op.getK()},
@@ -396,7 +322,7 @@ static void writeShards(json::Object &entry, DictionaryAttr attrs) {
 static json::Object typeInfo(Type type) {
   auto tensor = cast<RankedTensorType>(type);
   return json::Object{{"shape", shapeOf(tensor.getShape())},
-                      {"dtype", dtypeOf(tensor.getElementType())}};
+                      {"dtype", manifest::typeName(tensor.getElementType())}};
 }
 
 static std::string nameOf(DictionaryAttr attrs, size_t number) {
@@ -569,9 +495,8 @@ FailureOr<PlanText> scalify::writeManifest(ModuleOp module,
   manifest::writeTarget(target, text.manifest);
   text.manifest["recipe"] = recipe;
   text.manifest["mesh"] = manifest::meshOf(module);
-  Counters counters;
+  manifest::Counters counters(program);
   ManifestWriter step(program, text.constants, counters);
-  step.orderCounters();
   json::Object functions{
       {program.getSymName().str(), step.write(text.manifest)}};
   // Every other function has its own arguments and buffers.
@@ -583,7 +508,7 @@ FailureOr<PlanText> scalify::writeManifest(ModuleOp module,
         ManifestWriter(other, text.constants, counters).write(function);
     functions[other.getSymName().str()] = std::move(function);
   }
-  text.manifest["counters"] = std::move(counters.rows);
+  text.manifest["counters"] = counters.take();
   text.manifest["functions"] = std::move(functions);
   if (auto pipeline =
           module->getAttrOfType<DictionaryAttr>(plan::kPipelineAttr))

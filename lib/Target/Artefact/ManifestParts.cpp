@@ -9,6 +9,14 @@ using namespace mlir;
 using namespace scalify;
 namespace json = llvm::json;
 
+std::string scalify::manifest::typeName(Type element) {
+  if (element.isInteger(1))
+    return "i1";
+  std::string text;
+  llvm::raw_string_ostream(text) << element;
+  return text;
+}
+
 json::Value scalify::manifest::toJSON(Attribute attr) {
   if (auto text = dyn_cast<StringAttr>(attr))
     return json::Value(text.str());

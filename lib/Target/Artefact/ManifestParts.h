@@ -11,6 +11,9 @@ namespace scalify::manifest {
 
 llvm::json::Value toJSON(mlir::Attribute attr);
 
+/// Returns the name of an element type, as in "f32" and "i1".
+std::string typeName(mlir::Type element);
+
 /// Returns the mesh of a step, sizes by names in order, after the stages of a
 /// pipeline; empty for one device.
 llvm::json::Array meshOf(mlir::ModuleOp module);
