@@ -46,6 +46,7 @@ private:
   unsigned numCarries() const { return ret->getNumOperands(); }
   void findCounters();
   std::optional<Place> findPlace(Value whole, Value part, ValueRange starts);
+  bool coversAll(const Place &place, Value whole, Value part) const;
   void bindReads();
   void bindWrites();
   llvm::BitVector findDeadCarries();
@@ -163,6 +164,20 @@ void BodyRewriter::bindReads() {
   }
 }
 
+/// True if the iterations write all of a stack.
+bool BodyRewriter::coversAll(const Place &place, Value whole,
+                             Value part) const {
+  plan::IterateOp loop = loops.front();
+  auto bytes = [](Value value) {
+    auto type = cast<RankedTensorType>(value.getType());
+    return type.getNumElements() * plan::elementBytes(type.getElementType());
+  };
+  int64_t trips = static_cast<int64_t>(loop.getTrips().value_or(0));
+  return trips * bytes(part) == bytes(whole) &&
+         std::abs(place.step) == bytes(part) &&
+         place.start == (place.step > 0 ? 0 : place.last);
+}
+
 /// The body of a loop stores the update alone, in the memory of its argument.
 void BodyRewriter::bindWrites() {
   for (unsigned i = 0; i < numCarries(); ++i) {
@@ -177,6 +192,11 @@ void BodyRewriter::bindWrites() {
       continue;
     ret->setOperand(i, update.getUpdate());
     update.erase();
+    if (coversAll(*place, stack, ret->getOperand(i)))
+      for (auto [loop, own] : llvm::zip_equal(loops, operands)) {
+        OpBuilder b(loop);
+        own[i] = plan::UndefinedOp::create(b, loop.getLoc(), stack.getType());
+      }
     stack.setType(ret->getOperand(i).getType());
     places[i] = place;
     ++numWrites;

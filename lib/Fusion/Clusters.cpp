@@ -25,7 +25,8 @@ bool scalify::isLibraryCall(Operation *op) {
 
 bool scalify::isSource(Value value) {
   Operation *op = value.getDefiningOp();
-  if (!op || isLibraryCall(op) || isa<stablehlo::PartitionIdOp>(op))
+  if (!op || isLibraryCall(op) ||
+      isa<stablehlo::PartitionIdOp, plan::UndefinedOp>(op))
     return true;
   auto constant = dyn_cast<stablehlo::ConstantOp>(op);
   return constant && (!isa<SplatElementsAttr>(constant.getValue()) ||

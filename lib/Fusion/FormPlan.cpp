@@ -99,10 +99,37 @@ bool PlanWriter::mayAlias(Value value, int64_t index) {
       return false;
   }
   // A result that is the argument itself reads it at the end.
-  for (Value operand : main.getBody().front().getTerminator()->getOperands())
-    if (lookThrough(operand, Move::Reshape) == argument)
+  Operation *ret = main.getBody().front().getTerminator();
+  for (unsigned i = 0; i < ret->getNumOperands(); ++i)
+    if (lookThrough(ret->getOperand(i), Move::Reshape) == argument &&
+        !isCopiedFirst(i))
       return false;
   return true;
+}
+
+// True for a result that is an argument and whose own memory no command reads:
+// it is copied before all commands, so that another result may then overwrite
+// the argument.
+bool PlanWriter::isCopiedFirst(unsigned result) {
+  Operation *ret = main.getBody().front().getTerminator();
+  auto argument = dyn_cast<BlockArgument>(
+      lookThrough(ret->getOperand(result), Move::Reshape));
+  if (!argument)
+    return false;
+  auto alias = aliases.find(result);
+  return alias == aliases.end() ||
+         (alias->second != argument.getArgNumber() &&
+          main.getArgument(alias->second).use_empty());
+}
+
+void PlanWriter::writeFirstCopies() {
+  Operation *ret = main.getBody().front().getTerminator();
+  for (unsigned i = 0; i < main.getNumResults(); ++i)
+    if (isCopiedFirst(i))
+      plan::CopyOp::create(
+          b, ret->getLoc(),
+          buffers[lookThrough(ret->getOperand(i), Move::Reshape)],
+          resultBuffers[i]);
 }
 
 void PlanWriter::bindResults() {
@@ -134,7 +161,7 @@ void PlanWriter::writeCopies() {
   for (unsigned i = 0; i < main.getNumResults(); ++i) {
     Value value = lookThrough(ret->getOperand(i), Move::Reshape);
     auto bound = resultOf.find(value);
-    if (bound != resultOf.end() && bound->second == i)
+    if ((bound != resultOf.end() && bound->second == i) || isCopiedFirst(i))
       continue;
     if (auto argument = dyn_cast<BlockArgument>(value)) {
       if (aliases.count(i) && aliases[i] == argument.getArgNumber())
@@ -267,6 +294,8 @@ SmallVector<int64_t> PlanWriter::donatedPairs(ArrayRef<Value> inputs,
 // that of the input, or a copy if the input lives on.
 Value PlanWriter::takeOver(Operation *op, Value input, Value result) {
   Operation *def = input.getDefiningOp();
+  if (isa_and_nonnull<plan::UndefinedOp>(def))
+    return bufferOf(result);
   bool dies = def && clusters.of(def) && input.hasOneUse() &&
               !resultOf.count(result) && !resultOf.count(input);
   if (dies)
@@ -334,6 +363,7 @@ LogicalResult PlanWriter::write() {
   order = clusters.schedule();
   writeArguments();
   bindResults();
+  writeFirstCopies();
   for (Cluster *cluster : order)
     if (cluster->full != 0 && isStack(cluster->ops.front()))
       bindPieces(cast<stablehlo::ConcatenateOp>(cluster->ops.front()));

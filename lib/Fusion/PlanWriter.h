@@ -22,6 +22,8 @@ private:
   void bindResults();
   bool mayAlias(mlir::Value value, int64_t argument);
   void writeCopies();
+  bool isCopiedFirst(unsigned result);
+  void writeFirstCopies();
   llvm::LogicalResult writeKernel(Cluster &cluster);
   void writeGemm(plan::MatmulOp op);
   void writeAttention(plan::AttendOp op);

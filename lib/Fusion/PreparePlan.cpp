@@ -89,7 +89,8 @@ LogicalResult PreparePlanPass::check(Operation *op) {
           OptimizationBarrierOp, PadOp, ReduceOp, ReshapeOp, ReverseOp,
           ScatterOp, SliceOp, TransposeOp, QuantizeOp, DequantizeOp,
           RandomBitsOp, PartitionIdOp, plan::CommunicateOp, plan::InvokeOp,
-          plan::IterateOp, plan::MatmulOp, plan::WindowsOp, func::ReturnOp>(op);
+          plan::IterateOp, plan::MatmulOp, plan::UndefinedOp, plan::WindowsOp,
+          func::ReturnOp>(op);
   if (isKnown)
     return success();
   if (auto call = dyn_cast<CustomCallOp>(op))

@@ -148,6 +148,26 @@ def _scan(body: Any, *carries: Any, trips: int) -> Any:
     return lax.scan(step, carries, jnp.arange(trips))[1]
 
 
+@op("while")
+def _while(body: Any, index: Any, *carries: Any, trips: int) -> Any:
+    """A loop of as many trips as an argument says, so that the compiler knows no number.
+
+    It carries a row of a stack that it reads, and one that it writes, by iteration.
+    """
+    count = trips + (jnp.ravel(index)[0] != jnp.ravel(index)[0]).astype(jnp.int32)
+    rows = jnp.stack([carries[0]] * 3)
+
+    def step(state: Any) -> Any:
+        i, stack, values = state
+        given = (rows[2 - i], *values[1:-1], values[-1] + i.astype(values[-1].dtype))
+        out = _bounded(jnp.resize(body(*given)[0], values[0].shape), values[0].dtype)
+        return i + 1, stack.at[i].set(out), (out, *values[1:])
+
+    state = (jnp.int32(0), rows, (*carries, index))
+    _, stack, last = lax.while_loop(lambda state: state[0] < count, step, state)
+    return stack + last[0]
+
+
 @op("cond")
 def _cond(then: Any, otherwise: Any, which: Any, *carries: Any) -> Any:
     """One of two bodies, by whether the first element is true."""
@@ -179,7 +199,7 @@ def _bodied(writer: Writer) -> None:
     if place is None:
         return
     other, at = writer.pick(lambda value: value.elements > 0), pick_index(writer)
-    kind = writer.choice(["loop", "scan", "cond"])
+    kind = writer.choice(["loop", "scan", "while", "cond"])
     which = writer.pick(lambda value: value.dtype == "bool" and value.elements > 0)
     if other is None or (at is None if kind != "cond" else which is None):
         return
@@ -198,6 +218,10 @@ def _bodied(writer: Writer) -> None:
     body = (_body(writer, [*arguments, writer.values[at]]),)
     if kind == "scan":
         value = Value(**{**vars(value), "shape": (trips, *value.shape)})
+    if kind == "while":
+        value = Value(**{**vars(value), "shape": (3, *value.shape), "size": 2.0})
+        writer.add(kind, [at, *carries], value, body, trips=trips)
+        return
     writer.add(kind, [*carries, at], value, body, trips=trips)
 
 

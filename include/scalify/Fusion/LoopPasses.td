@@ -93,7 +93,8 @@ def BindLoopSlices : Pass<"scalify-bind-loop-slices", "::mlir::ModuleOp"> {
     the functions take and return such slices, and the loops name their places,
     if a slice is contiguous and starts at a multiple of 64 bytes, or is one
     element. Carries that no used result follows from, as often the counter,
-    and values that are not read any more, are gone.
+    and values that are not read any more, are gone. A stack of which the
+    iterations write all begins as `plan.undefined`.
 
     ```mlir
     %r:2 = plan.iterate @loop0 carries(%i, %stack) reads(%x) trips 64 : ...
@@ -102,7 +103,8 @@ def BindLoopSlices : Pass<"scalify-bind-loop-slices", "::mlir::ModuleOp"> {
       %z = stablehlo.tanh %y : tensor<1x16xf32>
       %t = stablehlo.dynamic_update_slice %s, %z, %i, %c0 : ...
     // becomes
-    %r = plan.iterate @loop0 carries(%stack) reads(%x) trips 64
+    %any = plan.undefined : tensor<64x16xf32>
+    %r = plan.iterate @loop0 carries(%any) reads(%x) trips 64
         slices [0, 0, 64, 4032, 1, 0, 64, 4032] : ...
     func.func private @loop0(%s: tensor<1x16xf32>, %y: tensor<1x16xf32>) ... {
       %z = stablehlo.tanh %y : tensor<1x16xf32>

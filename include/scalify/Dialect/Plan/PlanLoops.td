@@ -68,4 +68,14 @@ def IterateOp : Plan_Op<"iterate", [Pure, AttrSizedOperandSegments]> {
   let hasVerifier = 1;
 }
 
+def UndefinedOp : Plan_Op<"undefined", [Pure]> {
+  let summary = "a tensor of any elements, before buffers exist";
+  let description = [{
+    A loop that writes a stack slice by slice begins with it: what the memory
+    holds before is not read. No other op reads it.
+  }];
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "attr-dict `:` type($result)";
+}
+
 #endif // SCALIFY_DIALECT_PLAN_LOOPS
