@@ -69,13 +69,16 @@ void scalify::buildFindRoles(OpPassManager &module) {
   buildRoles(module);
 }
 
-static void buildImport(bool chunkSums, OpPassManager &module) {
+static void buildImport(bool isForXLA, OpPassManager &module) {
   module.addPass(createInlineCallsPass());
   module.addPass(createImportCallbacksPass());
   module.addPass(createNormalizeShardingPass());
   module.addPass(createExpandCHLOPass());
+  // XLA computes complex numbers itself, and chooses its own order of sums.
+  if (!isForXLA)
+    module.addPass(createSplitComplexPass());
   buildRoles(module);
-  if (chunkSums)
+  if (!isForXLA)
     module.addPass(createChunkSumsPass());
   module.addPass(createValidateImportPass());
 }
@@ -296,8 +299,7 @@ void scalify::buildStage(Stage stage, bool toStableHLO,
                          const StageOptions &options, OpPassManager &module) {
   switch (stage) {
   case Stage::Import:
-    // XLA chooses its own order of sums.
-    return buildImport(/*chunkSums=*/!toStableHLO, module);
+    return buildImport(/*isForXLA=*/toStableHLO, module);
   case Stage::Scaling:
     return buildScaling(options, module);
   case Stage::Precision:

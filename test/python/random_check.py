@@ -137,6 +137,11 @@ def check_gradient(program: Program) -> None:
         wider = [one.astype(np.float64) if one.dtype == np.float32 else one for one in inputs]
         exact = [np.asarray(one) for one in jax.jit(gradient)(*wider)]
     got = run_ours(gradient, inputs, ())
+    with jax.disable_jit():
+        eager = [np.asarray(one) for one in gradient(*map(jnp.asarray, inputs))]
+    # XLA merges a reversal into a scatter's update wrongly: op by op it does not.
+    if not all(np.allclose(w, one, 1e-3, 1e-3) for w, one in zip(want, eager, strict=True)):
+        want, exact = eager, eager
     eps = float(jnp.finfo(jnp.float32).eps)
     for g, w, e in zip(got, want, exact, strict=True):
         assert np.isfinite(_wide(w)).all(), f"the oracle is not finite:\n{program}"

@@ -54,15 +54,10 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
         lambda a, b: jax.scipy.linalg.solve_triangular(jnp.tril(a), b[0], lower=True, trans=1),
         (SPD, SQUARE),
     ),
-    "complex carry": (
-        lambda x: jnp.abs(jax.lax.scan(lambda c, r: (c * jnp.exp(1j * r[0]), None), 1j + 0, x)[0]),
-        (X,),
-    ),
     "eigh": (lambda a: jnp.linalg.eigvalsh(a).sum(), (SPD,)),
     "svd": (lambda a: jnp.linalg.svd(a, compute_uv=False), (SQUARE,)),
     "qr": (lambda a: jnp.abs(jnp.linalg.qr(a)[1]), (SQUARE,)),
     "fft": (lambda x: filtered(jnp.sin(x)) + x, (X,)),
-    "complex": (lambda x: jnp.abs(jnp.exp(1j * x) + x), (X,)),
     "loop": (lambda x: counted(jnp.abs(filtered(x)), 1e4) + 1, (X,)),
     "scan": (in_scan, (X,)),
     "cond": (lambda x: in_branch(x[0]), (X,)),
@@ -99,7 +94,7 @@ def test_a_loop_of_the_other_branch_does_not_run() -> None:
         np.testing.assert_array_equal(np.asarray(run(x)), jax.jit(step)(x))
 
 
-@pytest.mark.parametrize("case", ["cholesky", "fft", "complex"])
+@pytest.mark.parametrize("case", ["cholesky", "fft"])
 def test_without_it_an_error_names_both_ways_out(case: str) -> None:
     fn, args = CASES[case]
     with pytest.raises(scalify.CompileError, match=r"scalify\.transform"):

@@ -95,6 +95,30 @@ def ExpandCHLOPass : Pass<"scalify-expand-chlo", "::mlir::ModuleOp"> {
   let dependentDialects = ["::scalify::stablehlo::StableHLODialect"];
 }
 
+def SplitComplexPass : Pass<"scalify-split-complex", "::mlir::ModuleOp"> {
+  let summary = "split complex tensors into real and imaginary parts";
+  let description = [{
+    For artefacts. Before: complex tensors anywhere. After: only arguments and
+    results of functions are complex, and the operands and results of ops
+    without a form by parts (Fourier transforms, calls of libraries): their
+    parts come from `stablehlo.real` and `imag`, and `stablehlo.complex` joins
+    them again. Sums and movements of data become two ops, a product of matrices
+    four; functions are computed from the parts.
+
+    ```mlir
+    %2 = stablehlo.multiply %0, %1 : tensor<4xcomplex<f32>>
+    // becomes, for %0 = a + ib and %1 = c + id
+    %ac = stablehlo.multiply %a, %c : tensor<4xf32>
+    %bd = stablehlo.multiply %b, %d : tensor<4xf32>
+    %re = stablehlo.subtract %ac, %bd : tensor<4xf32>
+    ...
+    ```
+  }];
+  let dependentDialects = ["::scalify::stablehlo::StableHLODialect"];
+  let statistics = [
+    Statistic<"numSplit", "split", "ops on complex tensors that are replaced">];
+}
+
 def CanonicalizeStableHLOPass
     : Pass<"scalify-canonicalize-stablehlo", "::mlir::ModuleOp"> {
   let summary = "fold constants, simplify and merge equal ops";
