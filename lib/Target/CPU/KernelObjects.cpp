@@ -1,64 +1,24 @@
 //===- KernelObjects.cpp - Object code of kernels, by contents ------------===//
 //
-// LLVM takes most of a compilation's time, and programs of one process have
-// most kernels in common: a step that is compiled again with other scales, for
-// other shapes, or beside its evaluation. So each kernel is compiled apart from
-// the others, and its code is kept.
+// Each kernel is compiled apart from the others, so that its code can be kept.
 //
 //===----------------------------------------------------------------------===//
 
 #include "scalify/Target/CPU/KernelObjects.h"
 
+#include "scalify/Codegen/KeptCode.h"
 #include "scalify/Codegen/MachineCode.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
-#include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/SHA256.h"
 #include "llvm/Support/TargetSelect.h"
-
-#include <limits>
-#include <mutex>
 
 using namespace mlir;
 using namespace scalify;
 
 static constexpr llvm::StringLiteral kTriple = "x86_64-unknown-linux-gnu";
-
-namespace {
-/// The code that this process has compiled, by symbol.
-class KnownObjects {
-public:
-  static KnownObjects &get() {
-    static KnownObjects known;
-    return known;
-  }
-
-  std::shared_ptr<const std::string> find(StringRef symbol) {
-    std::lock_guard<std::mutex> lock(mutex);
-    return objects.lookup(symbol);
-  }
-
-  void add(StringRef symbol, std::shared_ptr<const std::string> code) {
-    std::lock_guard<std::mutex> lock(mutex);
-    // Whatever is dropped is only compiled again.
-    if (bytes + code->size() > kMostBytes) {
-      objects.clear();
-      bytes = 0;
-    }
-    bytes += code->size();
-    objects[symbol] = std::move(code);
-  }
-
-private:
-  static constexpr size_t kMostBytes = size_t(64) << 20;
-  std::mutex mutex;
-  llvm::StringMap<std::shared_ptr<const std::string>> objects;
-  size_t bytes = 0;
-};
-} // namespace
 
 static std::unique_ptr<llvm::TargetMachine> createMachine(StringRef mcpu,
                                                           std::string &error) {
@@ -96,17 +56,7 @@ static OwningOpRef<ModuleOp> takeKernel(LLVM::LLVMFuncOp entry) {
 static std::string renameByContents(ModuleOp kernel, LLVM::LLVMFuncOp entry,
                                     StringRef mcpu) {
   entry.setName("kernel");
-  std::string text = mcpu.str();
-  llvm::raw_string_ostream os(text);
-  // All elements of constants, whatever the command line says of printing.
-  kernel.print(
-      os, OpPrintingFlags()
-              .useLocalScope()
-              .enableDebugInfo(false)
-              .elideLargeElementsAttrs(std::numeric_limits<int64_t>::max()));
-  auto digest = llvm::SHA256::hash(llvm::arrayRefFromStringRef(text));
-  std::string symbol =
-      "kernel_" + llvm::toHex(ArrayRef(digest).take_front(16), true);
+  std::string symbol = "kernel_" + hashOf({mcpu, textWithoutLocations(kernel)});
   entry.setName(symbol);
   return symbol;
 }
@@ -146,23 +96,15 @@ scalify::compileKernelObjects(ModuleOp kernels, StringRef mcpu) {
     if (function.getLinkage() != LLVM::Linkage::Internal)
       entries.push_back(function);
   SmallVector<KernelObject> objects;
-  // Of this module; what is known may be dropped at any time.
-  llvm::StringMap<std::shared_ptr<const std::string>> own;
   for (LLVM::LLVMFuncOp entry : entries) {
     std::string name = entry.getName().str();
     OwningOpRef<ModuleOp> kernel = takeKernel(entry);
     std::string symbol = renameByContents(*kernel, entry, mcpu);
-    std::shared_ptr<const std::string> &code = own[symbol];
-    if (!code)
-      code = KnownObjects::get().find(symbol);
-    if (!code) {
-      FailureOr<std::string> compiled = compileOne(*kernel, *machine, mcpu);
-      if (failed(compiled))
-        return failure();
-      code = std::make_shared<const std::string>(std::move(*compiled));
-      KnownObjects::get().add(symbol, code);
-    }
-    objects.push_back({name, symbol, code});
+    auto code = keepCode(entry.getLoc(), symbol,
+                         [&] { return compileOne(*kernel, *machine, mcpu); });
+    if (failed(code))
+      return failure();
+    objects.push_back({name, symbol, *code});
   }
   return objects;
 }

@@ -2,12 +2,15 @@
 
 #include "CUDATarget.h"
 
+#include "scalify/Codegen/KeptCode.h"
 #include "scalify/Target/Artefact/Manifest.h"
 #include "scalify/Target/Artefact/Passes.h"
 #include "scalify/Target/Artefact/ToolRun.h"
 #include "scalify/Target/CUDA/Passes.h"
 
 #include "mlir/Pass/PassManager.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
 using namespace scalify;
@@ -27,6 +30,18 @@ static FailureOr<std::string> makePTX(ModuleOp module, StringRef chip) {
   return emitPTX(*lowered.begin(), chip);
 }
 
+/// Returns what tells one file of a program from another.
+static std::string versionOf(StringRef program) {
+  llvm::sys::fs::file_status status;
+  // What is absent fails when it runs, and no code is kept.
+  if (llvm::sys::fs::status(program, status))
+    return program.str();
+  return llvm::formatv(
+             "{0} {1} {2}", program, status.getSize(),
+             status.getLastModificationTime().time_since_epoch().count())
+      .str();
+}
+
 /// Returns machine code, which saves the driver compilation; none without
 /// kernels or ptxas, or if the options leave it out.
 static FailureOr<std::string> makeCubin(Location loc, StringRef ptx,
@@ -41,7 +56,13 @@ static FailureOr<std::string> makeCubin(Location loc, StringRef ptx,
     return std::string();
   }
   std::string arch = "-arch=" + chip.str();
-  return runTool(loc, ptxas, {arch, "-o", "@out", "@in"}, ptx);
+  auto cubin =
+      keepCode(loc, "cubin_" + hashOf({versionOf(ptxas), arch, ptx}), [&] {
+        return runTool(loc, ptxas, {arch, "-o", "@out", "@in"}, ptx);
+      });
+  if (failed(cubin))
+    return failure();
+  return **cubin;
 }
 
 FailureOr<std::string>

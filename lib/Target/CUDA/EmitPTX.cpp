@@ -7,6 +7,7 @@
 
 #include "scalify/Target/CUDA/Passes.h"
 
+#include "scalify/Codegen/KeptCode.h"
 #include "scalify/Codegen/MachineCode.h"
 
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
@@ -52,8 +53,8 @@ static LogicalResult checkClosed(gpu::GPUModuleOp kernels,
   return success();
 }
 
-FailureOr<std::string> scalify::emitPTX(gpu::GPUModuleOp kernels,
-                                        StringRef chip) {
+static FailureOr<std::string> makePTX(gpu::GPUModuleOp kernels,
+                                      StringRef chip) {
   MLIRContext &mlirContext = *kernels.getContext();
   registerBuiltinDialectTranslation(mlirContext);
   registerLLVMDialectTranslation(mlirContext);
@@ -75,6 +76,16 @@ FailureOr<std::string> scalify::emitPTX(gpu::GPUModuleOp kernels,
                        llvm::CodeGenFileType::AssemblyFile, text))
     return kernels.emitError("the code generator cannot write PTX");
   return std::string(text.data(), text.size());
+}
+
+FailureOr<std::string> scalify::emitPTX(gpu::GPUModuleOp kernels,
+                                        StringRef chip) {
+  std::string key = "ptx_" + hashOf({chip, textWithoutLocations(kernels)});
+  auto ptx =
+      keepCode(kernels.getLoc(), key, [&] { return makePTX(kernels, chip); });
+  if (failed(ptx))
+    return failure();
+  return **ptx;
 }
 
 namespace {

@@ -22,7 +22,7 @@ struct KernelObject {
 };
 
 /// Compiles each kernel of a module of LLVM functions by itself, or finds its
-/// code among what this process has compiled before. Consumes the functions.
+/// code where it was kept (`keepCode`). Consumes the functions.
 mlir::FailureOr<llvm::SmallVector<KernelObject>>
 compileKernelObjects(mlir::ModuleOp kernels, llvm::StringRef mcpu);
 
