@@ -22,7 +22,7 @@ std::unique_ptr<llvm::TargetMachine> scalify::createTargetMachine(
 }
 
 static void optimise(llvm::Module &module, llvm::TargetMachine &machine,
-                     llvm::OptimizationLevel level) {
+                     llvm::StringRef pipeline) {
   llvm::LoopAnalysisManager loops;
   llvm::FunctionAnalysisManager functions;
   llvm::CGSCCAnalysisManager graph;
@@ -33,17 +33,19 @@ static void optimise(llvm::Module &module, llvm::TargetMachine &machine,
   builder.registerFunctionAnalyses(functions);
   builder.registerLoopAnalyses(loops);
   builder.crossRegisterProxies(loops, functions, graph, modules);
-  builder.buildPerModuleDefaultPipeline(level).run(module, modules);
+  llvm::ModulePassManager passes;
+  llvm::cantFail(builder.parsePassPipeline(passes, pipeline));
+  passes.run(module, modules);
 }
 
 bool scalify::emitMachineCode(llvm::Module &module,
                               llvm::TargetMachine &machine,
-                              llvm::OptimizationLevel level,
+                              llvm::StringRef pipeline,
                               llvm::CodeGenFileType kind,
                               llvm::SmallVectorImpl<char> &code) {
   module.setTargetTriple(machine.getTargetTriple());
   module.setDataLayout(machine.createDataLayout());
-  optimise(module, machine, level);
+  optimise(module, machine, pipeline);
   llvm::raw_svector_ostream os(code);
   llvm::legacy::PassManager passes;
   if (machine.addPassesToEmitFile(passes, os, nullptr, kind))

@@ -5,7 +5,6 @@
 
 #include "mlir/Support/LLVM.h"
 #include "llvm/IR/Module.h"
-#include "llvm/Passes/OptimizationLevel.h"
 #include "llvm/Target/TargetMachine.h"
 
 namespace scalify {
@@ -18,10 +17,11 @@ std::unique_ptr<llvm::TargetMachine> createTargetMachine(
     std::optional<llvm::Reloc::Model> relocation, llvm::CodeGenOptLevel level,
     llvm::FPOpFusion::FPOpFusionMode contraction, std::string &error);
 
-/// Sets the module's target, optimises the module and emits an object file or
-/// assembly. False if the code generator cannot emit this kind of file.
+/// Sets the module's target, optimises the module by a pipeline as `opt
+/// -passes` takes it, and emits an object file or assembly. False if the code
+/// generator cannot emit this kind of file.
 bool emitMachineCode(llvm::Module &module, llvm::TargetMachine &machine,
-                     llvm::OptimizationLevel level, llvm::CodeGenFileType kind,
+                     llvm::StringRef pipeline, llvm::CodeGenFileType kind,
                      llvm::SmallVectorImpl<char> &code);
 
 } // namespace scalify

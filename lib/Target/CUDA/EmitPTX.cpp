@@ -72,7 +72,7 @@ static FailureOr<std::string> makePTX(gpu::GPUModuleOp kernels,
   if (failed(checkClosed(kernels, *module)))
     return failure();
   SmallVector<char> text;
-  if (!emitMachineCode(*module, *machine, llvm::OptimizationLevel::O3,
+  if (!emitMachineCode(*module, *machine, "default<O3>",
                        llvm::CodeGenFileType::AssemblyFile, text))
     return kernels.emitError("the code generator cannot write PTX");
   return std::string(text.data(), text.size());
