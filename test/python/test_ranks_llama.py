@@ -60,6 +60,21 @@ def program(
     return Sharded(step, args, axes, (*placed, P("data")), (*placed, P()), frozenset())
 
 
+_lowered: dict[tuple[int, int], str] = {}
+
+
+def data_parallel(ranks: int, layers: int, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Returns the text of the step on ranks of data alone, which is traced once."""
+    if (ranks, layers) not in _lowered:
+        _lowered[ranks, layers] = lower(program({"data": ranks}, monkeypatch, layers))
+    return _lowered[ranks, layers]
+
+
+def plan_of(local: str, **options: Any) -> Executable:
+    """Returns the plan, without kernels."""
+    return Executable(build(local, {**options, "planOnly": True})[0], device="null")
+
+
 def lower(sharded: Sharded) -> str:
     specs, out = sharded.shardings()
     jitted = jax.jit(sharded.fn, in_shardings=specs, out_shardings=out, donate_argnums=(0, 1))
@@ -138,8 +153,9 @@ def test_shares_of_state_change_no_bit(recipe: str, monkeypatch: pytest.MonkeyPa
     rng = np.random.default_rng(0)
     batches = [rng.integers(0, 256, first.shape, dtype=np.int32) for _ in range(4)]
     found = []
+    text = lower(sharded)
     for zero in (0, 1, 3):
-        local = partition(lower(sharded), zero=zero)
+        local = partition(text, zero=zero)
         options = {"recipe": recipe, "packState": False, "declaredScales": True}
         whole, losses = train_alone(local, options, state, batches)
         found.append((losses, [leaf.tobytes() for leaf in whole]))
@@ -173,14 +189,9 @@ def test_programs_of_gpus_train_alike(
 
 
 def test_sums_in_order_keep_no_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    local = partition(lower(program({"data": 8}, monkeypatch)), zero=2).text
-    # What is recorded needs no assembler.
-    options = {"recipe": "bf16", "target": "sm_90a", "bucketBytes": 50_000, "ptxas": "none"}
+    local = partition(data_parallel(8, 2, monkeypatch), zero=2).text
     plans = {
-        sums: Executable(
-            build(local, {**options, "sums": sums})[0],
-            device="null",
-        )
+        sums: plan_of(local, recipe="bf16", target="sm_90a", bucketBytes=50_000, sums=sums)
         for sums in ("ordered", "nccl")
     }
     ordered, nccl = plans["ordered"], plans["nccl"]
@@ -200,9 +211,8 @@ def test_sums_in_order_keep_no_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_sums_go_between_products_of_the_backward(monkeypatch: pytest.MonkeyPatch) -> None:
-    local = partition(lower(program({"data": 8}, monkeypatch)), zero=3).text
-    artefact, _ = build(local, {"recipe": "none", "bucketBytes": 0})
-    step = Executable(artefact, device="null").manifest["functions"]["step"]
+    local = partition(data_parallel(8, 2, monkeypatch), zero=3).text
+    step = plan_of(local, recipe="none", bucketBytes=0).manifest["functions"]["step"]
     at = {
         kind: [i for i, command in enumerate(step) if command.get("kind") == kind]
         for kind in ("all_gather", "reduce_scatter")
@@ -223,13 +233,10 @@ def test_sums_go_between_products_of_the_backward(monkeypatch: pytest.MonkeyPatc
 
 
 def test_buckets_send_the_same_bytes_in_fewer_messages(monkeypatch: pytest.MonkeyPatch) -> None:
-    local = partition(lower(program({"data": 8}, monkeypatch)), zero=3).text
+    local = partition(data_parallel(8, 2, monkeypatch), zero=3).text
     size = 50_000
     each, buckets = (
-        Executable(
-            build(local, {"recipe": "none", "bucketBytes": given})[0], device="null"
-        ).collectives
-        for given in (0, size)
+        plan_of(local, recipe="none", bucketBytes=given).collectives for given in (0, size)
     )
     assert sum(row["sent"] for row in each) == sum(row["sent"] for row in buckets)
     for kind in ("all_gather", "reduce_scatter"):
@@ -241,22 +248,21 @@ def test_buckets_send_the_same_bytes_in_fewer_messages(monkeypatch: pytest.Monke
         assert len(after) <= 2 * sum(before) / size + 3 < len(before)
 
 
-def sent(artefact: bytes, kind: str) -> dict[str, int]:
+def sent(plan: Executable, kind: str) -> dict[str, int]:
     """Returns the bytes that rank 0 sends by collectives of a kind, by formats."""
     found: dict[str, int] = {}
-    for row in Executable(artefact, device="null").collectives:
+    for row in plan.collectives:
         if row["kind"] == kind:
             found[row["dtype"]] = found.get(row["dtype"], 0) + row["sent"]
     return found
 
 
 def test_narrow_wires_move_a_quarter(monkeypatch: pytest.MonkeyPatch) -> None:
-    local = partition(lower(program({"data": 4}, monkeypatch)), zero=3).text
+    local = partition(data_parallel(4, 2, monkeypatch), zero=3).text
     fp8 = Recipe.preset("fp8").replace(head=True, sensitive=True)
     recipes = {"fp8": fp8, "bf16": "bf16", "wires": fp8.replace(gradient_wire="f8E5M2")}
     plans = {
-        name: build(local, {"recipe": str(one), "declaredScales": True})[0]
-        for name, one in recipes.items()
+        name: plan_of(local, recipe=str(one), declaredScales=True) for name, one in recipes.items()
     }
     # Gradients of the weights that are cast: 75 % less than in F32, and no others changed.
     f32 = sent(plans["fp8"], "reduce_scatter")["f32"]
@@ -268,11 +274,11 @@ def test_narrow_wires_move_a_quarter(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_masters_move_as_they_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    local = partition(lower(program({"data": 4}, monkeypatch, layers=1)), zero=1).text
-    options = {"recipe": "fp8-lm-o2"}
-    narrow = sent(build(local, options)[0], "all_gather")
-    wide = sent(build(local, {**options, "narrowCollectives": False})[0], "all_gather")
-    gpu = sent(build(local, {**options, "target": "sm_90a", "ptxas": "none"})[0], "all_gather")
+    local = partition(data_parallel(4, 1, monkeypatch), zero=1).text
+    recipe = "fp8-lm-o2"
+    narrow = sent(plan_of(local, recipe=recipe), "all_gather")
+    wide = sent(plan_of(local, recipe=recipe, narrowCollectives=False), "all_gather")
+    gpu = sent(plan_of(local, recipe=recipe, target="sm_90a"), "all_gather")
     assert gpu["f16"] == narrow["f16"]
     # What is left are sums of chunks, for the norm of all gradients.
     assert set(narrow) == {"f16", "f32"}
@@ -281,12 +287,11 @@ def test_masters_move_as_they_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_zero_keeps_shares(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = lower(program({"data": 8}, monkeypatch))
+    text = data_parallel(8, 2, monkeypatch)
     bytes_of = {}
     for zero in (0, 1, 3):
         local = partition(text, zero=zero).text
-        artefact, _ = build(local, {"recipe": "none"})
-        arguments = Executable(artefact, device="null").memory["arguments"]
+        arguments = plan_of(local, recipe="none").memory["arguments"]
         bytes_of[zero] = (arguments["param"], arguments["moment"])
         kinds = re.findall(r'"stablehlo\.(all_reduce|reduce_scatter)"', local)
         # One sum for each parameter and one of the loss; none of a parameter is made whole.
@@ -304,7 +309,7 @@ def test_a_rank_takes_the_memory_that_its_plan_says(
     zero: int, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
 ) -> None:
     """By /proc, for each rank's process: its arguments, and the arena to its last page."""
-    local = partition(lower(program({"data": 2}, monkeypatch)), zero=zero).text
+    local = partition(data_parallel(2, 2, monkeypatch), zero=zero).text
     path = tmp_path / "step.scalify"
     # Gathers of weights whose scales are measured are wide, and pack less well.
     path.write_bytes(build(local, {"recipe": "fp8", "declaredScales": True})[0])
