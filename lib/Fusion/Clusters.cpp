@@ -20,7 +20,7 @@ static constexpr int64_t kLongDistance = 300;
 
 bool scalify::isLibraryCall(Operation *op) {
   return isa<plan::MatmulOp, plan::AttendOp, plan::CommunicateOp,
-             plan::InvokeOp, plan::IterateOp>(op);
+             plan::FactorizeOp, plan::InvokeOp, plan::IterateOp>(op);
 }
 
 bool scalify::isSource(Value value) {

@@ -3,6 +3,7 @@
 #include "CommandParts.h"
 #include "PlanWriter.h"
 
+#include "scalify/Dialect/Plan/PlanLapack.h"
 #include "scalify/Dialect/StableHLO/Values.h"
 #include "scalify/Fusion/HostCalls.h"
 
@@ -50,6 +51,17 @@ void PlanWriter::writeCollective(plan::CommunicateOp op) {
   copyPhase(*clusters.of(op), op, collective);
 }
 
+void PlanWriter::writeLapack(plan::FactorizeOp op) {
+  auto one = [&](Value value) { return bufferOf(value); };
+  SmallVector<Value> reads = llvm::map_to_vector(op.getInputs(), one);
+  SmallVector<Value> writes = llvm::map_to_vector(op.getOutputs(), one);
+  RankedTensorType work = plan::getWorkType(op);
+  auto lapack = plan::LapackOp::create(b, op.getLoc(), op.getRoutine(), reads,
+                                       writes, newTemp(op.getLoc(), work),
+                                       op.getSizes(), op.getLetters());
+  copyPhase(*clusters.of(op), op, lapack);
+}
+
 void PlanWriter::writeHostCall(plan::InvokeOp op) {
   auto one = [&](Value value) { return value ? bufferOf(value) : Value(); };
   SmallVector<Value> reads = llvm::map_to_vector(op.getInputs(), one);
@@ -87,6 +99,7 @@ void PlanWriter::writeCall(Operation *op) {
       .Case([&](plan::MatmulOp matmul) { writeGemm(matmul); })
       .Case([&](plan::AttendOp attend) { writeAttention(attend); })
       .Case([&](plan::CommunicateOp exchange) { writeCollective(exchange); })
+      .Case([&](plan::FactorizeOp factorize) { writeLapack(factorize); })
       .Case([&](plan::InvokeOp invoke) { writeHostCall(invoke); })
       .Case([&](plan::IterateOp iterate) { writeLoop(iterate); });
 }

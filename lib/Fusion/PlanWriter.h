@@ -28,6 +28,7 @@ private:
   void writeGemm(plan::MatmulOp op);
   void writeAttention(plan::AttendOp op);
   void writeCollective(plan::CommunicateOp op);
+  void writeLapack(plan::FactorizeOp op);
   void writeHostCall(plan::InvokeOp op);
   void writeLoop(plan::IterateOp op);
   /// Writes the command of a library call.

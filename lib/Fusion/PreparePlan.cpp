@@ -64,8 +64,9 @@ LogicalResult PreparePlanPass::check(Operation *op) {
       isa<plan::InvokeOp>(op)
           ? "; arguments and results of the step and of callbacks cannot have "
             "it: pass the parts of complex numbers, or use scalify.transform"
-          : "; scalify.transform leaves it to XLA, and "
-            "scalify.jit(fallback=\"xla\") has XLA run it within the step";
+      : isGPU ? "; scalify.transform leaves it to XLA"
+              : "; scalify.transform leaves it to XLA, and "
+                "scalify.jit(fallback=\"xla\") has XLA run it within the step";
   for (Type type :
        llvm::concat<const Type>(op->getOperandTypes(), op->getResultTypes())) {
     auto tensor = dyn_cast<RankedTensorType>(type);
@@ -88,9 +89,9 @@ LogicalResult PreparePlanPass::check(Operation *op) {
           DynamicSliceOp, DynamicUpdateSliceOp, GatherOp, IotaOp,
           OptimizationBarrierOp, PadOp, ReduceOp, ReshapeOp, ReverseOp,
           ScatterOp, SliceOp, TransposeOp, QuantizeOp, DequantizeOp,
-          RandomBitsOp, PartitionIdOp, plan::CommunicateOp, plan::InvokeOp,
-          plan::IterateOp, plan::MatmulOp, plan::UndefinedOp, plan::WindowsOp,
-          func::ReturnOp>(op);
+          RandomBitsOp, PartitionIdOp, plan::CommunicateOp, plan::FactorizeOp,
+          plan::InvokeOp, plan::IterateOp, plan::MatmulOp, plan::UndefinedOp,
+          plan::WindowsOp, func::ReturnOp>(op);
   if (isKnown)
     return success();
   if (auto call = dyn_cast<CustomCallOp>(op))

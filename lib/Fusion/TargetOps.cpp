@@ -2,6 +2,7 @@
 
 #include "TargetOps.h"
 
+#include "LapackCalls.h"
 #include "scalify/Dialect/Plan/Plan.h"
 #include "scalify/Dialect/StableHLO/ControlFlow.h"
 #include "scalify/Dialect/StableHLO/OpKinds.h"
@@ -49,12 +50,11 @@ bool scalify::isInCPUTarget(Operation *op) {
   if (!llvm::all_of(op->getOperandTypes(), isInMemory) ||
       !llvm::all_of(op->getResultTypes(), isInMemory))
     return false;
-  if (isa<CustomCallOp>(op))
-    return isCallback(op);
+  if (isa<CustomCallOp, CholeskyOp, TriangularSolveOp>(op))
+    return isCallback(op) || matchLapack(op);
   if (auto loop = dyn_cast<WhileOp>(op))
     return getTripCount(loop).has_value() || !hasOrderedOps(loop);
-  return !isa<CholeskyOp, DynamicGatherOp, DynamicBroadcastInDimOp,
-              DynamicConvOp, DynamicIotaOp, DynamicPadOp, DynamicReshapeOp,
-              FftOp, RealDynamicSliceOp, RngOp, SetDimensionSizeOp,
-              TriangularSolveOp>(op);
+  return !isa<DynamicGatherOp, DynamicBroadcastInDimOp, DynamicConvOp,
+              DynamicIotaOp, DynamicPadOp, DynamicReshapeOp, FftOp,
+              RealDynamicSliceOp, RngOp, SetDimensionSizeOp>(op);
 }

@@ -238,6 +238,8 @@ static void buildFusion(const StageOptions &options, OpPassManager &module) {
   module.addPass(createExpandRounding());
   OpPassManager &calls = module.nest<func::FuncOp>();
   calls.addPass(createFormHostCalls({options.callbacks, options.fallback}));
+  if (!isGPU)
+    calls.addPass(createFormLapack());
   calls.addPass(createFormCollectives());
   // The tasks of a pipeline are those of unrolled micro-batches.
   if (!isGPU && options.pipelineStages == 0) {

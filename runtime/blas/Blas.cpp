@@ -58,29 +58,32 @@ void *openLibrary() {
               "; install the package libopenblas0-pthread");
 }
 
-template <typename Fn> Fn find(void *handle, const char *symbol) {
-  void *address = dlsym(handle, symbol);
-  if (!address)
-    unsupported(std::string("the OpenBLAS library has no function '") + symbol +
-                "'");
-  return reinterpret_cast<Fn>(address);
+template <typename Fn> Fn findIn(const Blas &blas, const char *symbol) {
+  return reinterpret_cast<Fn>(blas.find(symbol));
 }
 
 Blas loadBlas() {
-  void *handle;
+  Blas blas;
   {
     std::string core = coreType();
     ScopedVariable coreVariable("OPENBLAS_CORETYPE", core.c_str());
     ScopedVariable threadsVariable("OPENBLAS_NUM_THREADS", "1");
-    handle = openLibrary();
+    blas.library = openLibrary();
   }
-  Blas blas;
-  blas.sgemm = find<Blas::Sgemm>(handle, "cblas_sgemm");
-  find<void (*)(int)>(handle, "openblas_set_num_threads")(1);
-  blas.description = find<char *(*)()>(handle, "openblas_get_config")();
+  blas.sgemm = findIn<Blas::Sgemm>(blas, "cblas_sgemm");
+  findIn<void (*)(int)>(blas, "openblas_set_num_threads")(1);
+  blas.description = findIn<char *(*)()>(blas, "openblas_get_config")();
   return blas;
 }
 } // namespace
+
+void *Blas::find(const char *symbol) const {
+  void *address = dlsym(library, symbol);
+  if (!address)
+    unsupported(std::string("the OpenBLAS library has no function '") + symbol +
+                "'");
+  return address;
+}
 
 const Blas &Blas::get() {
   // Never unloaded: the library has threads and buffers of its own.

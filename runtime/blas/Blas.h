@@ -23,7 +23,13 @@ struct Blas {
   /// "OpenBLAS 0.3.21 ... SkylakeX ...", for reports.
   std::string description;
 
+  void *library = nullptr;
+
   static constexpr int rowMajor = 101, noTrans = 111, trans = 112;
+
+  /// Returns the address of one of the library's functions. Throws an Error if
+  /// it has none of that name.
+  void *find(const char *symbol) const;
 
   /// Returns the library. Loads it at the first call; throws an Error on
   /// failure.

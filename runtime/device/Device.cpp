@@ -22,6 +22,10 @@ void Device::attention(const Command &command, void *const *) {
   unsupported("attention '" + command.name + "' needs a GPU");
 }
 
+void Device::lapack(const Command &command, void *const *) {
+  unsupported("LAPACK's '" + command.name + "' needs a CPU");
+}
+
 void Device::collective(const Command &command, Communicator *, const void *,
                         void *) {
   unsupported("collective '" + command.name + "' is not for this device");

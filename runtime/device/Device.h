@@ -73,6 +73,8 @@ public:
   virtual void gemm(const Command &command, void *const *buffers) = 0;
   /// In a GPU's artefact only.
   virtual void attention(const Command &command, void *const *buffers);
+  /// In a CPU's artefact only.
+  virtual void lapack(const Command &command, void *const *buffers);
   /// `comm` is null on devices that only record, and with one rank.
   virtual void collective(const Command &command, Communicator *comm,
                           const void *src, void *dst);

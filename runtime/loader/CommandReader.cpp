@@ -2,6 +2,7 @@
 #include "loader/AttentionReader.h"
 #include "loader/CollectiveReader.h"
 #include "loader/HostCallReader.h"
+#include "loader/LapackReader.h"
 #include "loader/LoopReader.h"
 #include "loader/Manifest.h"
 #include "support/FloatFormats.h"
@@ -20,6 +21,8 @@ const char *scalify::rt::name(Command::Op op) {
     return "attention";
   case Command::Op::HostCall:
     return "host_call";
+  case Command::Op::Lapack:
+    return "lapack";
   case Command::Op::Collective:
     return "collective";
   case Command::Op::Loop:
@@ -453,6 +456,9 @@ Command scalify::rt::readCommand(const JsonNode &node,
   } else if (op == "loop" && !program.isGpu()) {
     command.op = Command::Op::Loop;
     readLoop(node, interface, command);
+  } else if (op == "lapack" && !program.isGpu()) {
+    command.op = Command::Op::Lapack;
+    readLapack(node, interface, command);
   } else if (op == "collective") {
     command.op = Command::Op::Collective;
     readCollective(node, interface, program, command);
@@ -474,10 +480,11 @@ Command scalify::rt::readCommand(const JsonNode &node,
     command.op = op == "record" ? Command::Op::Record : Command::Op::Wait;
     command.event = node["event"].index(numCommands, "commands");
   } else {
-    unsupported("command '" + op +
-                "' is not one this runtime runs (kernel, gemm, collective, "
-                "copy, fill, record, wait; host_call and loop on a CPU, "
-                "attention on a GPU)");
+    unsupported(
+        "command '" + op +
+        "' is not one this runtime runs (kernel, gemm, collective, "
+        "copy, fill, record, wait; lapack, loop and host_call on a CPU, "
+        "attention on a GPU)");
   }
   return command;
 }

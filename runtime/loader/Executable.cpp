@@ -245,6 +245,8 @@ void Executable::execute(const Function &function, const Command &command) {
     return dev->gemm(command, at);
   case Command::Op::Attention:
     return dev->attention(command, at);
+  case Command::Op::Lapack:
+    return dev->lapack(command, at);
   case Command::Op::HostCall:
     return callHost(function, command, at);
   case Command::Op::Loop:

@@ -5,6 +5,7 @@
 #define SCALIFY_RUNTIME_LOADER_PROGRAM_H
 
 #include "blas/Gemm.h"
+#include "blas/Lapack.h"
 #include "comm/Communicator.h"
 #include "loader/AttentionShape.h"
 #include "scalify/runtime.h"
@@ -121,6 +122,7 @@ struct Command {
     Gemm,
     Attention,
     HostCall,
+    Lapack,
     Collective,
     Loop,
     Copy,
@@ -159,6 +161,10 @@ struct Command {
 
   // Attention: on a GPU only; AttentionShape.h lists the buffers.
   AttentionShape attention;
+
+  // Lapack: on a CPU only; the buffers that are read, those that are written,
+  // and the work space.
+  LapackCall lapack;
 
   // HostCall: on a CPU only; buffers that are read, then those that are
   // written, then an optional boolean that enables the call, then an optional

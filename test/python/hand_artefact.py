@@ -9,7 +9,17 @@ import subprocess
 import tempfile
 from typing import Any
 
-__all__ = ["KERNELS", "PTX", "buffer", "build_kernels", "for_gpu", "kernel", "pack", "train_step"]
+__all__ = [
+    "KERNELS",
+    "PTX",
+    "buffer",
+    "build_kernels",
+    "for_gpu",
+    "kernel",
+    "pack",
+    "tensor",
+    "train_step",
+]
 
 KERNELS = """
 #include <stdint.h>

@@ -44,19 +44,22 @@ def in_branch(x: Any) -> Any:
 
 
 CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
-    "cholesky": (lambda a: jnp.linalg.cholesky(a) * 2, (SPD,)),
-    "solve": (lambda a, b: jnp.linalg.solve(a, jnp.tanh(b)), (SPD, SQUARE)),
-    "triangular": (
-        lambda a, b: jax.scipy.linalg.solve_triangular(jnp.tril(a), b, lower=True),
+    "complex cholesky": (lambda a: jnp.abs(jnp.linalg.cholesky(a + 0j)) * 2, (SPD,)),
+    "complex solve": (
+        lambda a, b: jnp.linalg.solve(a + 0j, jnp.tanh(b) * 1j).imag,
         (SPD, SQUARE),
     ),
-    "triangular of a vector": (
-        lambda a, b: jax.scipy.linalg.solve_triangular(jnp.tril(a), b[0], lower=True, trans=1),
-        (SPD, SQUARE),
+    "eigenvalues": (lambda a: jnp.sort(jnp.abs(jnp.linalg.eigvals(a))), (SQUARE,)),
+    # The real routine is a command of the plan beside the program.
+    "cholesky beside": (lambda a: filtered(jnp.linalg.cholesky(a + 0)[:4].ravel()[:16]), (SPD,)),
+    # All of the loop is a program.
+    "cholesky in a while": (lambda a: counted(jnp.linalg.cholesky(a), 1e4), (SPD,)),
+    "cholesky within a while": (
+        lambda a: jax.lax.while_loop(
+            lambda v: jnp.sum(v * v) < 1e4, lambda v: v * 1.5 + jnp.linalg.cholesky(a), a
+        ),
+        (SPD,),
     ),
-    "eigh": (lambda a: jnp.linalg.eigvalsh(a).sum(), (SPD,)),
-    "svd": (lambda a: jnp.linalg.svd(a, compute_uv=False), (SQUARE,)),
-    "qr": (lambda a: jnp.abs(jnp.linalg.qr(a)[1]), (SQUARE,)),
     "fft": (lambda x: filtered(jnp.sin(x)) + x, (X,)),
     "loop": (lambda x: counted(jnp.abs(filtered(x)), 1e4) + 1, (X,)),
     "scan": (in_scan, (X,)),
@@ -94,7 +97,7 @@ def test_a_loop_of_the_other_branch_does_not_run() -> None:
         np.testing.assert_array_equal(np.asarray(run(x)), jax.jit(step)(x))
 
 
-@pytest.mark.parametrize("case", ["cholesky", "fft"])
+@pytest.mark.parametrize("case", ["complex cholesky", "eigenvalues", "fft"])
 def test_without_it_an_error_names_both_ways_out(case: str) -> None:
     fn, args = CASES[case]
     with pytest.raises(scalify.CompileError, match=r"scalify\.transform"):

@@ -12,19 +12,19 @@ def FormHostCalls : Pass<"scalify-form-host-calls", "::mlir::func::FuncOp"> {
   let summary = "form host calls for callbacks and ops without a CPU lowering";
   let description = [{
     Before: custom calls of JAX's callbacks, and with `fallback=xla` ops without
-    a CPU lowering: library calls, FFT, Cholesky, loops of unknown trip count
-    that call back with side effects. After: a `plan.invoke` for each callback and each such
-    op. Ops that exchange values which no buffer can hold (complex ones) become
-    one `plan.invoke`, with all ops on paths between them. Its `program` is a
-    module whose `@main` holds the outlined ops; a remark names them. The pass
-    descends into branches and loops of known trip count. Without `callbacks` a
-    callback is an error, since the plan's caller has no function for it.
+    a CPU lowering: library calls, FFT, loops of unknown trip count that call
+    back with side effects. After: a `plan.invoke` for each callback and each
+    such op. Ops that exchange values which no buffer can hold (complex ones)
+    become one `plan.invoke`, with all ops on paths between them. Its `program`
+    is a module whose `@main` holds the outlined ops; a remark names them. The
+    pass descends into branches and loops. Without `callbacks` a callback is an
+    error, since the plan's caller has no function for it.
 
     ```mlir
-    %1 = stablehlo.cholesky %0 : tensor<4x4xf32>
+    %1 = stablehlo.cholesky %0 : tensor<4x4xf16>
     // becomes
     %1 = plan.invoke "cholesky" %0 program "module { func.func @main... }"
-        : (tensor<4x4xf32>) -> tensor<4x4xf32>
+        : (tensor<4x4xf16>) -> tensor<4x4xf16>
     ```
   }];
   let dependentDialects = ["::scalify::plan::PlanDialect"];
@@ -36,6 +36,29 @@ def FormHostCalls : Pass<"scalify-form-host-calls", "::mlir::func::FuncOp"> {
   let statistics = [
     Statistic<"numCallbacks", "callbacks", "callbacks formed">,
     Statistic<"numFallbacks", "fallbacks", "programs outlined for XLA">];
+}
+
+def FormLapack : Pass<"scalify-form-lapack", "::mlir::func::FuncOp"> {
+  let summary = "form plan.factorize from calls of LAPACK";
+  let description = [{
+    For a CPU. Before: `stablehlo.cholesky`, `stablehlo.triangular_solve`, and
+    custom calls of LAPACK's real routines as JAX emits them, with matrices in
+    column-major order. After: a `plan.factorize` for each. A Cholesky factor
+    has zeros in the other triangle, and is NaN if the matrix is not positive
+    definite. Other calls of LAPACK, such as those on complex numbers, stay.
+
+    ```mlir
+    %1:2 = stablehlo.custom_call @lapack_spotrf_ffi(%0) {...}
+        : (tensor<3x4x4xf32>) -> (tensor<3x4x4xf32>, tensor<3xi32>)
+    // becomes
+    %1:2 = plan.factorize "potrf" %0 sizes [3, 4, 4, 0] letters "L"
+        : (tensor<3x4x4xf32>) -> (tensor<3x4x4xf32>, tensor<3xi32>)
+    ```
+  }];
+  let dependentDialects = ["::scalify::plan::PlanDialect",
+                           "::scalify::stablehlo::StableHLODialect"];
+  let statistics = [
+    Statistic<"numFormed", "formed", "calls of LAPACK formed">];
 }
 
 def OrderHostCalls : Pass<"scalify-order-host-calls", "::mlir::func::FuncOp"> {

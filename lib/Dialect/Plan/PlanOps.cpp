@@ -106,6 +106,11 @@ static SmallVector<Value> getWrites(Operation &command) {
   }
   if (auto attention = dyn_cast<AttentionOp>(command))
     return llvm::to_vector(attention.getWrites());
+  if (auto lapack = dyn_cast<LapackOp>(command)) {
+    SmallVector<Value> writes(lapack.getWrites());
+    writes.push_back(lapack.getWork());
+    return writes;
+  }
   if (auto call = dyn_cast<HostCallOp>(command)) {
     SmallVector<Value> writes(call.getWrites());
     if (call.getDone())

@@ -41,6 +41,7 @@ static bool isReadOnly(OpOperand &operand) {
       .Case([&](AttentionOp attention) {
         return index < attention.getReads().size();
       })
+      .Case([&](LapackOp lapack) { return index < lapack.getReads().size(); })
       .Case([&](HostCallOp call) {
         return !llvm::is_contained(call.getWrites(), operand.get()) &&
                operand.get() != call.getDone();

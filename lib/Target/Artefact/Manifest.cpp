@@ -74,11 +74,13 @@ private:
   json::Object gemm(plan::GemmOp op);
   json::Object attention(plan::AttentionOp op);
   json::Object hostCall(plan::HostCallOp op);
+  json::Object lapack(plan::LapackOp op);
   json::Object collective(plan::CollectiveOp op);
   json::Object message(plan::MessageOp op);
   json::Object loop(plan::LoopOp op);
   void writeArgs(json::Object &manifest);
   int64_t index(Value buffer) const { return indices.lookup(buffer); }
+  json::Array listed(ValueRange buffers) const;
 
   plan::ProgramOp program;
   std::string &constants;
@@ -200,13 +202,14 @@ json::Object ManifestWriter::gemm(plan::GemmOp op) {
   return command;
 }
 
+json::Array ManifestWriter::listed(ValueRange buffers) const {
+  json::Array list;
+  for (Value buffer : buffers)
+    list.push_back(index(buffer));
+  return list;
+}
+
 json::Object ManifestWriter::attention(plan::AttentionOp op) {
-  auto listed = [&](ValueRange buffers) {
-    json::Array list;
-    for (Value buffer : buffers)
-      list.push_back(index(buffer));
-    return list;
-  };
   return json::Object{{"op", "attention"},
                       {"name", op.getName().str()},
                       {"loc", describeLocation(op.getLoc())},
@@ -219,17 +222,24 @@ json::Object ManifestWriter::attention(plan::AttentionOp op) {
                       {"gradient", op.getGradient()}};
 }
 
+json::Object ManifestWriter::lapack(plan::LapackOp op) {
+  return json::Object{{"op", "lapack"},
+                      {"name", op.getRoutine()},
+                      {"loc", describeLocation(op.getLoc())},
+                      {"routine", op.getRoutine()},
+                      {"reads", listed(op.getReads())},
+                      {"writes", listed(op.getWrites())},
+                      {"work", index(op.getWork())},
+                      {"sizes", shapeOf(op.getSizes())},
+                      {"letters", op.getLetters()}};
+}
+
 json::Object ManifestWriter::hostCall(plan::HostCallOp op) {
-  json::Array reads, writes;
-  for (Value buffer : op.getReads())
-    reads.push_back(index(buffer));
-  for (Value buffer : op.getWrites())
-    writes.push_back(index(buffer));
   json::Object command{{"op", "host_call"},
                        {"name", op.getName().str()},
                        {"loc", describeLocation(op.getLoc())},
-                       {"reads", std::move(reads)},
-                       {"writes", std::move(writes)}};
+                       {"reads", listed(op.getReads())},
+                       {"writes", listed(op.getWrites())}};
   if (op.getWhen())
     command["when"] = index(op.getWhen());
   if (op.getDone())
@@ -407,6 +417,7 @@ json::Array ManifestWriter::write(json::Object &manifest) {
         .Case([&](plan::KernelOp o) { commands.push_back(kernel(o)); })
         .Case([&](plan::GemmOp o) { commands.push_back(gemm(o)); })
         .Case([&](plan::AttentionOp o) { commands.push_back(attention(o)); })
+        .Case([&](plan::LapackOp o) { commands.push_back(lapack(o)); })
         .Case([&](plan::HostCallOp o) { commands.push_back(hostCall(o)); })
         .Case([&](plan::CollectiveOp o) { commands.push_back(collective(o)); })
         .Case([&](plan::MessageOp o) { commands.push_back(message(o)); })

@@ -28,6 +28,8 @@ public:
           loadKernel(program, image, command);
         else if (command.op == Command::Op::Gemm)
           Blas::get();
+        else if (command.op == Command::Op::Lapack)
+          loadLapack(command.lapack);
       }
   }
 
@@ -55,6 +57,14 @@ public:
       runGemmTask(command.gemm, plan, static_cast<const float *>(buffers[0]),
                   static_cast<const float *>(buffers[1]),
                   static_cast<float *>(buffers[2]), task);
+    });
+  }
+
+  void lapack(const Command &command, void *const *buffers) override {
+    const LapackCall &call = command.lapack;
+    pool->forEach(call.tasks, [&](int64_t task) {
+      runLapackTask(call, buffers,
+                    integers.data() + task * call.signature.integers(), task);
     });
   }
 
@@ -115,6 +125,12 @@ private:
                                    static_cast<size_t>(command.tasks())));
   }
 
+  void loadLapack(LapackCall &call) {
+    call.function = findLapackRoutine(call.shape.routine, call.isDouble);
+    integers.resize(std::max(integers.size(),
+                             size_t(call.tasks * call.signature.integers())));
+  }
+
   template <typename Fn> void inChunks(int64_t bytes, Fn fn) {
     pool->forEach((bytes + copyChunk - 1) / copyChunk, [&](int64_t chunk) {
       int64_t at = chunk * copyChunk;
@@ -127,6 +143,9 @@ private:
   bool isLoaded = false;
   /// Counter words of each task of the running kernel.
   std::vector<uint64_t> slots;
+  /// LAPACK's arrays of integers, which are indices to it. Not in the arena,
+  /// where commands of a damaged artefact could overwrite them.
+  std::vector<int32_t> integers;
 };
 } // namespace
 

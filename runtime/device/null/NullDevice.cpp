@@ -18,6 +18,14 @@ public:
                         std::to_string(g.n) + "x" + std::to_string(g.k) +
                         " batch=" + std::to_string(g.batchCount()));
   }
+  void lapack(const Command &command, void *const *) override {
+    const LapackShape &s = command.lapack.shape;
+    record(command, command.name + " '" + s.letters + "' " +
+                        std::to_string(s.m) + "x" + std::to_string(s.n) + "x" +
+                        std::to_string(s.k) +
+                        " batch=" + std::to_string(s.batch) +
+                        " tasks=" + std::to_string(command.lapack.tasks));
+  }
   void collective(const Command &command, Communicator *, const void *,
                   void *) override {
     record(

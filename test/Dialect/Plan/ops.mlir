@@ -70,3 +70,20 @@ plan.program @collective {
   // CHECK: plan.collective reduce_scatter sum %{{.*}} to %{{.*}} groups dense<{{\[\[}}1, 0], [2, 3]]> : tensor<2x2xi64> : memref<4xf32>, memref<2xf32>
   plan.collective reduce_scatter sum %x to %y groups dense<[[1, 0], [2, 3]]> : tensor<2x2xi64> : memref<4xf32>, memref<2xf32>
 }
+
+// CHECK-LABEL: plan.program @lapack
+plan.program @lapack {
+  %a = plan.argument 0 : memref<3x4x4xf32>
+  %l = plan.result 0 : memref<3x4x4xf32>
+  %info = plan.temp : memref<3xi32>
+  %w = plan.temp : memref<16xf32>
+  // CHECK: plan.lapack "potrf" reads(%{{.*}} : memref<3x4x4xf32>) writes(%{{.*}}, %{{.*}} : memref<3x4x4xf32>, memref<3xi32>) work %{{.*}} : memref<16xf32> sizes [3, 4, 4, 0] letters "L"
+  plan.lapack "potrf" reads(%a : memref<3x4x4xf32>) writes(%l, %info : memref<3x4x4xf32>, memref<3xi32>) work %w : memref<16xf32> sizes [3, 4, 4, 0] letters "L"
+}
+
+// CHECK-LABEL: func.func @factorize
+func.func @factorize(%a: tensor<3x4x4xf64>, %b: tensor<3x4x2xf64>) -> tensor<3x4x2xf64> {
+  // CHECK: plan.factorize "trsm" %{{.*}}, %{{.*}} sizes [3, 4, 2, 0] letters "LUTN" : (tensor<3x4x4xf64>, tensor<3x4x2xf64>) -> tensor<3x4x2xf64>
+  %x = plan.factorize "trsm" %a, %b sizes [3, 4, 2, 0] letters "LUTN" : (tensor<3x4x4xf64>, tensor<3x4x2xf64>) -> tensor<3x4x2xf64>
+  return %x : tensor<3x4x2xf64>
+}

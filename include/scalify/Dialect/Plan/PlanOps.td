@@ -556,5 +556,6 @@ def WaitOp : Plan_Op<"wait"> {
 }
 
 include "scalify/Dialect/Plan/PlanLoops.td"
+include "scalify/Dialect/Plan/PlanLapack.td"
 
 #endif // SCALIFY_DIALECT_PLAN_OPS

@@ -1,0 +1,244 @@
+#include "blas/Lapack.h"
+#include "blas/Blas.h"
+
+#include <cstddef>
+
+using namespace scalify::rt;
+
+namespace {
+/// Copies rows x cols elements between matrices of the given strides, in tiles
+/// that fit the cache.
+template <typename T>
+void transpose(const T *source, int64_t sourceStride, T *target,
+               int64_t targetStride, int64_t rows, int64_t cols) {
+  constexpr int64_t tile = 16;
+  for (int64_t i = 0; i < rows; i += tile)
+    for (int64_t j = 0; j < cols; j += tile)
+      for (int64_t x = i; x < std::min(i + tile, rows); ++x)
+        for (int64_t y = j; y < std::min(j + tile, cols); ++y)
+          target[y * targetStride + x] = source[x * sourceStride + y];
+}
+
+/// The operands of one call, copied, and its work space.
+template <typename T> class Frame {
+public:
+  Frame(const LapackCall &call, T *floats, int32_t *integers)
+      : call(call), floats(floats), integers(integers) {
+    for (const LapackOperand &read : call.signature.reads)
+      slots[count++] = place(read);
+    numReads = count;
+    for (const LapackOperand &write : call.signature.writes)
+      slots[count++] =
+          write.overwrites < 0 ? place(write) : slots[write.overwrites];
+    work = this->floats;
+    integerWork = this->integers;
+  }
+
+  void pack(void *const *buffers, int64_t index) {
+    for (size_t i = 0; i < numReads; ++i) {
+      const LapackOperand &read = call.signature.reads[i];
+      read.isInteger ? in<int32_t>(buffers[i], read, slots[i], index)
+                     : in<T>(buffers[i], read, slots[i], index);
+    }
+  }
+  void unpack(void *const *buffers, int64_t index) {
+    for (size_t i = numReads; i < count; ++i) {
+      const LapackOperand &write = call.signature.writes[i - numReads];
+      write.isInteger ? out<int32_t>(buffers[i], write, slots[i], index)
+                      : out<T>(buffers[i], write, slots[i], index);
+    }
+  }
+  void invoke();
+
+private:
+  template <typename E> static void *take(E *&free, int64_t elements) {
+    void *taken = free;
+    free += elements;
+    return taken;
+  }
+  void *place(const LapackOperand &operand) {
+    return operand.isInteger ? take(integers, operand.elements())
+                             : take(floats, operand.elements());
+  }
+  template <typename E>
+  static void in(void *buffer, const LapackOperand &operand, void *slot,
+                 int64_t index) {
+    transpose(static_cast<const E *>(buffer) + index * operand.elements(),
+              operand.cols, static_cast<E *>(slot), operand.rows, operand.rows,
+              operand.cols);
+  }
+  template <typename E>
+  static void out(void *buffer, const LapackOperand &operand, void *slot,
+                  int64_t index) {
+    transpose(static_cast<const E *>(slot), operand.rows,
+              static_cast<E *>(buffer) + index * operand.elements(),
+              operand.cols, operand.cols, operand.rows);
+  }
+
+  T *read(size_t i) { return static_cast<T *>(slots[i]); }
+  T *write(size_t i) { return static_cast<T *>(slots[numReads + i]); }
+  int32_t *integerOf(size_t i) {
+    return static_cast<int32_t *>(slots[numReads + i]);
+  }
+  /// The last result of most routines.
+  int32_t *info() { return static_cast<int32_t *>(slots[count - 1]); }
+
+  void factor();
+  void reflect();
+  void decompose();
+  void reduce();
+
+  /// Calls the routine. Fortran takes addresses; the lengths of its texts, each
+  /// one letter, come after the other arguments.
+  template <typename... Args> void fortran(Args... args) {
+    callWith(args..., one, one, one, one);
+  }
+  template <typename... Args> void callWith(Args... args) {
+    reinterpret_cast<void (*)(Args...)>(call.function)(args...);
+  }
+
+  static constexpr size_t one = 1;
+  const LapackCall &call;
+  T *floats, *work;
+  int32_t *integers, *integerWork;
+  std::array<void *, 9> slots = {};
+  size_t count = 0, numReads = 0;
+};
+} // namespace
+
+template <typename T> void Frame<T>::factor() {
+  const LapackShape &s = call.shape;
+  const char *letters = s.letters.data();
+  auto m = int32_t(s.m), n = int32_t(s.n), k = int32_t(s.k);
+  int32_t rows = std::max(m, 1), cols = std::max(n, 1);
+  switch (s.routine) {
+  case LapackRoutine::Potrf:
+    return fortran(letters, &n, read(0), &cols, info());
+  case LapackRoutine::Trsm: {
+    T alpha = 1;
+    int32_t *side = s.has(0, 'L') ? &rows : &cols;
+    return fortran(letters, letters + 1, letters + 2, letters + 3, &m, &n,
+                   &alpha, read(0), side, read(1), &rows);
+  }
+  case LapackRoutine::Gtsv:
+    // The first of JAX's lower diagonal is outside the matrix.
+    return fortran(&n, &k, read(0) + (n > 0), read(1), read(2), read(3), &cols,
+                   info());
+  default: // Getrf
+    return fortran(&m, &n, read(0), &rows, integerOf(1), info());
+  }
+}
+
+template <typename T> void Frame<T>::reflect() {
+  const LapackShape &s = call.shape;
+  auto m = int32_t(s.m), n = int32_t(s.n), k = int32_t(s.k);
+  int32_t rows = std::max(m, 1), length = int32_t(call.signature.work);
+  int32_t failed = 0; // only wrong arguments fail
+  switch (s.routine) {
+  case LapackRoutine::Geqrf:
+    return fortran(&m, &n, read(0), &rows, write(1), work, &length, &failed);
+  case LapackRoutine::Geqp3:
+    return fortran(&m, &n, read(0), &rows, integerOf(1), write(2), work,
+                   &length, &failed);
+  default: // Orgqr
+    return fortran(&m, &n, &k, read(0), &rows, read(1), work, &length, &failed);
+  }
+}
+
+template <typename T> void Frame<T>::decompose() {
+  const LapackShape &s = call.shape;
+  const char *letters = s.letters.data();
+  auto m = int32_t(s.m), n = int32_t(s.n);
+  int32_t rows = std::max(m, 1), length = int32_t(call.signature.work);
+  if (s.routine == LapackRoutine::Syevd) {
+    auto integerLength = int32_t(call.signature.integerWork);
+    return fortran(letters, letters + 1, &n, read(0), &rows,
+                   write(s.has(0, 'V') ? 1 : 0), work, &length, integerWork,
+                   &integerLength, info());
+  }
+  bool hasVectors = !s.has(0, 'N');
+  T *u = hasVectors ? write(1) : work, *vt = hasVectors ? write(2) : work;
+  int32_t vtRows =
+      hasVectors ? std::max(int32_t(call.signature.writes[2].rows), 1) : 1;
+  int32_t uRows = hasVectors ? rows : 1;
+  if (s.routine == LapackRoutine::Gesdd)
+    return fortran(letters, &m, &n, read(0), &rows, write(0), u, &uRows, vt,
+                   &vtRows, work, &length, integerWork, info());
+  fortran(letters, letters, &m, &n, read(0), &rows, write(0), u, &uRows, vt,
+          &vtRows, work, &length, info());
+}
+
+template <typename T> void Frame<T>::reduce() {
+  const LapackShape &s = call.shape;
+  const char *letters = s.letters.data();
+  auto n = int32_t(s.n);
+  int32_t rows = std::max(n, 1), length = int32_t(call.signature.work);
+  if (s.routine == LapackRoutine::Sytrd)
+    return fortran(letters, &n, read(0), &rows, write(1), write(2), write(3),
+                   work, &length, info());
+  int32_t low = 1;
+  if (s.routine == LapackRoutine::Gehrd)
+    return fortran(&n, &low, &n, read(0), &rows, write(1), work, &length,
+                   info());
+  // Gees, without a choice of eigenvalues.
+  bool hasVectors = s.has(0, 'V');
+  size_t next = hasVectors ? 2 : 1;
+  int32_t chosen = 0;
+  void *none = nullptr;
+  fortran(letters, letters + 1, none, &n, read(0), &rows, &chosen, write(next),
+          write(next + 1), hasVectors ? write(1) : work, &rows, work, &length,
+          none, info());
+}
+
+template <typename T> void Frame<T>::invoke() {
+  switch (call.shape.routine) {
+  case LapackRoutine::Potrf:
+  case LapackRoutine::Trsm:
+  case LapackRoutine::Getrf:
+  case LapackRoutine::Gtsv:
+    return factor();
+  case LapackRoutine::Geqrf:
+  case LapackRoutine::Geqp3:
+  case LapackRoutine::Orgqr:
+    return reflect();
+  case LapackRoutine::Syevd:
+  case LapackRoutine::Gesdd:
+  case LapackRoutine::Gesvd:
+    return decompose();
+  case LapackRoutine::Sytrd:
+  case LapackRoutine::Gehrd:
+  case LapackRoutine::Gees:
+    return reduce();
+  }
+}
+
+template <typename T>
+static void runTask(const LapackCall &call, void *const *buffers,
+                    int32_t *integers, int64_t task) {
+  const LapackSignature &signature = call.signature;
+  size_t last = signature.reads.size() + signature.writes.size();
+  Frame<T> frame(call,
+                 static_cast<T *>(buffers[last]) + task * signature.floats(),
+                 integers);
+  int64_t batch = call.shape.batch;
+  int64_t begin =
+      batch / call.tasks * task + std::min(task, batch % call.tasks);
+  int64_t end = begin + batch / call.tasks + (task < batch % call.tasks);
+  for (int64_t index = begin; index < end; ++index) {
+    frame.pack(buffers, index);
+    frame.invoke();
+    frame.unpack(buffers, index);
+  }
+}
+
+void *scalify::rt::findLapackRoutine(LapackRoutine routine, bool isDouble) {
+  std::string name = isDouble ? "d" : "s";
+  name += traitsOf(routine).name;
+  return Blas::get().find((name + "_").c_str());
+}
+
+void scalify::rt::runLapackTask(const LapackCall &call, void *const *buffers,
+                                int32_t *integers, int64_t task) {
+  call.isDouble ? runTask<double>(call, buffers, integers, task)
+                : runTask<float>(call, buffers, integers, task);
+}
