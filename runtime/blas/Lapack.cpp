@@ -2,6 +2,7 @@
 #include "blas/Blas.h"
 
 #include <cstddef>
+#include <limits>
 
 using namespace scalify::rt;
 
@@ -48,6 +49,10 @@ public:
                       : out<T>(buffers[i], write, slots[i], index);
     }
   }
+  /// True if the routine would read a NaN.
+  bool hasNaN();
+  /// Sets all results to NaN, and pivots to those of no exchange.
+  void fail();
   void invoke();
 
 private:
@@ -105,6 +110,49 @@ private:
   size_t count = 0, numReads = 0;
 };
 } // namespace
+
+template <typename T> bool Frame<T>::hasNaN() {
+  const LapackShape &s = call.shape;
+  // Substitution keeps a NaN to the unknowns that depend on it.
+  if (s.routine == LapackRoutine::Trsm || s.routine == LapackRoutine::Gtsv)
+    return false;
+  // Which triangle of a symmetric matrix is read, or where reflectors are.
+  size_t option = s.routine == LapackRoutine::Syevd ? 1 : 0;
+  bool isSymmetric = s.routine == LapackRoutine::Potrf ||
+                     s.routine == LapackRoutine::Syevd ||
+                     s.routine == LapackRoutine::Sytrd;
+  bool isLower =
+      s.routine == LapackRoutine::Orgqr || (isSymmetric && s.has(option, 'L'));
+  bool isUpper = isSymmetric && s.has(option, 'U');
+  bool found = false;
+  for (size_t i = 0; i < numReads; ++i) {
+    const LapackOperand &operand = call.signature.reads[i];
+    if (operand.isInteger)
+      continue;
+    const T *column = read(i);
+    for (int64_t col = 0; col < operand.cols; ++col, column += operand.rows) {
+      bool isMatrix = operand.rank == 2;
+      int64_t begin = isMatrix && isLower ? std::min(col, operand.rows) : 0;
+      int64_t end =
+          isMatrix && isUpper ? std::min(col + 1, operand.rows) : operand.rows;
+      for (int64_t row = begin; row < end; ++row)
+        found |= column[row] != column[row];
+    }
+  }
+  return found;
+}
+
+template <typename T> void Frame<T>::fail() {
+  for (size_t i = numReads; i < count; ++i) {
+    const LapackOperand &write = call.signature.writes[i - numReads];
+    auto *numbers = static_cast<int32_t *>(slots[i]);
+    for (int64_t j = 0; write.isInteger && j < write.elements(); ++j)
+      numbers[j] = write.rank == 0 ? 0 : static_cast<int32_t>(j + 1);
+    if (!write.isInteger)
+      std::fill_n(static_cast<T *>(slots[i]), write.elements(),
+                  std::numeric_limits<T>::quiet_NaN());
+  }
+}
 
 template <typename T> void Frame<T>::factor() {
   const LapackShape &s = call.shape;
@@ -226,7 +274,8 @@ static void runTask(const LapackCall &call, void *const *buffers,
   int64_t end = begin + batch / call.tasks + (task < batch % call.tasks);
   for (int64_t index = begin; index < end; ++index) {
     frame.pack(buffers, index);
-    frame.invoke();
+    // OpenBLAS's `scal` takes a NaN for a zero: factors would be finite.
+    frame.hasNaN() ? frame.fail() : frame.invoke();
     frame.unpack(buffers, index);
   }
 }
