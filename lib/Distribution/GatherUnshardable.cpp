@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "BatchDims.h"
 #include "ValueShardings.h"
 #include "WindowDims.h"
 
@@ -89,6 +90,11 @@ static WholeDims getWholeDims(Operation *op) {
     return {{Dims(dims.getInputSpatialDimensions()),
              Dims(dims.getKernelSpatialDimensions())},
             Dims(dims.getOutputSpatialDimensions())};
+  }
+  // Matrices are whole, on the devices that share a batch of them.
+  if (std::optional<int64_t> batch = getBatchRank(op)) {
+    Dims matrix{*batch, *batch + 1};
+    return {SmallVector<Dims>(op->getNumOperands(), matrix), matrix};
   }
   // The results lack the reduced dimensions.
   if (auto reduce = dyn_cast<ReduceOp>(op))

@@ -7,6 +7,7 @@
 // result, which a collective after it completes.
 //===----------------------------------------------------------------------===//
 
+#include "BatchDims.h"
 #include "LocalRule.h"
 #include "WindowDims.h"
 
@@ -427,6 +428,19 @@ LogicalResult LocalRule::on(sdy::ManualComputationOp manual) {
   return success();
 }
 
+/// Matrices are whole, and their batch is sharded identically everywhere.
+LogicalResult LocalRule::checkBatch(int64_t batchRank) {
+  SmallVector<Value> values(op->getOperands());
+  llvm::append_range(values, op->getResults());
+  for (Value value : values)
+    for (int64_t dim = 0; dim < rankOf(value); ++dim)
+      if (failed(dim < batchRank
+                     ? requireSameSharding(values.front(), dim, value, dim)
+                     : requireUnsharded(value, dim)))
+        return failure();
+  return success();
+}
+
 LogicalResult LocalRule::checkUnsharded() {
   if (failed(requireAllUnsharded(op->getOperands())))
     return failure();
@@ -451,6 +465,8 @@ LogicalResult LocalRule::run() {
       .Case<IfOp, CaseOp, sdy::ReturnOp, func::ReturnOp>(
           [](Operation *) { return success(); })
       .Default([&](Operation *) {
+        if (std::optional<int64_t> batchRank = getBatchRank(op))
+          return checkBatch(*batchRank);
         return isElementwiseOp(op) ? onElementwise() : checkUnsharded();
       });
 }

@@ -54,6 +54,7 @@ private:
   llvm::LogicalResult on(sdy::ManualComputationOp op);
   llvm::LogicalResult onElementwise();
   llvm::LogicalResult checkOperandResultPairs();
+  llvm::LogicalResult checkBatch(int64_t batchRank);
   llvm::LogicalResult checkUnsharded();
 
   /// Returns the axes that shard the given dimensions.
