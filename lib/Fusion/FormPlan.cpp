@@ -6,7 +6,6 @@
 #include "ScaleEntries.h"
 
 #include "scalify/Dialect/Plan/PlanInPlace.h"
-#include "scalify/Dialect/Plan/PlanLapack.h"
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/Values.h"
 #include "scalify/Fusion/Passes.h"

@@ -237,6 +237,7 @@ static void buildFusion(const StageOptions &options, OpPassManager &module) {
   module.addPass(createExpandBlocks({/*keepDequantized=*/isGPU}));
   module.addPass(createExpandRounding());
   OpPassManager &calls = module.nest<func::FuncOp>();
+  calls.addPass(createExpandFourier());
   calls.addPass(createFormHostCalls({options.callbacks, options.fallback}));
   if (!isGPU)
     calls.addPass(createFormLapack());

@@ -68,8 +68,8 @@ def jit(
         mcpu: the CPU whose instructions kernels may use; "x86-64-v3" if not given.
         threads: 0 for one per core that the process may use. Results do not depend on it.
         report: "full" keeps every value, its facts and their sources in the artefact.
-        fallback: "xla" runs ops that the CPU target lacks (FFT) by XLA inside the step; the report
-            lists them. None makes them errors.
+        fallback: "xla" runs ops that the CPU target lacks (linear algebra on complex matrices) by
+            XLA inside the step; the report lists them. None makes them errors.
         **deprecated: fields of the groups as arguments of their own, accepted for one more release.
 
     Raises:

@@ -110,6 +110,12 @@ CASES: dict[str, tuple[Any, tuple[Any, ...]]] = {
         (np.array([1, 2.5, 9], "f"), np.array([3, 0.5, 2], "f"), np.array([0.2, 0.7, 0.9], "f")),
     ),
     "gammainc": (gammainc, (np.array([1, 2.5, 7], "f"), np.array([3, 0.5, 9], "f"))),
+    "factors": (
+        lambda a: lax.while_loop(
+            lambda v: jnp.sum(v * v) < 1e4, lambda v: v * 1.5 + jnp.linalg.cholesky(a), a
+        ),
+        (np.eye(5, dtype=np.float32) * 2 + 0.3,),
+    ),
     "scan": (recurrent, (WEIGHT, INPUTS)),
     "reverse scan": (lambda w, x: recurrent(w, x, reverse=True), (WEIGHT, INPUTS)),
     "gradient": (jax.value_and_grad(recurrent_loss, (0, 1)), (WEIGHT, INPUTS)),

@@ -65,6 +65,30 @@ def ExpandWindows : Pass<"scalify-expand-windows", "::mlir::func::FuncOp"> {
     Statistic<"numWindows", "windows", "reductions and scatters replaced">];
 }
 
+def ExpandFourier : Pass<"scalify-expand-fourier", "::mlir::func::FuncOp"> {
+  let summary = "expand Fourier transforms into products with roots of unity";
+  let description = [{
+    Before: `stablehlo.fft` between `stablehlo.complex` and `stablehlo.real` or
+    `imag`. After: dots with constant matrices, on the real and the imaginary
+    part. A length above 128 is split at the factor next to its root: transforms
+    of columns, products with roots of unity, transforms of rows. A length with
+    a prime factor above 1,024 stays.
+
+    It follows Precision, so that no recipe casts these dots.
+
+    ```mlir
+    %f = stablehlo.fft %x, type = RFFT, length = [4] : (tensor<2x4xf32>) -> tensor<2x3xcomplex<f32>>
+    %r = stablehlo.real %f : (tensor<2x3xcomplex<f32>>) -> tensor<2x3xf32>
+    // becomes
+    %r = stablehlo.dot_general %x, %cosines, contracting_dims = [1] x [0]
+        : (tensor<2x4xf32>, tensor<4x3xf32>) -> tensor<2x3xf32>
+    ```
+  }];
+  let dependentDialects = ["::scalify::stablehlo::StableHLODialect"];
+  let statistics = [
+    Statistic<"numExpanded", "expanded", "transforms replaced">];
+}
+
 def ExpandSorts : Pass<"scalify-expand-sorts", "::mlir::func::FuncOp"> {
   let summary = "expand sorts into elementwise ops and sums";
   let description = [{

@@ -12,8 +12,8 @@ def FormHostCalls : Pass<"scalify-form-host-calls", "::mlir::func::FuncOp"> {
   let summary = "form host calls for callbacks and ops without a CPU lowering";
   let description = [{
     Before: custom calls of JAX's callbacks, and with `fallback=xla` ops without
-    a CPU lowering: library calls, FFT, loops of unknown trip count that call
-    back with side effects. After: a `plan.invoke` for each callback and each
+    a CPU lowering: library calls, long FFTs, loops of unknown trip count that
+    call back with side effects. After: a `plan.invoke` for each callback and each
     such op. Ops that exchange values which no buffer can hold (complex ones)
     become one `plan.invoke`, with all ops on paths between them. Its `program`
     is a module whose `@main` holds the outlined ops; a remark names them. The
