@@ -8,6 +8,8 @@ set -uo pipefail
 cd "$(dirname "$0")/../.."
 export PYTHONPATH=python SCALIFY_BUILD=${SCALIFY_BUILD:-$PWD/build} SCALIFY_COMM_TIMEOUT=120
 script=(.venv/bin/python test/python/llama_ranks_script.py --mesh "data=2,tensor=2" --layers 1)
+SCALIFY_SECRET=$(head -c 32 /dev/urandom | base64)
+export SCALIFY_SECRET
 logs=$(mktemp -d) failed=0
 
 clear_hosts() { for host in 0 1; do ip netns del "scalify$host" 2>/dev/null; done; }

@@ -1,4 +1,5 @@
 #include "comm/Launch.h"
+#include "comm/Secret.h"
 #include "support/Error.h"
 
 #include <cmath>
@@ -52,12 +53,13 @@ constexpr Launcher launchers[] = {
      true, "tcp"},
 };
 
-bool isOnOneMachine(const Launcher &launcher, int32_t size) {
+/// `otherwise` if the launcher does not say.
+bool isOnOneMachine(const Launcher &launcher, int32_t size, bool otherwise) {
   if (launcher.local && !read(launcher.local).empty())
     return readCount(launcher.local) == size;
   if (launcher.machines && !read(launcher.machines).empty())
     return readCount(launcher.machines) == 1;
-  return true;
+  return otherwise;
 }
 
 /// Returns the launcher that started this rank, or null.
@@ -117,8 +119,9 @@ Launch scalify::rt::readLaunch() {
       badArgument(std::string("the environment's ") + launcher->rank + " is " +
                   std::to_string(launch.rank) + " and " + launcher->size +
                   " is " + std::to_string(launch.size));
-    bool isLocal = launch.size == 1 || (launcher->namesJob &&
-                                        isOnOneMachine(*launcher, launch.size));
+    bool isLocal = launch.size == 1 ||
+                   (launcher->namesJob && isOnOneMachine(*launcher, launch.size,
+                                                         /*otherwise=*/true));
     launch.transport = isLocal ? "local" : launcher->between;
   }
   // A meeting point implies transport `tcp`.
@@ -150,7 +153,12 @@ std::string scalify::rt::readJob() {
 }
 
 Meeting scalify::rt::readMeeting() {
-  std::string place = read("SCALIFY_RENDEZVOUS");
+  Meeting meeting;
+  meeting.secret = readSecret();
+  meeting.interface = read("SCALIFY_INTERFACE");
+  std::string &place = meeting.place;
+  place = read("SCALIFY_RENDEZVOUS");
+  bool isChosen = !place.empty();
   if (!read("MASTER_ADDR").empty() && !read("MASTER_PORT").empty() &&
       place.empty()) {
     // If this variable is set, torchrun's agent itself listens at MASTER_PORT.
@@ -170,8 +178,15 @@ Meeting scalify::rt::readMeeting() {
                 "not exist yet and that all machines see");
   // Each agent counts its own restarts: after one was replaced, the counts of
   // several machines differ.
-  std::string job = findJob(/*withRestarts=*/false);
-  return {place, job.empty() ? place : job};
+  meeting.job = findJob(/*withRestarts=*/false);
+  if (meeting.job.empty())
+    meeting.job = place;
+  const Launcher *launcher = findLauncher();
+  meeting.isOneMachine =
+      launcher && isOnOneMachine(*launcher, readCount(launcher->size), false);
+  if (meeting.isOneMachine && !isChosen && meeting.interface.empty())
+    place = "127.0.0.1" + place.substr(place.rfind(':'));
+  return meeting;
 }
 
 double scalify::rt::readTimeout() {

@@ -22,10 +22,19 @@ Launch readLaunch();
 /// throws an Error that says which variable to set.
 std::string readJob();
 
-/// The meeting point of ranks of transport `tcp`, "HOST:PORT" or "file:PATH",
-/// and the name of their job.
+/// How ranks of transport `tcp` meet.
 struct Meeting {
-  std::string place, job;
+  /// "HOST:PORT", where rank 0 listens, or "file:PATH", a file that all ranks
+  /// see and in which rank 0 writes its address.
+  std::string place;
+  std::string job = {};
+  /// By which ranks prove that they are of the job; "" for none.
+  std::string secret = {};
+  /// The network interface that the ranks use, or its address; "" for that of
+  /// rank 0's address.
+  std::string interface = {};
+  /// True if the launcher says that all ranks are on one machine.
+  bool isOneMachine = false;
 };
 
 /// Without a meeting point, throws an Error that says which variable to set.

@@ -87,10 +87,10 @@ scalify::rt::openCommunicator(const scalify_rt_comm_options &options) {
   double seconds = options.timeout_seconds;
   if (!(seconds >= 0))
     badArgument("a timeout must not be negative");
-  std::string job, place;
+  std::string job;
+  Meeting meeting;
   if (name == "tcp" && launch.size > 1) {
-    Meeting meeting = readMeeting();
-    place = meeting.place;
+    meeting = readMeeting();
     job = meeting.job;
   }
   if (options.job)
@@ -105,7 +105,7 @@ scalify::rt::openCommunicator(const scalify_rt_comm_options &options) {
   opening.wait = {seconds > 0 ? seconds : readTimeout(), options.poll,
                   options.context};
   scalify_transport transport = name == "local" ? local::open(opening)
-                                : name == "tcp" ? tcp::open(opening, place)
+                                : name == "tcp" ? tcp::open(opening, meeting)
                                                 : openShared(name, opening);
   auto communicator = makeCommunicator(transport, opening.wait);
   if (slow)

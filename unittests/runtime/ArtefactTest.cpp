@@ -3,7 +3,9 @@
 #include "loader/CpuFeatures.h"
 #include "loader/Manifest.h"
 
+#include <cstdlib>
 #include <fstream>
+#include <functional>
 #include <gtest/gtest.h>
 
 using namespace scalify::rt::test;
@@ -131,6 +133,41 @@ TEST(Artefact, ManifestLies) {
   };
   for (const Case &c : cases)
     EXPECT_TRUE(contains(c.got, c.want)) << c.got << "\nwanted: " << c.want;
+}
+
+/// Kernels with a constructor, which sets an environment variable when the
+/// dynamic linker loads them.
+std::string kernelsThatRunAtLoad() {
+  return readFile(SCALIFY_RUNNING_TEST_KERNELS);
+}
+
+bool hasRun() { return std::getenv("SCALIFY_TEST_RAN") != nullptr; }
+
+TEST(Artefact, NothingOfItRunsBeforeItsChecks) {
+  ::unsetenv("SCALIFY_TEST_RAN");
+  const std::string code = kernelsThatRunAtLoad();
+  const std::string whole = pack(tinyManifest(16), code, "");
+  std::string damaged = whole;
+  damaged.back() = char(damaged.back() ^ 1);
+  EXPECT_TRUE(contains(errorOf(damaged), "checksum does not match"));
+  EXPECT_TRUE(
+      contains(errorOf(whole.substr(0, whole.size() - 1)), "truncated"));
+  const std::function<void(Json &)> lies[] = {
+      [](Json &m) { m["version"] = 1; },
+      [](Json &m) { m["mcpu"] = "sapphirerapids-of-tomorrow"; },
+      [](Json &m) { m["device"] = "cuda", m["capability"] = 90; },
+      [](Json &m) { m["buffers"].back()["offset"] = 1 << 20; },
+      // The last command, after those that are fine.
+      [](Json &m) { m["functions"]["step"].back()["bufs"] = {0, 99}; }};
+  for (const auto &lie : lies) {
+    Json manifest = tinyManifest(16);
+    lie(manifest);
+    EXPECT_NE(errorOf(pack(manifest, code, "")), "");
+    EXPECT_FALSE(hasRun()) << manifest;
+  }
+  // The test sees it if it runs.
+  EXPECT_TRUE(load(whole)) << scalify_rt_last_error();
+  EXPECT_TRUE(hasRun());
 }
 
 TEST(Artefact, KernelsThatAreNoSharedObject) {

@@ -3,13 +3,17 @@
 #include "LaunchEnvironment.h"
 #include "comm/Launch.h"
 #include "comm/OpenCommunicator.h"
+#include "comm/Secret.h"
 #include "scalify/comm.h"
 #include "support/Error.h"
 
 #include <atomic>
+#include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <thread>
+#include <unistd.h>
 
 using namespace scalify::rt;
 using namespace scalify::test;
@@ -129,6 +133,71 @@ TEST(CommLaunch, RanksMeetWhereTheLaunchSays) {
   slurm["SLURM_JOB_ID"] = "900";
   EXPECT_EQ(meetingOf(slurm), "n3:21634 slurm:900.2");
   EXPECT_THAT(meetingOf({}), HasSubstr("set SCALIFY_RENDEZVOUS, the same on"));
+}
+
+TEST(CommLaunch, RanksOfOneMachineMeetAtItsLoopback) {
+  auto meetingOf = [](Environment::Values values) {
+    values.insert({{"RANK", "1"},
+                   {"WORLD_SIZE", "4"},
+                   {"MASTER_ADDR", "h"},
+                   {"MASTER_PORT", "29500"}});
+    Environment environment(values);
+    Meeting meeting = readMeeting();
+    return meeting.place + (meeting.isOneMachine ? " one" : "");
+  };
+  EXPECT_EQ(meetingOf({}), "h:29500");
+  EXPECT_EQ(meetingOf({{"LOCAL_WORLD_SIZE", "2"}}), "h:29500");
+  EXPECT_EQ(meetingOf({{"LOCAL_WORLD_SIZE", "4"}}), "127.0.0.1:29500 one");
+  EXPECT_EQ(
+      meetingOf({{"LOCAL_WORLD_SIZE", "4"}, {"SCALIFY_INTERFACE", "eth0"}}),
+      "h:29500 one");
+  EXPECT_EQ(
+      meetingOf({{"LOCAL_WORLD_SIZE", "4"}, {"SCALIFY_RENDEZVOUS", "g:1"}}),
+      "g:1 one");
+}
+
+TEST(CommLaunch, TheEnvironmentHasTheSecret) {
+  auto secretOf = [](const Environment::Values &values) {
+    Environment environment(values);
+    try {
+      return readSecret();
+    } catch (const Error &error) {
+      return std::string("error: ") + error.what();
+    }
+  };
+  EXPECT_EQ(secretOf({}), "");
+  const std::string secret = "Tg6vbQ4H0w2uFzX1";
+  EXPECT_EQ(secretOf({{"SCALIFY_SECRET", secret}}), secret);
+  EXPECT_THAT(secretOf({{"SCALIFY_SECRET", "Tg6vbQ4"}}),
+              AllOf(HasSubstr("error: SCALIFY_SECRET has fewer than 16 "),
+                    testing::Not(HasSubstr("Tg6"))));
+  std::string path = testing::TempDir() + "/comm-launch-secret";
+  std::ofstream(path) << secret << "\n";
+  auto withMode = [&](mode_t mode) {
+    ::chmod(path.c_str(), mode);
+    return secretOf({{"SCALIFY_SECRET_FILE", path}});
+  };
+  EXPECT_EQ(withMode(0600), secret);
+  EXPECT_EQ(withMode(0400), secret);
+  for (mode_t mode : {0640, 0604, 0660})
+    EXPECT_THAT(withMode(mode),
+                AllOf(HasSubstr("is open to other users: it has mode 06"),
+                      testing::Not(HasSubstr(secret))));
+  ::chmod(path.c_str(), 0600);
+  EXPECT_THAT(
+      secretOf({{"SCALIFY_SECRET", secret}, {"SCALIFY_SECRET_FILE", path}}),
+      HasSubstr("error: both SCALIFY_SECRET and SCALIFY_SECRET_FILE are set"));
+  std::ofstream(path) << "short\n";
+  EXPECT_THAT(secretOf({{"SCALIFY_SECRET_FILE", path}}),
+              HasSubstr("SCALIFY_SECRET_FILE has fewer than 16 characters"));
+  std::ofstream(path) << std::string(5000, 'x');
+  EXPECT_THAT(secretOf({{"SCALIFY_SECRET_FILE", path}}),
+              HasSubstr("has more than 4096 characters"));
+  EXPECT_THAT(secretOf({{"SCALIFY_SECRET_FILE", path + ".absent"}}),
+              HasSubstr("cannot be read: No such file"));
+  EXPECT_THAT(secretOf({{"SCALIFY_SECRET_FILE", testing::TempDir()}}),
+              HasSubstr("is no regular file"));
+  ::unlink(path.c_str());
 }
 
 TEST(CommLaunch, TheEnvironmentSaysWhichOfItsMachineThisIs) {

@@ -62,7 +62,7 @@ scalify_transport openTransport(const std::string &name, double seconds) {
   if (name == "local")
     return local::open(options);
   if (name == "tcp")
-    return tcp::open(options, readMeeting().place);
+    return tcp::open(options, readMeeting());
 #ifdef SCALIFY_COMM_MPI
   if (void *library = ::dlopen(SCALIFY_COMM_MPI, RTLD_NOW | RTLD_GLOBAL)) {
     auto open = reinterpret_cast<scalify_transport_open_function>(

@@ -28,7 +28,7 @@ using testing::HasSubstr;
 
 namespace {
 std::string freePlace() {
-  File file = tcp::listenAt(0, 1);
+  File file = tcp::listenAt("127.0.0.1", 0, 1);
   return "127.0.0.1:" + std::to_string(tcp::portOf(file));
 }
 
@@ -47,7 +47,7 @@ std::unique_ptr<Communicator> join(const std::string &place,
   options.size = size;
   options.job = job.c_str();
   options.wait.seconds = joining;
-  return makeCommunicator(tcp::open(options, place),
+  return makeCommunicator(tcp::open(options, {place}),
                           {seconds, nullptr, nullptr});
 }
 
@@ -138,7 +138,9 @@ TEST(CommTcp, OtherJobsAreTurnedAway) {
   stranger = scalify::rt::test::errorOf([&] { join(place, "another", 1, 2); });
   join(place, job, 1, 2);
   host.join();
-  EXPECT_THAT(stranger, HasSubstr("is of another job ('" + job + "')"));
+  EXPECT_THAT(stranger, HasSubstr("rank 0 at " + place +
+                                  " is of another job than 'another' of rank "
+                                  "1; name another HOST:PORT"));
 }
 
 TEST(CommTcp, StaleFilesAreRefused) {
@@ -147,7 +149,7 @@ TEST(CommTcp, StaleFilesAreRefused) {
     return scalify::rt::test::errorOf(
         [&] { join("file:" + file, job, rank, 2, 0.2); });
   };
-  std::ofstream(file) << "scalify 1 localhost 5\n";
+  std::ofstream(file) << "scalify 1 localhost 5 -\n";
   EXPECT_THAT(joinOf(0, "a"), HasSubstr("rank 0 finds the file '" + file +
                                         "', which another launch has left"));
   EXPECT_THAT(joinOf(1, "a"), AllOf(HasSubstr("rank 1 finds the file '" + file +

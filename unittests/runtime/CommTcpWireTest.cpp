@@ -2,12 +2,14 @@
 #include "CommRanks.h"
 #include "NcclRanks.h"
 #include "comm/TransportCommunicator.h"
-#include "comm/tcp/Greeting.h"
+#include "comm/tcp/Callers.h"
+#include "comm/tcp/Introduction.h"
 #include "comm/tcp/Link.h"
 #include "comm/tcp/TcpTransport.h"
 #include "support/Error.h"
 
 #include <arpa/inet.h>
+#include <functional>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -55,7 +57,7 @@ File callerAt(const File &listener) {
 }
 
 TEST(CommTcpWire, AConnectionToItselfIsRefused) {
-  File listener = tcp::listenAt(0, 1);
+  File listener = tcp::listenAt("127.0.0.1", 0, 1);
   File other = connectTo(placeOf(listener));
   EXPECT_FALSE(tcp::closeSelfConnection(other));
   EXPECT_TRUE(other);
@@ -73,41 +75,57 @@ TEST(CommTcpWire, AConnectionToItselfIsRefused) {
   EXPECT_TRUE(tcp::closeSelfConnection(file));
   EXPECT_FALSE(file);
   // Rank 0 may listen there at once.
-  EXPECT_TRUE(tcp::listenAt(ntohs(own.sin_port), 1));
+  EXPECT_TRUE(tcp::listenAt("127.0.0.1", ntohs(own.sin_port), 1));
+}
+
+/// Returns the error of rank 1 of job "a" if a connection is treated like this.
+std::string errorAtRankZero(const std::function<void(const File &)> &answer) {
+  File listener = tcp::listenAt("127.0.0.1", 0, 1);
+  std::string place = placeOf(listener), text;
+  std::thread rank([&] {
+    text = errorOf([&] { tcp::open(optionsOf("a", 1, 2), {place}); });
+  });
+  answer(listener);
+  rank.join();
+  return text;
 }
 
 TEST(CommTcpWire, WhatAnswersAsNoRankDoesIsNamed) {
-  auto joinTo = [](const std::string &answer) {
-    File listener = tcp::listenAt(0, 1);
-    std::string place = placeOf(listener), text;
-    std::thread rank([&] {
-      text = errorOf([&] { tcp::open(optionsOf("a", 1, 2), place); });
-    });
-    // The connection stays open, as that of a service that waits for more.
-    File caller = callerAt(listener);
-    tcp::writeAll(caller, answer.data(), answer.size(), patience());
-    rank.join();
-    return text;
-  };
-  EXPECT_THAT(joinTo("SSH-2.0-Other\r\n"),
+  File caller; // stays open, as that of a service that waits for more
+  EXPECT_THAT(errorAtRankZero([&](const File &listener) {
+                caller = callerAt(listener);
+                tcp::writeAll(caller, "SSH-2.0-Other\r\n", 15, patience());
+              }),
               AllOf(HasSubstr("the peer of rank 1 of job 'a' at 127.0.0.1:"),
                     HasSubstr(" is not rank 0; name another HOST:PORT")));
+}
+
+TEST(CommTcpWire, ALongRefusalIsReadWhole) {
   tcp::Reply reply;
   reply.isRefusal = 1;
   std::fill(std::begin(reply.text), std::end(reply.text), 'x');
-  EXPECT_EQ(joinTo({reinterpret_cast<const char *>(&reply), sizeof(reply)}),
+  EXPECT_EQ(errorAtRankZero([&](const File &listener) {
+              tcp::Callers callers(0, {"a", ""});
+              std::vector<pollfd> none;
+              std::vector<tcp::Callers::Caller> ranks;
+              while (ranks.empty())
+                ranks = callers.look(listener, none, patience());
+              tcp::writeAll(ranks[0].connection, &reply, sizeof(reply),
+                            patience());
+            }),
             std::string(sizeof(reply.text) - 1, 'x'));
 }
 
 /// Returns the error text of rank 0 of two when the other sends this frame.
 std::string errorAfter(const tcp::Frame &frame) {
-  std::string job = freshJob(), place = placeOf(tcp::listenAt(0, 1));
+  std::string job = freshJob(),
+              place = placeOf(tcp::listenAt("127.0.0.1", 0, 1));
   std::vector<tcp::Peer> peers;
   std::thread other([&] {
-    peers = tcp::join(optionsOf(job, 1, 2), place);
+    peers = tcp::join(optionsOf(job, 1, 2), {place});
     tcp::writeAll(peers[0].connection, &frame, sizeof(frame), patience());
   });
-  auto comm = makeCommunicator(tcp::open(optionsOf(job, 0, 2), place),
+  auto comm = makeCommunicator(tcp::open(optionsOf(job, 0, 2), {place}),
                                {20, nullptr, nullptr});
   other.join();
   Collective c;
@@ -152,7 +170,7 @@ private:
 };
 
 TEST(CommTcpWire, WithoutFilesRanksStopAtOnce) {
-  File listener = tcp::listenAt(0, 2);
+  File listener = tcp::listenAt("127.0.0.1", 0, 2);
   tcp::Place place = tcp::readPlace(placeOf(listener), "it");
   File caller = connectTo(placeOf(listener));
   std::vector<std::string> texts;
@@ -161,7 +179,7 @@ TEST(CommTcpWire, WithoutFilesRanksStopAtOnce) {
     tcp::Reason reason;
     texts = {errorOf([&] { tcp::acceptAt(listener); }),
              errorOf([&] { tcp::connectTo(place, patience(), reason); }),
-             errorOf([] { tcp::listenAt(0, 1); })};
+             errorOf([] { tcp::listenAt("127.0.0.1", 0, 1); })};
   }
   EXPECT_THAT(texts,
               testing::Each(AllOf(HasSubstr("Too many open files; a rank has "),
@@ -176,29 +194,37 @@ struct Puppet {
 
   Puppet(const std::string &place, const std::string &job, int32_t rank,
          int32_t size, uint16_t port)
-      : table(size_t(size)),
-        hello{tcp::greetingMagic, tcp::hashJobName(job), rank, size, 1, port} {
+      : table(size_t(size)), job(job) {
+    hello.magic = tcp::greetingMagic;
+    hello.job = tcp::hashJobName(job);
+    hello.rank = rank;
+    hello.size = size;
+    hello.process = 1;
+    hello.port = port;
     tcp::Reason reason;
     Patience all = patience();
     while (!(host = tcp::connectTo(tcp::readPlace(place, "it"), all, reason)) &&
            !all.isOver())
       all.sleep();
-    say(host);
+    say(host, 0);
     tcp::Reply reply;
     EXPECT_TRUE(tcp::readAll(host, &reply, sizeof(reply), all));
     EXPECT_EQ(reply.isRefusal, 0);
     EXPECT_TRUE(tcp::readAll(host, table.data(),
                              table.size() * sizeof(tcp::Entry), all));
   }
-  void say(const File &to) const {
-    tcp::writeAll(to, &hello, sizeof(hello), patience());
+  void say(const File &file, int32_t to) {
+    hello.to = to;
+    EXPECT_EQ(tcp::introduce(file, hello, {job, ""}, patience()),
+              tcp::Answer::Accepted);
   }
   std::string placeOfRank(size_t rank) const {
     return "127.0.0.1:" + std::to_string(table[rank].port);
   }
 
 private:
-  tcp::Hello hello;
+  std::string job;
+  tcp::Hello hello = {};
 };
 
 /// The error texts of two ranks of three; the third is a puppet.
@@ -209,7 +235,7 @@ public:
       threads.emplace_back([this, rank, at = threads.size()] {
         texts[at] = errorOf([&] {
           scalify_transport transport =
-              tcp::open(optionsOf(job, rank, 3), place);
+              tcp::open(optionsOf(job, rank, 3), {place});
           transport.close(transport.self);
         });
       });
@@ -220,7 +246,8 @@ public:
     return texts;
   }
 
-  const std::string job = freshJob(), place = placeOf(tcp::listenAt(0, 1));
+  const std::string job = freshJob(),
+                    place = placeOf(tcp::listenAt("127.0.0.1", 0, 1));
 
 private:
   std::vector<std::string> texts = {"", ""};
@@ -240,7 +267,7 @@ TEST(CommTcpWire, WhoEndsBeforeItConnectsIsNamedByAll) {
 
 TEST(CommTcpWire, WhoDoesNotListenIsNamedByAll) {
   TwoOfThree others(0, 2);
-  uint16_t port = tcp::portOf(tcp::listenAt(0, 1));
+  uint16_t port = tcp::portOf(tcp::listenAt("127.0.0.1", 0, 1));
   Puppet deaf(others.place, others.job, 1, 3, port);
   EXPECT_THAT(others.wait(),
               testing::Each(HasSubstr(
@@ -253,7 +280,7 @@ TEST(CommTcpWire, StrangersWhoSayNothingHoldNobodyUp) {
   Puppet last(others.place, others.job, 2, 3, 1);
   File stranger = connectTo(last.placeOfRank(1));
   File own = connectTo(last.placeOfRank(1));
-  last.say(own);
+  last.say(own, 1);
   tcp::Reply ready, go;
   tcp::writeAll(last.host, &ready, sizeof(ready), patience());
   EXPECT_TRUE(tcp::readAll(last.host, &go, sizeof(go), patience()));

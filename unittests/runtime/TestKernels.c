@@ -47,3 +47,10 @@ void slow(void *const *bufs, int64_t lo, int64_t hi, uint64_t *counters) {
   for (int64_t i = 0; i < 60000000; ++i)
     out[0] = (float)i;
 }
+
+#ifdef RUNS_AT_LOAD
+int setenv(const char *name, const char *value, int overwrite);
+__attribute__((constructor)) static void run(void) {
+  setenv("SCALIFY_TEST_RAN", "1", 1);
+}
+#endif

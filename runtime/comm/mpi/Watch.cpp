@@ -100,7 +100,7 @@ Watch::Watch(int rank, int size, MPI_Comm comm) {
 
 void Watch::invite(Invitation &invitation) {
   try {
-    listener = tcp::listenAt(0, SOMAXCONN);
+    listener = tcp::listenAt("", 0, SOMAXCONN);
     stop = File(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (!listener || !stop)
       failedCall("listen for ranks");

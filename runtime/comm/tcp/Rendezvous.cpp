@@ -1,15 +1,16 @@
 #include "comm/tcp/Rendezvous.h"
-#include "comm/tcp/Greeting.h"
+#include "comm/Secret.h"
+#include "comm/tcp/Callers.h"
+#include "comm/tcp/Introduction.h"
+#include "comm/tcp/Notice.h"
 #include "support/Error.h"
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <memory>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <sstream>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -41,125 +42,31 @@ void refuse(const File &connection, const std::string &text,
   (void)writeAll(connection, &reply, sizeof(reply), patience);
 }
 
-/// Connections to a listener without a hello yet. A silent one blocks nobody.
-class Callers {
-public:
-  struct Caller {
-    Hello hello;
-    File connection;
-  };
-
-  /// Polls for up to 50 ms, `others` too, and returns the callers with a hello.
-  std::vector<Caller> look(const File &listener, std::vector<pollfd> &others,
-                           const Patience &patience) {
-    std::vector<pollfd> files = others;
-    files.push_back({listener.get(), POLLIN, 0});
-    for (const File &caller : waiting)
-      files.push_back({caller.get(), POLLIN, 0});
-    patience.waitFor(files);
-    std::copy_n(files.begin(), others.size(), others.begin());
-    const pollfd *own = &files[others.size()];
-    std::vector<Caller> heard;
-    for (size_t i = waiting.size(); i-- > 0;)
-      if (own[1 + i].revents) {
-        Caller caller = {{}, std::move(waiting[i])};
-        waiting.erase(waiting.begin() + int64_t(i));
-        if (hear(caller))
-          heard.push_back(std::move(caller));
-      }
-    if (own->revents)
-      if (File caller = acceptAt(listener); caller)
-        waiting.push_back(std::move(caller));
-    return heard;
-  }
-
-private:
-  /// A hello comes in one piece: whoever sends less is no rank.
-  static bool hear(Caller &caller) {
-    Hello &hello = caller.hello;
-    return ::recv(caller.connection.get(), &hello, sizeof(hello), 0) ==
-               sizeof(hello) &&
-           hello.magic == greetingMagic;
-  }
-
-  std::vector<File> waiting;
-};
-
-//===----------------------------------------------------------------------===//
-// The file with rank 0's address
-//===----------------------------------------------------------------------===//
-
-std::string fileOf(const std::string &meeting) {
-  return meeting.rfind(filePrefix, 0) == 0
-             ? meeting.substr(sizeof(filePrefix) - 1)
-             : "";
+std::string fileOf(const std::string &place) {
+  return place.rfind(filePrefix, 0) == 0 ? place.substr(sizeof(filePrefix) - 1)
+                                         : "";
 }
 
-/// Rank 0's file. It exists while the ranks join, and is removed however that
-/// ends, except by a kill.
-class Notice {
-public:
-  Notice(std::string name, const std::string &job, uint16_t port)
-      : path(std::move(name)) {
-    char host[256] = "";
-    if (::gethostname(host, sizeof(host) - 1))
-      failedCall("ask for this machine's name");
-    std::string text = "scalify " + std::to_string(port) + " " + host + " " +
-                       std::to_string(hashJobName(job)) + "\n";
-    // Created by a link, so that it is complete at once and overwrites no file.
-    std::string draft = path + "." + host + "." + std::to_string(::getpid());
-    write(draft, text);
-    int code = ::link(draft.c_str(), path.c_str());
-    int reason = errno;
-    (void)::unlink(draft.c_str());
-    if (code && reason == EEXIST)
-      failed("rank 0 finds the file '" + path +
-             "', which another launch has left or uses: remove it, or name "
-             "another one in SCALIFY_RENDEZVOUS");
-    errno = reason;
-    if (code)
-      failedCall("write the file '" + path + "' with rank 0's address");
-  }
-  ~Notice() { (void)::unlink(path.c_str()); }
-  Notice(const Notice &) = delete;
-  Notice &operator=(const Notice &) = delete;
-
-private:
-  static void write(const std::string &name, const std::string &text) {
-    std::FILE *file = std::fopen(name.c_str(), "wx");
-    bool isWritten = file && std::fputs(text.c_str(), file) >= 0;
-    if (!file || std::fclose(file) || !isWritten)
-      failedCall("write the file '" + name + "'");
-  }
-  std::string path;
-};
-
-/// Reads the file into `place`; returns false if the file does not exist yet.
-/// Throws an Error for another job's file, which an earlier launch left.
-bool readNotice(const std::string &path, const std::string &job, int32_t rank,
-                Place &place) {
-  std::FILE *file = std::fopen(path.c_str(), "r");
-  if (!file && errno == ENOENT)
+/// True if the ranks meet at the loopback interface, which only this machine
+/// reaches.
+bool isLoopback(const Meeting &meeting) {
+  if (!meeting.interface.empty() &&
+      !isOwnMachine(addressOfInterface(meeting.interface)))
     return false;
-  if (!file)
-    failedCall("read the file '" + path + "' with rank 0's address");
-  char text[512] = "";
-  size_t count = std::fread(text, 1, sizeof(text) - 1, file);
-  std::fclose(file);
-  std::istringstream words(std::string(text, count));
-  std::string first;
-  uint64_t hash = 0;
-  words >> first >> place.port >> place.host >> hash;
-  if (!words || first != "scalify")
-    failed(rankText(rank) + " finds the file '" + path +
-           "', which rank 0 did not write: name another one in "
-           "SCALIFY_RENDEZVOUS");
-  if (hash != hashJobName(job))
-    failed(rankText(rank) + " finds the file '" + path +
-           "' of another job than '" + job +
-           "': remove it if an earlier launch has left it, or name another "
-           "one in SCALIFY_RENDEZVOUS");
-  return true;
+  if (!fileOf(meeting.place).empty())
+    return meeting.isOneMachine || !meeting.interface.empty();
+  std::string host = readPlace(meeting.place, "where the ranks meet").host;
+  return host == "localhost" || isOwnMachine(host);
+}
+
+void requireSecret(const Meeting &meeting) {
+  // Rank 0 writes a secret to its file.
+  if (meeting.secret.empty() && fileOf(meeting.place).empty() &&
+      !isLoopback(meeting))
+    badArgument("ranks that meet at " + meeting.place +
+                ", over a network, need a secret, since anyone may connect "
+                "there: " +
+                secretWayOut);
 }
 
 //===----------------------------------------------------------------------===//
@@ -168,23 +75,32 @@ bool readNotice(const std::string &path, const std::string &job, int32_t rank,
 
 class Host {
 public:
-  Host(const scalify_transport_options &options, const std::string &meeting)
-      : options(options), meeting(meeting), patience(options.wait),
-        peers(size_t(options.size)), ports(size_t(options.size)) {}
+  Host(const scalify_transport_options &options, const Meeting &meeting)
+      : options(options), place(meeting.place), patience(options.wait),
+        peers(size_t(options.size)), ports(size_t(options.size)) {
+    Notice notice = {{listeningHost(meeting), 0}, ""};
+    std::string secret = meeting.secret, path = fileOf(place);
+    if (path.empty())
+      notice.place.port = readPlace(place, "where the ranks meet").port;
+    else if (secret.empty())
+      secret = notice.secret = makeSecret();
+    callers = std::make_unique<Callers>(0, Knowledge{options.job, secret});
+    listen(notice.place);
+    if (path.empty())
+      return;
+    notice.place.port = portOf(listener);
+    file = std::make_unique<NoticeFile>(path, options.job, notice);
+  }
 
   std::vector<Peer> gather() {
-    listen();
-    std::string path = fileOf(meeting);
-    std::unique_ptr<Notice> notice;
-    if (!path.empty())
-      notice = std::make_unique<Notice>(path, options.job, portOf(listener));
     try {
       while (joined + 1 < options.size)
         takeOne();
       // Before the ranks learn that all are there: a rank that joins another
       // communicator must not connect here.
       listener = File();
-      notice.reset();
+      file.reset();
+      callers.reset();
       welcome();
       settle();
     } catch (const Error &error) {
@@ -210,14 +126,24 @@ private:
         continue;
   }
 
-  void listen() {
-    Place place;
-    if (fileOf(meeting).empty())
-      place = readPlace(meeting, "where the ranks meet");
+  /// Returns the address where rank 0 listens, "" for all of the machine's.
+  static std::string listeningHost(const Meeting &meeting) {
+    if (!meeting.interface.empty())
+      return addressOfInterface(meeting.interface);
+    if (isLoopback(meeting) && !fileOf(meeting.place).empty())
+      return "127.0.0.1";
+    if (!fileOf(meeting.place).empty())
+      return "";
+    std::string host = readPlace(meeting.place, "where the ranks meet").host;
+    // A machine's own name is often that of its loopback interface, too.
+    return host == "localhost" ? "127.0.0.1" : isAddress(host) ? host : "";
+  }
+
+  void listen(const Place &at) {
     // Another of the job's communicators may be opening.
-    while (!(listener = listenAt(place.port, options.size))) {
+    while (!(listener = listenAt(at.host, at.port, SOMAXCONN))) {
       if (patience.isOver())
-        failed("rank 0 cannot listen at port " + std::to_string(place.port) +
+        failed("rank 0 cannot listen at port " + std::to_string(at.port) +
                ", which another program has" + wayOut);
       patience.sleep();
     }
@@ -238,10 +164,11 @@ private:
   void takeOne() {
     if (patience.isOver())
       failed(listMissingAfter(0, peers) + " has not joined job '" +
-             options.job + "' at " + meeting + patience.text());
+             options.job + "' at " + place + patience.text() +
+             callers->refusals());
     std::vector<pollfd> files = members();
     std::vector<Callers::Caller> heard =
-        callers.look(listener, files, patience);
+        callers->look(listener, files, patience);
     // Members send nothing after their hello: a readable connection has ended.
     for (size_t rank = 0; rank < peers.size(); ++rank)
       if (files[rank].revents)
@@ -250,13 +177,8 @@ private:
       take(caller.hello, std::move(caller.connection));
   }
 
+  /// `hello` is of a rank of the job.
   void take(const Hello &hello, File caller) {
-    // A rank of another job is refused, and this job continues.
-    if (hello.job != hashJobName(options.job))
-      return refuse(caller,
-                    "rank 0 at " + meeting + " is of another job ('" +
-                        options.job + "')" + wayOut,
-                    patience);
     std::string text;
     if (hello.size != options.size)
       text = "a rank was started as one of " + std::to_string(hello.size) +
@@ -273,7 +195,7 @@ private:
     peers[rank].host = addressOf(caller);
     peers[rank].process = hello.process;
     peers[rank].connection = std::move(caller);
-    ports[rank] = hello.port;
+    ports[rank] = uint16_t(hello.port);
     ++joined;
   }
 
@@ -341,10 +263,11 @@ private:
   }
 
   const scalify_transport_options &options;
-  const std::string &meeting;
+  const std::string &place;
   Patience patience;
   File listener;
-  Callers callers;
+  std::unique_ptr<NoticeFile> file;
+  std::unique_ptr<Callers> callers;
   std::vector<Peer> peers; // by rank
   std::vector<uint16_t> ports;
   int32_t joined = 0;
@@ -356,18 +279,28 @@ private:
 
 class Guest {
 public:
-  Guest(const scalify_transport_options &options, const std::string &meeting)
+  Guest(const scalify_transport_options &options, const Meeting &meeting)
       : options(options), meeting(meeting), patience(options.wait),
-        listener(listenAt(0, options.size)), peers(size_t(options.size)) {
-    own = {greetingMagic, hashJobName(options.job), options.rank,
-           options.size,  int32_t(::getpid()),      portOf(listener)};
+        knowledge{options.job, meeting.secret}, peers(size_t(options.size)) {
+    if (!meeting.interface.empty())
+      address = addressOfInterface(meeting.interface);
+    own = {greetingMagic,
+           hashJobName(options.job),
+           options.rank,
+           options.size,
+           int32_t(::getpid()),
+           0,
+           0,
+           {},
+           {}};
   }
 
   std::vector<Peer> join() {
     File host = reachHost();
-    std::vector<Entry> table = knock(host);
-    std::string address = addressOf(host);
-    peers[0] = {std::move(host), table[0].process, address};
+    callers = std::make_unique<Callers>(options.rank, knowledge);
+    std::vector<Entry> table = readTable(host);
+    std::string hostAddress = addressOf(host);
+    peers[0] = {std::move(host), table[0].process, hostAddress};
     // The other ranks joined at any time; from here on all are running.
     patience = Patience(options.wait);
     try {
@@ -391,32 +324,72 @@ private:
            ": " + reason);
   }
 
+  /// Rank 0 may not listen yet, or refuse a connection for lack of room.
   File reachHost() {
-    std::string path = fileOf(meeting);
-    Place place;
+    std::string path = fileOf(meeting.place);
+    Notice notice;
     if (path.empty())
-      place = readPlace(meeting, "where the ranks meet");
+      notice.place = readPlace(meeting.place, "where the ranks meet");
     for (Reason reason;;) {
-      if (path.empty() || readNotice(path, options.job, options.rank, place)) {
-        if (File file = connectTo(place, patience, reason); file)
+      if (path.empty() || readNotice(path, options.job, options.rank, notice)) {
+        if (meeting.secret.empty())
+          knowledge.secret = notice.secret;
+        File file = connectTo(notice.place, patience, reason, address);
+        if (file && knock(file))
           return file;
+        if (file)
+          reason.text = "it closes the connection before a greeting";
       } else {
         reason.text = "the file does not exist";
       }
       if (patience.isOver())
-        throwUnreachable(path.empty() ? "rank 0 at " + place.text()
+        throwUnreachable(path.empty() ? "rank 0 at " + notice.place.text()
                                       : "rank 0 by the file '" + path + "'",
                          reason.text + wayOut);
       patience.sleep();
     }
   }
 
-  /// Rank 0 may have started later, and times out by its own clock. It replies
-  /// then, unless it was stopped.
-  std::vector<Entry> knock(const File &host) const {
+  /// Introduces this rank to rank 0, which may have started later, and times
+  /// out by its own clock; returns false if it closed the connection.
+  bool knock(const File &host) {
+    listen(host);
+    switch (introduce(host, own, knowledge, patience)) {
+    case Answer::Accepted:
+      return true;
+    case Answer::Ended:
+      return false;
+    case Answer::Silent:
+    case Answer::Foreign:
+      failed("the peer of " + rankText(options.rank) + " of job '" +
+             options.job + "' at " + meeting.place + " is not rank 0" + wayOut);
+    case Answer::OtherJob:
+      failed("rank 0 at " + meeting.place + " is of another job than '" +
+             options.job + "' of " + rankText(options.rank) + wayOut);
+    case Answer::OtherSecret:
+      failed("rank 0 at " + meeting.place + " and " + rankText(options.rank) +
+             " of job '" + options.job +
+             "' have other secrets: " + secretWayOut);
+    }
+    return false;
+  }
+
+  /// Listens for higher ranks at the address by which it reaches rank 0.
+  void listen(const File &host) {
+    if (listener)
+      return;
+    std::string at = address.empty() ? ownAddressOf(host) : address;
+    // Others reach a rank beside rank 0 by another address.
+    if (isOwnMachine(at) && !isLoopback(meeting))
+      at.clear();
+    listener = listenAt(at, 0, SOMAXCONN);
+    if (!listener)
+      failed(rankText(options.rank) + " finds no free port to listen at");
+    own.port = portOf(listener);
+  }
+
+  std::vector<Entry> readTable(const File &host) const {
     std::vector<Entry> table(static_cast<size_t>(options.size));
-    if (!writeAll(host, &own, sizeof(own), patience))
-      throwRankZeroEnded();
     readReply(host);
     if (!readAll(host, table.data(), table.size() * sizeof(Entry), patience, 2))
       throwRankZeroEnded();
@@ -428,15 +401,8 @@ private:
   /// Throws an Error with the reply's text if it is a refusal.
   void readReply(const File &host) const {
     Reply reply;
-    // Another service may send less than a whole reply and wait.
-    constexpr size_t first = sizeof(reply.magic);
-    if (!readAll(host, &reply, first, patience, 2))
-      throwRankZeroEnded();
-    if (reply.magic != greetingMagic)
-      failed("the peer of " + rankText(options.rank) + " of job '" +
-             options.job + "' at " + meeting + " is not rank 0" + wayOut);
-    if (!readAll(host, reinterpret_cast<char *>(&reply) + first,
-                 sizeof(reply) - first, patience, 2))
+    if (!readAll(host, &reply, sizeof(reply), patience, 2) ||
+        reply.magic != greetingMagic)
       throwRankZeroEnded();
     reply.text[sizeof(reply.text) - 1] = 0;
     if (reply.isRefusal)
@@ -445,8 +411,7 @@ private:
 
   [[noreturn]] void throwRankZeroEnded() const {
     failed("rank 0 ended while " + rankText(options.rank) + " of job '" +
-           options.job + "' joined, or the peer at " + meeting +
-           " is not rank 0" + wayOut);
+           options.job + "' joined");
   }
 
   void reachOthers(const std::vector<Entry> &table) {
@@ -467,11 +432,12 @@ private:
   void reach(int32_t rank, uint16_t port) {
     Peer &peer = peers[size_t(rank)];
     Place place = {peer.host, port};
-    for (Reason reason;
-         !(peer.connection = connectTo(place, patience, reason));) {
-      std::vector<pollfd> files = {{peers[0].connection.get(), POLLIN, 0}};
-      if (::poll(files.data(), 1, 0) > 0)
-        throwHostRefusal();
+    own.to = rank;
+    for (Reason reason;;) {
+      checkHost();
+      peer.connection = connectTo(place, patience, reason, address);
+      if (peer.connection && greet(peer.connection, rank, place))
+        return;
       // The rank has listened since before rank 0 heard of it.
       if (reason.code == ECONNREFUSED)
         failed(rankText(options.rank) + " cannot reach " + rankText(rank) +
@@ -481,8 +447,23 @@ private:
         throwUnreachable(rankText(rank) + " at " + place.text(), reason.text);
       patience.sleep();
     }
-    if (!writeAll(peer.connection, &own, sizeof(own), patience))
-      failed(rankText(rank) + " ended while ranks joined");
+  }
+
+  /// Returns false if the rank closed the connection.
+  bool greet(const File &connection, int32_t rank, const Place &place) {
+    Answer answer = introduce(connection, own, knowledge, patience,
+                              [this] { checkHost(); });
+    if (answer != Answer::Accepted && answer != Answer::Ended)
+      failed(rankText(options.rank) + " finds no " + rankText(rank) +
+             " of job '" + options.job + "' at " + place.text());
+    return answer == Answer::Accepted;
+  }
+
+  /// Before all ranks have connected, rank 0 sends only a refusal.
+  void checkHost() const {
+    pollfd host = {peers[0].connection.get(), POLLIN, 0};
+    if (::poll(&host, 1, 0) > 0)
+      throwHostRefusal();
   }
 
   /// Before all ranks have connected, rank 0 sends only a refusal, with its
@@ -496,33 +477,37 @@ private:
     if (patience.isOver())
       failed(listMissingAfter(options.rank, peers) + " of job '" + options.job +
              "' has not connected to " + rankText(options.rank) +
-             patience.text());
+             patience.text() + callers->refusals());
     std::vector<pollfd> host = {{peers[0].connection.get(), POLLIN, 0}};
-    std::vector<Callers::Caller> heard = callers.look(listener, host, patience);
+    std::vector<Callers::Caller> heard =
+        callers->look(listener, host, patience);
     if (host[0].revents)
       throwHostRefusal();
     for (Callers::Caller &caller : heard) {
       const Hello &hello = caller.hello;
-      if (hello.job == own.job && hello.rank > options.rank &&
-          hello.rank < options.size && !peers[size_t(hello.rank)].connection)
+      if (hello.rank > options.rank && hello.rank < options.size &&
+          !peers[size_t(hello.rank)].connection)
         peers[size_t(hello.rank)].connection = std::move(caller.connection);
     }
   }
 
   const scalify_transport_options &options;
-  const std::string &meeting;
+  const Meeting &meeting;
   Patience patience;
+  Knowledge knowledge;
+  std::string address; // of the interface that was named, or ""
   File listener;
-  Callers callers;
+  std::unique_ptr<Callers> callers;
   Hello own = {};
   std::vector<Peer> peers;
 };
 } // namespace
 
 std::vector<Peer> tcp::join(const scalify_transport_options &options,
-                            const std::string &meeting) {
+                            const Meeting &meeting) {
   if (options.size == 1)
     return std::vector<Peer>(1);
+  requireSecret(meeting);
   std::vector<Peer> peers = options.rank == 0 ? Host(options, meeting).gather()
                                               : Guest(options, meeting).join();
   for (const Peer &peer : peers) {

@@ -2,6 +2,7 @@
 #ifndef SCALIFY_RUNTIME_COMM_TCP_RENDEZVOUS_H
 #define SCALIFY_RUNTIME_COMM_TCP_RENDEZVOUS_H
 
+#include "comm/Launch.h"
 #include "comm/tcp/Sockets.h"
 
 namespace scalify::rt::tcp {
@@ -13,12 +14,13 @@ struct Peer {
   std::string host;
 };
 
-/// Joins the other ranks at `meeting`: "HOST:PORT", where rank 0 listens, or
-/// "file:PATH", a file that all ranks see and in which rank 0 writes its
-/// address. Returns the peers by rank, this rank's own without a connection.
-/// Throws an Error that names missing ranks.
+/// Joins the other ranks. Each two prove to one another that they know the
+/// job's secret; what does not is refused and logged, and the ranks wait on.
+/// Returns the peers by rank, this rank's own without a connection. Throws an
+/// Error that names missing ranks, and one if ranks that meet over a network
+/// have no secret.
 std::vector<Peer> join(const scalify_transport_options &options,
-                       const std::string &meeting);
+                       const Meeting &meeting);
 
 } // namespace scalify::rt::tcp
 

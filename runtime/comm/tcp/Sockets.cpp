@@ -4,10 +4,12 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <ifaddrs.h>
 #include <memory>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <set>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -70,6 +72,28 @@ File makeSocket(const addrinfo &address, Reason &reason) {
   return file;
 }
 
+/// Returns the address as text, "" if it is none.
+std::string numberOf(const sockaddr *address, socklen_t length) {
+  char text[NI_MAXHOST] = "";
+  if (::getnameinfo(address, length, text, sizeof(text), nullptr, 0,
+                    NI_NUMERICHOST))
+    return "";
+  // IPv4 through a socket of IPv6.
+  std::string found = text;
+  return found.rfind("::ffff:", 0) == 0 ? found.substr(7) : found;
+}
+
+/// Binds a new connection's own end to an address; returns false on failure.
+bool bindFrom(const File &file, const std::string &from, int family) {
+  Reason reason;
+  Addresses all = resolve(from.c_str(), 0, reason);
+  for (addrinfo *at = all.get(); at; at = at->ai_next)
+    if (at->ai_family == family)
+      return ::bind(file.get(), at->ai_addr, at->ai_addrlen) == 0;
+  errno = EAFNOSUPPORT;
+  return false;
+}
+
 void set(const File &file, int level, int option, int value) {
   (void)::setsockopt(file.get(), level, option, &value, sizeof(value));
 }
@@ -88,9 +112,9 @@ int waitConnected(const File &file, const Patience &patience) {
 }
 } // namespace
 
-File tcp::listenAt(uint16_t port, int backlog) {
+File tcp::listenAt(const std::string &host, uint16_t port, int backlog) {
   Reason reason;
-  Addresses all = resolve(nullptr, port, reason);
+  Addresses all = resolve(host.empty() ? nullptr : host.c_str(), port, reason);
   // One socket of IPv6 serves both families, if the machine has IPv6.
   for (int family : {AF_INET6, AF_INET})
     for (addrinfo *at = all.get(); at; at = at->ai_next) {
@@ -112,7 +136,50 @@ File tcp::listenAt(uint16_t port, int backlog) {
         return File();
       note(reason, errno);
     }
-  failed("cannot listen for ranks: " + reason.text);
+  failed("cannot listen for ranks" + (host.empty() ? "" : " at " + host) +
+         ": " + reason.text +
+         (host.empty() ? ""
+                       : "; name an interface or address of this machine in "
+                         "SCALIFY_INTERFACE, or 0.0.0.0 for all"));
+}
+
+bool tcp::isAddress(const std::string &host) {
+  addrinfo hints = {}, *found = nullptr;
+  hints.ai_flags = AI_NUMERICHOST;
+  bool isNumeric = ::getaddrinfo(host.c_str(), nullptr, &hints, &found) == 0;
+  if (isNumeric)
+    ::freeaddrinfo(found);
+  return isNumeric;
+}
+
+std::string tcp::addressOfInterface(const std::string &text) {
+  if (isAddress(text))
+    return text;
+  ifaddrs *first = nullptr;
+  if (::getifaddrs(&first))
+    failedCall("list the network's interfaces");
+  std::unique_ptr<ifaddrs, void (*)(ifaddrs *)> all(first, ::freeifaddrs);
+  std::set<std::string> names;
+  for (int family : {AF_INET, AF_INET6})
+    for (ifaddrs *at = first; at; at = at->ifa_next) {
+      names.insert(at->ifa_name);
+      if (text != at->ifa_name || !at->ifa_addr ||
+          at->ifa_addr->sa_family != family)
+        continue;
+      std::string address =
+          numberOf(at->ifa_addr, family == AF_INET ? sizeof(sockaddr_in)
+                                                   : sizeof(sockaddr_in6));
+      // A link-local address means nothing on another machine.
+      if (address.find('%') == std::string::npos)
+        return address;
+    }
+  std::string known;
+  for (const std::string &name : names)
+    known += (known.empty() ? "" : ", ") + name;
+  badArgument("SCALIFY_INTERFACE is '" + text +
+              "', neither an address nor an interface of this machine that "
+              "has one (" +
+              known + ")");
 }
 
 File tcp::acceptAt(const File &listener) {
@@ -152,13 +219,17 @@ bool tcp::closeSelfConnection(File &connection) {
 }
 
 File tcp::connectTo(const Place &place, const Patience &patience,
-                    Reason &reason) {
+                    Reason &reason, const std::string &from) {
   reason = {};
   Addresses all = resolve(place.host.c_str(), place.port, reason);
   for (addrinfo *at = all.get(); at; at = at->ai_next) {
     File file = makeSocket(*at, reason);
     if (!file)
       continue;
+    if (!from.empty() && !bindFrom(file, from, at->ai_family)) {
+      note(reason, errno);
+      continue;
+    }
     int error = ::connect(file.get(), at->ai_addr, at->ai_addrlen) ? errno : 0;
     if (error == 0 || error == EINPROGRESS)
       error = waitConnected(file, patience);
@@ -172,15 +243,19 @@ File tcp::connectTo(const Place &place, const Patience &patience,
 std::string tcp::addressOf(const File &connection) {
   sockaddr_storage other = {};
   socklen_t length = sizeof(other);
-  char text[NI_MAXHOST] = "";
   auto *address = reinterpret_cast<sockaddr *>(&other);
-  if (::getpeername(connection.get(), address, &length) ||
-      ::getnameinfo(address, length, text, sizeof(text), nullptr, 0,
-                    NI_NUMERICHOST))
-    return "";
-  // IPv4 through a socket of IPv6.
-  std::string found = text;
-  return found.rfind("::ffff:", 0) == 0 ? found.substr(7) : found;
+  return ::getpeername(connection.get(), address, &length)
+             ? ""
+             : numberOf(address, length);
+}
+
+std::string tcp::ownAddressOf(const File &connection) {
+  sockaddr_storage own = {};
+  socklen_t length = sizeof(own);
+  auto *address = reinterpret_cast<sockaddr *>(&own);
+  return ::getsockname(connection.get(), address, &length)
+             ? ""
+             : numberOf(address, length);
 }
 
 bool tcp::isOwnMachine(const std::string &address) {
@@ -188,7 +263,8 @@ bool tcp::isOwnMachine(const std::string &address) {
 }
 
 bool tcp::readAll(const File &connection, void *data, size_t bytes,
-                  const Patience &patience, double times) {
+                  const Patience &patience, double times,
+                  const std::function<void()> &idle) {
   auto *to = static_cast<uint8_t *>(data);
   while (bytes) {
     ssize_t count = ::recv(connection.get(), to, bytes, MSG_DONTWAIT);
@@ -201,6 +277,8 @@ bool tcp::readAll(const File &connection, void *data, size_t bytes,
     }
     if (patience.isOver(times))
       return false;
+    if (idle)
+      idle();
     std::vector<pollfd> files = {{connection.get(), POLLIN, 0}};
     patience.waitFor(files);
   }

@@ -18,8 +18,7 @@ using Fault = TransportFault;
 
 class TcpTransport {
 public:
-  TcpTransport(const scalify_transport_options &options,
-               const std::string &meeting)
+  TcpTransport(const scalify_transport_options &options, const Meeting &meeting)
       : rank(options.rank), size(options.size),
         waits(options.rank, options.size) {
     for (Peer &peer : join(options, meeting))
@@ -236,6 +235,6 @@ void TcpTransport::close() {
 } // namespace
 
 scalify_transport tcp::open(const scalify_transport_options &options,
-                            const std::string &meeting) {
+                            const Meeting &meeting) {
   return makeTransport(new TcpTransport(options, meeting), options);
 }

@@ -2,16 +2,14 @@
 #ifndef SCALIFY_RUNTIME_COMM_TCP_TCPTRANSPORT_H
 #define SCALIFY_RUNTIME_COMM_TCP_TCPTRANSPORT_H
 
+#include "comm/Launch.h"
 #include "scalify/transport.h"
-
-#include <string>
 
 namespace scalify::rt::tcp {
 
-/// Joins the other ranks at `meeting` (see Rendezvous.h). Throws an Error on
-/// failure.
+/// Joins the other ranks (see Rendezvous.h). Throws an Error on failure.
 scalify_transport open(const scalify_transport_options &options,
-                       const std::string &meeting);
+                       const Meeting &meeting);
 
 } // namespace scalify::rt::tcp
 

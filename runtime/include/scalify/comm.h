@@ -32,9 +32,10 @@ typedef struct scalify_rt_comm_options {
   /* "local": ranks of one machine, through shared memory. "tcp": ranks of any
    * machines, which meet at SCALIFY_RENDEZVOUS (HOST:PORT of rank 0, or
    * file:PATH), else at torchrun's MASTER_ADDR and MASTER_PORT, else on the
-   * first of Slurm's nodes. "mpi". "record": any number of ranks, of which only
-   * this one exists; see scalify_rt_comm_trace. Another NAME:
-   * libscalify_comm_NAME.so. NULL: SCALIFY_TRANSPORT, else "tcp" if
+   * first of Slurm's nodes; they prove to one another that they know the secret
+   * of SCALIFY_SECRET or SCALIFY_SECRET_FILE. "mpi". "record": any number of
+   * ranks, of which only this one exists; see scalify_rt_comm_trace. Another
+   * NAME: libscalify_comm_NAME.so. NULL: SCALIFY_TRANSPORT, else "tcp" if
    * SCALIFY_RENDEZVOUS is set, else "local" if the launch is on one machine,
    * else "mpi" for ranks that mpirun started and "tcp" for others. */
   const char *transport;
