@@ -21,7 +21,7 @@ void readBuffers(const JsonNode &node, const Interface &interface,
       if (isWritten)
         requireWritable(list.at(i), index, interface);
       command.buffers.push_back(index);
-      command.bytes += interface.buffers[index].type.bytes;
+      addBytes(command, interface.buffers[index]);
     }
   }
 }

@@ -107,7 +107,8 @@ void scalify::rt::readCollective(const JsonNode &node,
     node["join"].fail("is '" + node["join"].text() +
                       "', which does not apply to " + name(what.type) +
                       " elements");
-  command.bytes = source.type.bytes + destination.type.bytes;
+  addBytes(command, source);
+  addBytes(command, destination);
   if (destination.type.dtype != what.type ||
       destination.type.elements != resultElements(node, command))
     node["dst"].fail("is of type " + toString(destination.type) +

@@ -8,6 +8,8 @@
 #include "support/FloatFormats.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <utility>
 
 using namespace scalify::rt;
 
@@ -51,6 +53,11 @@ void scalify::rt::requireWritable(const JsonNode &node, int32_t index,
               " is read only");
 }
 
+void scalify::rt::addBytes(Command &command, const Buffer &buffer) {
+  if (__builtin_add_overflow(command.bytes, buffer.type.bytes, &command.bytes))
+    command.bytes = INT64_MAX;
+}
+
 int64_t scalify::rt::chooseRowsPerTask(int64_t rows, int64_t grain,
                                        int64_t bytes) {
   // At most 64 tasks: enough to balance many cores, few enough that dispatch is
@@ -83,7 +90,7 @@ void readKernel(const JsonNode &node, const Interface &interface,
   command.bytes = std::max<int64_t>(node.integerOr("bytes", 0), 0);
   if (command.bytes == 0)
     for (int32_t buffer : command.buffers)
-      command.bytes += interface.buffers[buffer].type.bytes;
+      addBytes(command, interface.buffers[buffer]);
   if (node.has("counters")) {
     JsonNode counters = node["counters"];
     for (size_t i = 0; i < counters.size(); ++i)
@@ -269,8 +276,10 @@ void checkMask(const JsonNode &node, const TensorType &type,
   constexpr int64_t rowBits = 128;
   const GemmShape &gemm = command.gemm;
   int64_t rowBytes = (gemm.n + rowBits - 1) / rowBits * rowBits / 8;
-  if (type.dtype != DType::U8 || type.elements % rowBytes ||
-      type.elements / rowBytes != gemm.m)
+  bool fits = gemm.n == 0 ? type.elements == 0
+                          : type.elements % rowBytes == 0 &&
+                                type.elements / rowBytes == gemm.m;
+  if (type.dtype != DType::U8 || !fits)
     node.fail("is of type " + toString(type) + ", not the bits of " +
               std::to_string(gemm.m) + " rows in " + std::to_string(rowBytes) +
               " bytes each");
@@ -413,7 +422,7 @@ void readGemm(const JsonNode &node, const Interface &interface,
     unsupported("gemm '" + command.name + "': " + reason);
   for (int i = 0; i < 3; ++i) {
     command.gemmOffsets[i] *= byteWidth(command.gemmTypes.operands[i]);
-    command.bytes += interface.buffers[command.buffers[i]].type.bytes;
+    addBytes(command, interface.buffers[command.buffers[i]]);
   }
   if (program.isGpu())
     readGpuGemm(node, interface, command);
@@ -427,6 +436,28 @@ void checkLength(const JsonNode &node, const Interface &interface,
                          ", more than the " +
                          std::to_string(interface.buffers[index].type.bytes) +
                          " of buffer " + std::to_string(index));
+}
+/// Returns the memory of a buffer: a donated argument is its result's, too.
+std::pair<Buffer::Kind, int32_t> memoryOf(const Buffer &buffer,
+                                          const Interface &interface) {
+  if (buffer.kind == Buffer::Kind::Result)
+    if (int32_t arg = interface.results[buffer.index].aliasArg; arg >= 0)
+      return {Buffer::Kind::Arg, arg};
+  return {buffer.kind, buffer.index};
+}
+
+/// Checks that the copied bytes are apart, or all at their place already: a
+/// copy is done in parts, in any order.
+void checkApart(const JsonNode &node, const Interface &interface,
+                const Command &command) {
+  const Buffer &from = interface.buffers[command.buffers[0]];
+  const Buffer &to = interface.buffers[command.buffers[1]];
+  int64_t distance = std::abs(from.offset - to.offset);
+  if (memoryOf(from, interface) == memoryOf(to, interface) && distance &&
+      distance < command.bytes)
+    node["dst"].fail("is " + std::to_string(distance) +
+                     " bytes from 'src', and the copied " +
+                     std::to_string(command.bytes) + " bytes overlap");
 }
 } // namespace
 
@@ -469,6 +500,7 @@ Command scalify::rt::readCommand(const JsonNode &node,
     command.bytes = node["bytes"].atLeast(0);
     requireWritable(node["dst"], command.buffers[1], interface);
     checkLength(node, interface, command);
+    checkApart(node, interface, command);
   } else if (op == "fill") {
     command.op = Command::Op::Fill;
     command.buffers = {bufferIndex(node["dst"], interface)};

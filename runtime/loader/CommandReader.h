@@ -16,6 +16,10 @@ int32_t bufferIndex(const JsonNode &node, const Interface &interface);
 void requireWritable(const JsonNode &node, int32_t index,
                      const Interface &interface);
 
+/// Adds a buffer's bytes to those that the command moves. A sum beyond 64 bits
+/// stays at their largest number: it only weighs tasks and profiles.
+void addBytes(Command &command, const Buffer &buffer);
+
 /// Requires the buffers of `interface`, and the target and counters of
 /// `program`. Event numbers are below `numCommands` of the function.
 Command readCommand(const JsonNode &node, const Interface &interface,

@@ -11,7 +11,7 @@ int32_t readBuffers(const JsonNode &list, bool areWritten,
     if (areWritten)
       requireWritable(list.at(i), index, interface);
     command.buffers.push_back(index);
-    command.bytes += interface.buffers[index].type.bytes;
+    addBytes(command, interface.buffers[index]);
   }
   return static_cast<int32_t>(list.size());
 }

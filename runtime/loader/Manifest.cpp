@@ -326,10 +326,11 @@ Program scalify::rt::parseManifest(const std::string &json, int64_t fileSize) {
   program.stageRanks = program.ranks;
   if (root.has("pipeline")) {
     JsonNode stages = root["pipeline"]["stages"];
-    program.stageRanks = program.ranks / int32_t(stages.atLeast(1));
-    if (int64_t(program.stageRanks) * stages.atLeast(1) != program.ranks)
+    int64_t count = stages.atLeast(1);
+    if (program.ranks % count != 0)
       stages.fail("do not divide the " + std::to_string(program.ranks) +
                   " ranks of the mesh");
+    program.stageRanks = program.ranks / int32_t(count);
   }
   readInterface(root, program, program);
   readCounters(root["counters"], program);

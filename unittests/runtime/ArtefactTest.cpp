@@ -17,6 +17,11 @@ std::string errorOf(const std::string &artefact) {
   return exe ? "" : scalify_rt_last_error();
 }
 
+/// Returns the error, "" if it loads.
+std::string loadText(const std::string &artefact) {
+  return load(artefact) ? "" : scalify_rt_last_error();
+}
+
 /// A small artefact without kernels, so that all lengths can be tested.
 std::string smallArtefact() {
   Json m = tinyManifest(16);
@@ -128,11 +133,89 @@ TEST(Artefact, ManifestLies) {
        "there are 1 counters"},
       {error([&](Json &m) { step(m)[0]["op"] = "gather"; }),
        "command 'gather'"},
+      {error([](Json &m) {
+         m["mesh"] = Json::array({{"stages", 2}});
+         m["pipeline"] = {{"stages", int64_t(1) << 32}}; // 0 in 32 bits
+       }),
+       "pipeline.stages do not divide the 2 ranks"},
       {error([](Json &m) { m["arena_bytes"] = int64_t(1) << 61; }),
        "cannot allocate the arena"},
   };
   for (const Case &c : cases)
     EXPECT_TRUE(contains(c.got, c.want)) << c.got << "\nwanted: " << c.want;
+}
+
+// Copies are done in parts, whose order must not matter.
+TEST(Artefact, CopiesOntoThemselves) {
+  auto copy = [](Json from, Json to, int64_t bytes) {
+    Json m = tinyManifest(64);
+    m["arena_bytes"] = 1024;
+    m["buffers"] = {std::move(from), std::move(to)};
+    m["functions"]["step"] = {
+        {{"op", "copy"}, {"src", 0}, {"dst", 1}, {"bytes", bytes}}};
+    return loadText(pack(m, kernels(), ""));
+  };
+  Json first = buffer("temp", 0, {32}), second = buffer("temp", 64, {32});
+  const char want[] = "functions.step[0].dst is 64 bytes from 'src', and the "
+                      "copied 128 bytes overlap";
+  EXPECT_TRUE(contains(copy(first, second, 128), want));
+  EXPECT_TRUE(contains(copy(second, first, 128), want));
+  // A donated argument is its result's memory.
+  Json arg = buffer("arg", 0, {32}), result = buffer("result", 0, {32});
+  arg["offset"] = 64;
+  EXPECT_TRUE(contains(copy(arg, result, 128), want));
+  EXPECT_EQ(copy(first, second, 64), "");
+  EXPECT_EQ(copy(first, first, 128), "");
+  EXPECT_EQ(copy(buffer("arg", 1, {32}), result, 128), "");
+}
+
+// No machine has such arguments, but their sizes are added.
+TEST(Artefact, BytesBeyond64Bits) {
+  const int64_t most = int64_t(1) << 62;
+  auto bytesOf = [&](Json command, const char *dtype) {
+    Json m = tinyManifest(16);
+    for (const char *kind : {"args", "results"})
+      for (Json &one : m[kind])
+        one["shape"] = {most / (dtype == std::string("ui8") ? 1 : 4)},
+        one["dtype"] = dtype;
+    m["buffers"] = Json::array();
+    for (const char *kind : {"arg", "arg", "result"})
+      m["buffers"].push_back(buffer(
+          kind, kind == std::string("arg") ? int64_t(m["buffers"].size()) : 0,
+          {m["args"][0]["shape"][0]}, dtype));
+    m["functions"]["step"] = Json::array({std::move(command)});
+    std::string artefact = pack(m, kernels(), "");
+    size_t length = uint8_t(artefact[8]) | size_t(uint8_t(artefact[9])) << 8;
+    return scalify::rt::parseManifest(artefact.substr(32, length),
+                                      int64_t(artefact.size()))
+        .functions[0]
+        .commands[0]
+        .bytes;
+  };
+  Json kernel = {{"op", "kernel"}, {"symbol", "add"}, {"bufs", {0, 1, 2}},
+                 {"rows", 1},      {"grain", 1},      {"counters", {}}};
+  EXPECT_EQ(bytesOf(kernel, "ui8"), INT64_MAX);
+  Json gather = {{"op", "collective"}, {"kind", "all_gather"},
+                 {"groups", {{0}}},    {"src", 1},
+                 {"dst", 2},           {"name", "whole"}};
+  EXPECT_EQ(bytesOf(gather, "ui8"), INT64_MAX);
+  Json call = {{"op", "host_call"},
+               {"reads", {0, 1}},
+               {"writes", {2}},
+               {"shapes", Json::array()},
+               {"callback", 0}};
+  EXPECT_EQ(bytesOf(call, "ui8"), INT64_MAX);
+  Json gemm = {{"op", "gemm"},
+               {"m", 1},
+               {"n", 1},
+               {"k", 1},
+               {"a", 0},
+               {"b", 1},
+               {"c", 2},
+               {"a_strides", {1, 1}},
+               {"b_strides", {1, 1}},
+               {"c_strides", {1, 1}}};
+  EXPECT_EQ(bytesOf(gemm, "f32"), INT64_MAX);
 }
 
 /// Kernels with a constructor, which sets an environment variable when the

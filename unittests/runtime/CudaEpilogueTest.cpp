@@ -113,6 +113,10 @@ TEST(CudaEpilogue, ReLUStoresItsBits) {
   EXPECT_TRUE(contains(line, " relu aux=128 bias=bf16\n")) << line;
   p.more = {{"epilogue", "relu"}, {"aux", 5}};
   EXPECT_TRUE(contains(matmuls(p), " compute=f32 relu aux=128\n"));
+  // A mask of rows without elements has none.
+  p.more["n"] = 0;
+  EXPECT_TRUE(contains(errorOf(manifestOf(p)),
+                       "not the bits of 32 rows in 0 bytes each"));
 }
 
 // The gradient reads the forward's buffer in place, which may be read-only.

@@ -73,13 +73,14 @@ public:
     if (comm)
       return comm->run(command.collective, src, dst);
     // A single rank exchanges with itself or, in a permute, maybe with none.
+    // The two may overlap.
     const Collective &what = command.collective;
     size_t bytes =
         static_cast<size_t>(what.elements) * size_t(byteWidth(what.type));
     if (what.kind == Collective::Kind::Permute && what.from < 0)
       std::memset(dst, 0, bytes);
     else
-      std::memcpy(dst, src, bytes);
+      std::memmove(dst, src, bytes);
   }
 
   void copy(const Command &command, const void *src, void *dst) override {
