@@ -263,7 +263,7 @@ TEST(CommTcpSecret, AFloodOfSilentConnectionsStarvesNobody) {
   TwoWait ranks;
   // Half open: they never send a byte, and stay.
   std::vector<File> silent;
-  for (size_t i = 0; i < 3 * tcp::Callers::capacity; ++i)
+  for (size_t i = 0; i < 3 * tcp::Callers::spare; ++i)
     silent.push_back(ranks.connect());
   // While the true rank comes, more do, until rank 0 listens no more.
   std::thread more([&] {
@@ -271,12 +271,12 @@ TEST(CommTcpSecret, AFloodOfSilentConnectionsStarvesNobody) {
     for (File file;
          (file = tcp::connectTo(tcp::readPlace(ranks.meeting.place, "it"),
                                 patience(), reason)) &&
-         silent.size() < 6 * tcp::Callers::capacity;)
+         silent.size() < 6 * tcp::Callers::spare;)
       silent.push_back(std::move(file));
   });
   std::string log = ranks.finish();
   more.join();
-  EXPECT_THAT(log, HasSubstr("it has not greeted, and others wait (128)"));
+  EXPECT_THAT(log, HasSubstr("it has not greeted, and others wait (64)"));
   // The first eight, then the powers of two.
   EXPECT_LT(std::count(log.begin(), log.end(), '\n'), 20);
 }
@@ -286,7 +286,7 @@ TEST(CommTcpSecret, SilentConnectionsEndByTime) {
   tcp::Reason reason;
   File silent =
       tcp::connectTo({"127.0.0.1", tcp::portOf(listener)}, patience(), reason);
-  tcp::Callers callers(0, {"a", secret}, 0.1);
+  tcp::Callers callers(0, 2, {"a", secret}, 0.1);
   std::vector<pollfd> none;
   testing::internal::CaptureStderr();
   Patience all = patience();

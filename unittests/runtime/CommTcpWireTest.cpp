@@ -105,7 +105,7 @@ TEST(CommTcpWire, ALongRefusalIsReadWhole) {
   reply.isRefusal = 1;
   std::fill(std::begin(reply.text), std::end(reply.text), 'x');
   EXPECT_EQ(errorAtRankZero([&](const File &listener) {
-              tcp::Callers callers(0, {"a", ""});
+              tcp::Callers callers(0, 2, {"a", ""});
               std::vector<pollfd> none;
               std::vector<tcp::Callers::Caller> ranks;
               while (ranks.empty())

@@ -1,19 +1,20 @@
 #include "comm/mpi/Watch.h"
 #include "comm/Patience.h"
+#include "comm/Secret.h"
 #include "comm/mpi/Meeting.h"
-#include "comm/tcp/Sockets.h"
+#include "comm/tcp/Introduction.h"
 
 #include <algorithm>
 #include <arpa/inet.h>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <ifaddrs.h>
 #include <memory>
 #include <net/if.h>
 #include <poll.h>
-#include <random>
 #include <sstream>
 #include <stdexcept>
 #include <sys/eventfd.h>
@@ -57,6 +58,12 @@ std::string ownAddresses() {
   return outer + inner;
 }
 
+/// Returns the address of the interface that SCALIFY_INTERFACE names, or "".
+std::string ownInterface() {
+  const char *name = std::getenv("SCALIFY_INTERFACE");
+  return name && *name ? tcp::addressOfInterface(name) : "";
+}
+
 /// Blocks all signals in threads started while it lives, so that they take none
 /// that the program waits for.
 class NoSignals {
@@ -76,7 +83,7 @@ private:
 } // namespace
 
 Watch::Word Watch::describeSelf(int32_t rank) const {
-  Word word = {token, rank, int32_t(::getpid()), ""};
+  Word word = {rank, int32_t(::getpid()), ""};
   ::gethostname(word.host, sizeof(word.host) - 1);
   return word;
 }
@@ -87,28 +94,33 @@ Watch::Watch(int rank, int size, MPI_Comm comm) {
     invite(invitation);
   call(MPI_Bcast(&invitation, int(sizeof(invitation)), MPI_BYTE, 0, comm),
        "MPI_Bcast");
-  token = invitation.token;
   if (!invitation.port)
     return;
+  knowledge = {"mpi", invitation.secret};
   if (rank != 0) {
-    join(invitation, rank);
+    join(invitation, rank, size);
     return;
   }
+  callers = std::make_unique<tcp::Callers>(0, size, knowledge);
   NoSignals none;
   server = std::thread([this] { serve(); });
 }
 
 void Watch::invite(Invitation &invitation) {
   try {
-    listener = tcp::listenAt("", 0, SOMAXCONN);
+    std::string host = ownInterface();
+    listener = tcp::listenAt(host, 0, SOMAXCONN);
     stop = File(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (!listener || !stop)
       failedCall("listen for ranks");
-    std::random_device random;
-    invitation.token = (uint64_t(random()) << 32) | random();
+    // Without libcrypto no rank could prove itself.
+    (void)tcp::prove(tcp::Side::Listener, {}, {}, {});
+    std::snprintf(invitation.secret, sizeof(invitation.secret), "%s",
+                  makeSecret().c_str());
     invitation.port = tcp::portOf(listener);
+    bool isNamed = !host.empty() && host != "0.0.0.0" && host != "::";
     std::snprintf(invitation.addresses, sizeof(invitation.addresses), "%s",
-                  ownAddresses().c_str());
+                  (isNamed ? host + "\n" : ownAddresses()).c_str());
   } catch (const std::exception &error) {
     invitation.port = 0;
     std::fprintf(stderr,
@@ -118,22 +130,35 @@ void Watch::invite(Invitation &invitation) {
   }
 }
 
-void Watch::join(const Invitation &invitation, int rank) {
+/// Introduces this rank to what listens at rank 0's address; returns false if
+/// that is another machine of this address, or a stranger.
+bool Watch::meet(int rank, int size, const Patience &patience) {
+  tcp::Hello hello = {};
+  hello.magic = tcp::greetingMagic;
+  hello.job = tcp::hashJobName(knowledge.job);
+  hello.rank = rank;
+  hello.size = size;
+  hello.process = int32_t(::getpid());
+  Word word = describeSelf(rank);
+  return tcp::introduce(toRankZero, hello, knowledge, patience) ==
+             tcp::Answer::Accepted &&
+         tcp::writeAll(toRankZero, &word, sizeof(word), patience) &&
+         tcp::readAll(toRankZero, &first, sizeof(first), patience);
+}
+
+void Watch::join(const Invitation &invitation, int rank, int size) {
   std::istringstream addresses(invitation.addresses);
   tcp::Reason reason;
   std::string why;
   try {
+    std::string from = ownInterface();
+    if (from == "0.0.0.0" || from == "::")
+      from.clear();
     for (std::string host; std::getline(addresses, host);) {
       tcp::Place place = {host, uint16_t(invitation.port)};
       Patience patience(greeting);
-      toRankZero = tcp::connectTo(place, patience, reason);
-      Word word = describeSelf(rank);
-      // Another machine of this address may answer, but does not know the
-      // token.
-      if (toRankZero &&
-          tcp::writeAll(toRankZero, &word, sizeof(word), patience) &&
-          tcp::readAll(toRankZero, &first, sizeof(first), patience) &&
-          first.token == token)
+      toRankZero = tcp::connectTo(place, patience, reason, from);
+      if (toRankZero && meet(rank, size, patience))
         return;
       why += " " + place.text();
     }
@@ -155,18 +180,23 @@ void Watch::setDeadRank(const Word &word) {
   fallen = word.rank;
 }
 
-/// Accepts a connection and adds it to the clients if it identifies itself as a
-/// rank; drops strangers.
+/// Adds the connections that prove to be of ranks to the clients; strangers
+/// hold nobody up.
 void Watch::greet() {
-  File connection = tcp::acceptAt(listener);
+  std::vector<pollfd> none;
+  for (tcp::Callers::Caller &caller :
+       callers->look(listener, none, Patience(greeting)))
+    admit(std::move(caller));
+}
+
+void Watch::admit(tcp::Callers::Caller caller) {
   Patience patience(greeting);
   Word word = {}, answer = describeSelf(0);
-  if (!connection || !tcp::readAll(connection, &word, sizeof(word), patience) ||
-      word.token != token ||
-      !tcp::writeAll(connection, &answer, sizeof(answer), patience))
+  if (!tcp::readAll(caller.connection, &word, sizeof(word), patience) ||
+      !tcp::writeAll(caller.connection, &answer, sizeof(answer), patience))
     return;
   word.host[sizeof(word.host) - 1] = '\0';
-  clients.push_back({word, std::move(connection)});
+  clients.push_back({word, std::move(caller.connection)});
 }
 
 /// Returns false if the rank has left or died. Reports a death to the other
@@ -193,14 +223,17 @@ void Watch::serve() {
                                    {listener.get(), POLLIN, 0}};
       for (const Client &client : clients)
         files.push_back({client.connection.get(), POLLIN, 0});
-      if (::poll(files.data(), files.size(), -1) < 0 && errno != EINTR)
+      // Strangers are looked at in slices; otherwise the thread sleeps.
+      if (::poll(files.data(), files.size(), callers->isWaiting() ? 0 : -1) <
+              0 &&
+          errno != EINTR)
         failedCall("watch ranks");
       if (files[0].revents)
         break;
       for (size_t i = clients.size(); i-- > 0;)
         if (files[i + 2].revents && !hear(clients[i]))
           clients.erase(clients.begin() + ptrdiff_t(i));
-      if (files[1].revents)
+      if (files[1].revents || callers->isWaiting())
         greet();
     }
   } catch (const std::exception &error) {

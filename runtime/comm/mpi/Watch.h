@@ -3,12 +3,14 @@
 #ifndef SCALIFY_RUNTIME_COMM_MPI_WATCH_H
 #define SCALIFY_RUNTIME_COMM_MPI_WATCH_H
 
+#include "comm/tcp/Callers.h"
 #include "support/File.h"
 
 #include <mpi.h>
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -35,14 +37,13 @@ public:
 private:
   /// A rank's description of itself, or rank 0's description of a dead rank.
   struct Word {
-    uint64_t token; // of this job, which distinguishes ranks from strangers
-    int32_t rank;   // -1 when rank 0 leaves
+    int32_t rank; // -1 when rank 0 leaves
     int32_t process;
     char host[64];
   };
   /// The address where rank 0 listens; port 0 if it cannot listen.
   struct Invitation {
-    uint64_t token;
+    char secret[80]; // by which ranks and strangers differ
     int32_t port;
     char addresses[2000]; // one per line
   };
@@ -52,15 +53,18 @@ private:
   };
   Word describeSelf(int32_t rank) const;
   void invite(Invitation &invitation);
-  void join(const Invitation &invitation, int rank);
+  void join(const Invitation &invitation, int rank, int size);
+  bool meet(int rank, int size, const Patience &patience);
   void serve();
   void greet();
+  void admit(tcp::Callers::Caller caller);
   bool hear(Client &client);
   void setDeadRank(const Word &word);
 
-  uint64_t token = 0;
+  tcp::Knowledge knowledge;
   File listener, stop;
-  std::vector<Client> clients; // of rank 0, used by its thread alone
+  std::unique_ptr<tcp::Callers> callers; // of rank 0, used by its thread
+  std::vector<Client> clients;           // of rank 0, used by its thread alone
   std::thread server;
   File toRankZero;  // the connection of other ranks to rank 0
   Word first = {};  // rank 0

@@ -42,8 +42,8 @@ std::vector<Callers::Caller> Callers::look(const File &listener,
 /// Takes as many as there may be, so that the system's queue does not fill up.
 void Callers::accept(const File &listener) {
   for (size_t count = 0; count < capacity; ++count) {
-    if (strangers.size() == capacity)
-      makeRoom();
+    if (strangers.size() == capacity && !makeRoom())
+      return;
     Stranger stranger = {acceptAt(listener), "", Clock::now()};
     if (!stranger.connection)
       return;
@@ -60,7 +60,8 @@ void Callers::accept(const File &listener) {
   }
 }
 
-void Callers::makeRoom() {
+/// Returns false if whom it would drop has just come: a rank needs some time.
+bool Callers::makeRoom() {
   std::map<std::string, size_t> counts;
   for (const Stranger &stranger : strangers)
     ++counts[stranger.address];
@@ -70,8 +71,11 @@ void Callers::makeRoom() {
   auto oldest = std::find_if(
       strangers.begin(), strangers.end(),
       [&](const Stranger &one) { return one.address == most->first; });
+  if (Clock::now() - oldest->since < std::chrono::milliseconds(5))
+    return false;
   log(oldest->address, "it has not greeted, and others wait");
   strangers.erase(oldest);
+  return true;
 }
 
 Callers::State Callers::hear(Stranger &stranger) {

@@ -84,7 +84,8 @@ public:
       notice.place.port = readPlace(place, "where the ranks meet").port;
     else if (secret.empty())
       secret = notice.secret = makeSecret();
-    callers = std::make_unique<Callers>(0, Knowledge{options.job, secret});
+    callers = std::make_unique<Callers>(0, options.size,
+                                        Knowledge{options.job, secret});
     listen(notice.place);
     if (path.empty())
       return;
@@ -297,7 +298,7 @@ public:
 
   std::vector<Peer> join() {
     File host = reachHost();
-    callers = std::make_unique<Callers>(options.rank, knowledge);
+    callers = std::make_unique<Callers>(options.rank, options.size, knowledge);
     std::vector<Entry> table = readTable(host);
     std::string hostAddress = addressOf(host);
     peers[0] = {std::move(host), table[0].process, hostAddress};
