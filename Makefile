@@ -4,7 +4,7 @@ SHELL := /bin/bash
 PY := PYTHONPATH=python SCALIFY_BUILD=$(CURDIR)/build .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help train test check setup build lint tidy format bench bench-compiler call drop-in numerics seeds sweep recipes along swiglu outliers switching digits ranks messages kills hosts matrix random decoupling zoo priors adversaries attention gpt-memory kernel-bytes planner links loops compat docs clean
+.PHONY: help train test check setup build lint tidy format bench bench-compiler call drop-in numerics seeds sweep recipes along swiglu outliers switching digits ranks messages kills hosts matrix random decoupling zoo fuzz sanitize priors adversaries attention gpt-memory kernel-bytes planner links loops compat docs clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /make \1|/' | column -t -s '|'
@@ -107,6 +107,12 @@ loops: build ## run training loops in public style by jax.jit and by ours, 30 st
 compat: build ## run tests by jax 0.7.0 to 0.10.2, each in an environment below build/compat (ARGS= for versions)
 	@.venv/bin/python scripts/compat.py $(ARGS)
 
+fuzz: setup ## fuzz artefacts, messages between ranks and StableHLO text, ten minutes each (ARGS="-t SECONDS TARGET...")
+	@scripts/fuzz.sh $(ARGS)
+
+sanitize: setup ## build with sanitizers, and run lit and GoogleTest, and the threads' tests (an hour at first; ARGS=address or thread for one)
+	@for one in $(or $(ARGS),thread address); do scripts/sanitize.sh $$one || exit 1; done
+
 adversaries: build ## table of cases where one loss scale cannot win, 12 layers (ARGS=--write for the docs' page)
 	@$(PY) benchmarks/numerics/adversaries.py $(ARGS)
 
@@ -129,5 +135,5 @@ docs: setup ## write the reference of dialects and passes from the td files into
 	@scripts/docs.sh
 
 clean: ## remove what builds and runs wrote (not .venv)
-	@rm -rf build build-dev build-asan out
-	@echo "scalify: removed build, build-dev, build-asan, out"
+	@rm -rf build build-dev build-asan build-tsan build-fuzz out
+	@echo "scalify: removed build, build-dev, build-asan, build-tsan, build-fuzz, out"

@@ -62,7 +62,16 @@ function(add_scalify_library name)
   add_library(${name} STATIC ${ARG_UNPARSED_ARGUMENTS})
   target_link_libraries(${name} PUBLIC scalify_mlir ${ARG_LINK})
   add_dependencies(${name} scalify-headers)
-  scalify_use_precompiled(${name})
+  if(SCALIFY_FUZZ_FLAGS AND CMAKE_CURRENT_SOURCE_DIR MATCHES "/lib/(Dialect|Import)")
+    target_compile_options(${name} PRIVATE ${SCALIFY_FUZZ_FLAGS} -O1)
+    # The precompiled header has other flags, and sources of Import include less than they use.
+    if(name STREQUAL "ScalifyImport")
+      target_compile_options(${name} PRIVATE
+        "SHELL:-include ${PROJECT_SOURCE_DIR}/include/scalify/Precompiled.h")
+    endif()
+  else()
+    scalify_use_precompiled(${name})
+  endif()
 endfunction()
 
 # add_scalify_tool(<name> <sources...> LINK <libs...>)

@@ -1,0 +1,120 @@
+#include "TextMutator.h"
+
+#include <cctype>
+#include <random>
+#include <vector>
+
+namespace {
+using Texts = std::vector<std::string>;
+
+Texts linesOf(const std::string &text) {
+  Texts lines(1);
+  for (char c : text) {
+    lines.back() += c;
+    if (c == '\n')
+      lines.emplace_back();
+  }
+  return lines;
+}
+
+/// Words (with %, @, ., _), numbers, and single other characters.
+Texts tokensOf(const std::string &text) {
+  auto isWord = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) || c == '_' ||
+           c == '.' || c == '%' || c == '@' || c == '#';
+  };
+  Texts tokens;
+  for (size_t i = 0; i < text.size();) {
+    size_t end = i + 1;
+    while (isWord(text[i]) && end < text.size() && isWord(text[end]))
+      ++end;
+    tokens.push_back(text.substr(i, end - i));
+    i = end;
+  }
+  return tokens;
+}
+
+std::string join(const Texts &parts) {
+  std::string text;
+  for (const std::string &part : parts)
+    text += part;
+  return text;
+}
+
+constexpr const char *words[] = {
+    "0",         "1",          "2",
+    "-1",        "4294967296", "9223372036854775807",
+    "f32",       "f64",        "bf16",
+    "i1",        "i32",        "ui8",
+    "complex",   "tensor",     "f8E4M3FN",
+    "true",      "dense",      "?",
+    "0x7FC00000"};
+
+class Mutator {
+public:
+  explicit Mutator(unsigned seed) : random(seed) {}
+  size_t pick(size_t count) { return count ? random() % count : 0; }
+
+  std::string changeLines(const std::string &text) {
+    Texts lines = linesOf(text);
+    size_t at = pick(lines.size()), other = pick(lines.size());
+    switch (pick(4)) {
+    case 0:
+      lines.erase(lines.begin() + long(at));
+      break;
+    case 1:
+      lines.insert(lines.begin() + long(at), std::string(lines[other]));
+      break;
+    default:
+      std::swap(lines[at], lines[other]);
+    }
+    return join(lines);
+  }
+
+  /// Replaces a token by one of the text, or by one of ours.
+  std::string changeTokens(const std::string &text) {
+    Texts tokens = tokensOf(text);
+    if (tokens.empty())
+      return text;
+    std::string &token = tokens[pick(tokens.size())];
+    bool isNumber = std::isdigit(static_cast<unsigned char>(token[0]));
+    if (isNumber || pick(4) == 0) {
+      token = words[pick(std::size(words))];
+      return join(tokens);
+    }
+    // Of its kind: a value for a value, an op for an op.
+    for (int turn = 0; turn < 64; ++turn) {
+      const std::string &other = tokens[pick(tokens.size())];
+      bool isAlike = (other[0] == '%') == (token[0] == '%') &&
+                     (other.find('.') == std::string::npos) ==
+                         (token.find('.') == std::string::npos);
+      if (isAlike && other != token) {
+        token = std::string(other);
+        break;
+      }
+    }
+    return join(tokens);
+  }
+
+  std::mt19937 random;
+};
+} // namespace
+
+std::string scalify::fuzz::mutate(const std::string &text, unsigned seed) {
+  Mutator mutator(seed);
+  std::string result = text;
+  for (size_t left = 1 + mutator.pick(3); left-- > 0;)
+    result = mutator.pick(4) ? mutator.changeTokens(result)
+                             : mutator.changeLines(result);
+  return result;
+}
+
+std::string scalify::fuzz::cross(const std::string &a, const std::string &b,
+                                 unsigned seed) {
+  Mutator mutator(seed);
+  Texts lines = linesOf(a), others = linesOf(b);
+  for (size_t left = 1 + mutator.pick(3); left-- > 0;)
+    lines.insert(lines.begin() + long(mutator.pick(lines.size())),
+                 others[mutator.pick(others.size())]);
+  return join(lines);
+}
