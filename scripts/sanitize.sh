@@ -34,7 +34,7 @@ thread() {
   logged build-tsan nice ninja -C build-tsan -j"${JOBS:-$(nproc)}" RuntimeTests
   # Ranks of tests are also forked processes, some while threads run.
   TSAN_OPTIONS=halt_on_error=1:die_after_fork=0 build-tsan/bin/RuntimeTests --gtest_brief=1 \
-    --gtest_filter='ThreadPool*:Comm*:*CommExit*:Overlap*:Ranks*:Nccl*-*CommExit*/mpi:CommMpi*'
+    --gtest_filter='ThreadPool*:Comm*:*CommExit*:Overlap*:Ranks*:Nccl*:Run*-*CommExit*/mpi:CommMpi*'
 }
 
 case ${1:-} in
