@@ -6,6 +6,7 @@
 #include "scalify/Dialect/Plan/Plan.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/Sdy/Sdy.h"
+#include "scalify/Dialect/StableHLO/BooleanBlobs.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 #include "scalify/Pipeline/Stages.h"
 
@@ -52,8 +53,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   MLIRContext context(registry, MLIRContext::Threading::DISABLED);
   ScopedDiagnosticHandler quiet(&context,
                                 [](Diagnostic &) { return success(); });
-  OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(
-      StringRef(reinterpret_cast<const char *>(data), size), &context);
+  // The lexer needs the zero at a string's end.
+  std::string text(reinterpret_cast<const char *>(data), size);
+  // As the compiler does, for texts of other versions of MLIR.
+  if (std::optional<std::string> packed = stablehlo::packBooleanBlobs(text))
+    text = *packed;
+  OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(text, &context);
   if (!module)
     return 0;
   PassManager manager(&context);
