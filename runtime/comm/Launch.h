@@ -27,12 +27,12 @@ struct Meeting {
   /// "HOST:PORT", where rank 0 listens, or "file:PATH", a file that all ranks
   /// see and in which rank 0 writes its address.
   std::string place;
-  std::string job = {};
+  std::string job;
   /// By which ranks prove that they are of the job; "" for none.
-  std::string secret = {};
+  std::string secret;
   /// The network interface that the ranks use, or its address; "" for that of
   /// rank 0's address.
-  std::string interface = {};
+  std::string interface;
   /// True if the launcher says that all ranks are on one machine.
   bool isOneMachine = false;
 };

@@ -11,6 +11,7 @@
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace scalify::sdy;
@@ -102,7 +103,8 @@ LogicalResult MeshAttr::verify(function_ref<InFlightDiagnostic()> emitError,
     if (!names.insert(axis.getName()).second)
       return emitError() << "mesh axis '" << axis.getName()
                          << "' is named twice";
-    size *= axis.getSize();
+    if (llvm::MulOverflow(size, axis.getSize(), size))
+      return emitError() << "mesh has more devices than fit in 64 bits";
   }
   // A mesh without axes may name its one device.
   if (!deviceIds.empty() && size != static_cast<int64_t>(deviceIds.size()))
@@ -135,7 +137,8 @@ MeshAttr::verifyAxes(ArrayRef<AxisRefAttr> axes,
                          << "' of mesh " << *this;
     if (axis.isSubAxis() &&
         (axis.getPreSize() < 1 || axis.getSubSize() < 1 ||
-         *size % (axis.getPreSize() * axis.getSubSize()) != 0))
+         *size % axis.getPreSize() != 0 ||
+         *size / axis.getPreSize() % axis.getSubSize() != 0))
       return emitError() << "names a part of axis '" << axis.getName()
                          << "' that does not divide it";
   }

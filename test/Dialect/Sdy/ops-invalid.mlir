@@ -10,6 +10,20 @@ sdy.mesh @mesh = <["x"=0]>
 
 // -----
 
+// expected-error @+1 {{mesh has more devices than fit in 64 bits}}
+sdy.mesh @mesh = <["x"=9223372036854775807, "y"=4]>
+
+// -----
+
+// The product of both sizes of the part is 0 in 64 bits.
+sdy.mesh @mesh = <["x"=4]>
+// expected-error @+1 {{names a part of axis 'x' that does not divide it}}
+func.func @part(%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x":(4294967296)4294967296}]>}) {
+  return
+}
+
+// -----
+
 // expected-error @+1 {{mesh of 2 devices has 3 device ids}}
 sdy.mesh @mesh = <["x"=2], device_ids=[0, 1, 2]>
 
