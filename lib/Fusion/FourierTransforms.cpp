@@ -43,7 +43,7 @@ static bool hasTransformOf(int64_t length) {
 }
 
 bool scalify::hasTransform(FftOp op) {
-  return op.getFftLength().size() >= 1 &&
+  return !op.getFftLength().empty() &&
          llvm::all_of(op.getFftLength(), [](int64_t length) {
            return length >= 1 && hasTransformOf(length);
          });

@@ -3,6 +3,7 @@
 #define SCALIFY_UNITTESTS_RUNTIME_COMMRANKS_H
 
 #include "comm/Communicator.h"
+#include "comm/Launch.h"
 #include "scalify/transport.h"
 
 #include <functional>
@@ -15,6 +16,12 @@ namespace scalify::test {
 
 /// The body of one rank; returns an error text, or "".
 using Body = std::function<std::string(rt::Communicator &)>;
+
+inline rt::Meeting meetAt(std::string place) {
+  rt::Meeting meeting;
+  meeting.place = std::move(place);
+  return meeting;
+}
 
 /// Returns a job name that no other test has.
 std::string freshJob();

@@ -26,7 +26,8 @@ using testing::HasSubstr;
 using testing::Not;
 
 namespace {
-const std::string secret = "Tg6vbQ4H0w2uFzX1", otherSecret = "q9Xv0KJd8sRm3LpA";
+constexpr const char *secret = "Tg6vbQ4H0w2uFzX1";
+constexpr const char *otherSecret = "q9Xv0KJd8sRm3LpA";
 constexpr double joinSeconds = 20;
 
 Patience patience() {
@@ -132,7 +133,7 @@ tcp::Challenge readChallenge(const File &file) {
 TEST(CommTcpSecret, RanksOfOneSecretJoin) { EXPECT_EQ(TwoWait().finish(), ""); }
 
 TEST(CommTcpSecret, OtherSecretsAndNoneAreRefused) {
-  for (const std::string &wrong : {otherSecret, std::string()}) {
+  for (const std::string &wrong : {std::string(otherSecret), std::string()}) {
     TwoWait ranks;
     Meeting meeting = ranks.meeting;
     meeting.secret = wrong;

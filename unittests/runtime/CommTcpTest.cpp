@@ -47,7 +47,7 @@ std::unique_ptr<Communicator> join(const std::string &place,
   options.size = size;
   options.job = job.c_str();
   options.wait.seconds = joining;
-  return makeCommunicator(tcp::open(options, {place}),
+  return makeCommunicator(tcp::open(options, meetAt(place)),
                           {seconds, nullptr, nullptr});
 }
 

@@ -83,7 +83,7 @@ std::string errorAtRankZero(const std::function<void(const File &)> &answer) {
   File listener = tcp::listenAt("127.0.0.1", 0, 1);
   std::string place = placeOf(listener), text;
   std::thread rank([&] {
-    text = errorOf([&] { tcp::open(optionsOf("a", 1, 2), {place}); });
+    text = errorOf([&] { tcp::open(optionsOf("a", 1, 2), meetAt(place)); });
   });
   answer(listener);
   rank.join();
@@ -122,10 +122,10 @@ std::string errorAfter(const tcp::Frame &frame) {
               place = placeOf(tcp::listenAt("127.0.0.1", 0, 1));
   std::vector<tcp::Peer> peers;
   std::thread other([&] {
-    peers = tcp::join(optionsOf(job, 1, 2), {place});
+    peers = tcp::join(optionsOf(job, 1, 2), meetAt(place));
     tcp::writeAll(peers[0].connection, &frame, sizeof(frame), patience());
   });
-  auto comm = makeCommunicator(tcp::open(optionsOf(job, 0, 2), {place}),
+  auto comm = makeCommunicator(tcp::open(optionsOf(job, 0, 2), meetAt(place)),
                                {20, nullptr, nullptr});
   other.join();
   Collective c;
@@ -235,7 +235,7 @@ public:
       threads.emplace_back([this, rank, at = threads.size()] {
         texts[at] = errorOf([&] {
           scalify_transport transport =
-              tcp::open(optionsOf(job, rank, 3), {place});
+              tcp::open(optionsOf(job, rank, 3), meetAt(place));
           transport.close(transport.self);
         });
       });

@@ -24,8 +24,11 @@ struct Crypto {
     void *library = nullptr;
     std::string faults;
     for (const char *name : {"libcrypto.so.3", "libcrypto.so.1.1"})
-      if (!library && !(library = ::dlopen(name, RTLD_NOW | RTLD_LOCAL)))
-        faults += std::string("\n  ") + ::dlerror();
+      if (!library) {
+        library = ::dlopen(name, RTLD_NOW | RTLD_LOCAL);
+        if (!library)
+          faults += std::string("\n  ") + ::dlerror();
+      }
     if (!library)
       unsupported("transport 'tcp' needs OpenSSL's libcrypto (Debian: "
                   "libssl3):" +
