@@ -115,6 +115,8 @@ std::optional<Place> BodyRewriter::findPlace(Value whole, Value part,
                                              ValueRange starts) {
   auto from = cast<RankedTensorType>(whole.getType());
   auto to = cast<RankedTensorType>(part.getType());
+  if (!from.getElementType().isIntOrFloat())
+    return std::nullopt;
   int64_t dim = 0, rank = from.getRank();
   while (dim < rank && from.getDimSize(dim) == 1)
     ++dim;

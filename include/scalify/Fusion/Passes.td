@@ -116,8 +116,8 @@ def PreparePlan : Pass<"scalify-prepare-plan", "::mlir::func::FuncOp"> {
     that only the FP8 tensor lives from forward to backward; equal constant
     scales are one value, and a scale that is an entry of `scalify.scales` is
     its initial value as a constant, marked `plan.scale_entry`, so that both
-    kinds give the same plan. Ops that the plan cannot hold (Fourier transforms,
-    complex numbers, `rng`, floating-point types that kernels do not compute,
+    kinds give the same plan. Ops that the plan cannot hold (complex arguments
+    and results, `rng`, floating-point types that kernels do not compute,
     reductions of FP8 data) are errors.
   }];
   let dependentDialects = ["::scalify::stablehlo::StableHLODialect"];
