@@ -502,5 +502,8 @@ void PlaceStagesPass::runOnOperation() {
     return;
   if (stages > 0 && failed(place(main)))
     return signalPassFailure();
-  eraseBorders(main.getBody().front());
+  // Bodies of loops are functions of their own.
+  for (auto function : getOperation().getOps<func::FuncOp>())
+    if (function.getBody().hasOneBlock())
+      eraseBorders(function.getBody().front());
 }
