@@ -4,6 +4,8 @@
 
 #include "llvm/ADT/DenseSet.h"
 
+#include <set>
+
 using namespace mlir;
 using namespace scalify::plan;
 
@@ -12,7 +14,7 @@ static LogicalResult verifyGroups(CollectiveOp op) {
   auto type = op.getGroups().getShapedType();
   if (type.getRank() != 2 || type.getNumElements() == 0)
     return op.emitOpError("needs groups as rows of ranks");
-  llvm::DenseSet<int64_t> seen;
+  std::set<int64_t> seen;
   for (int64_t rank : op.getGroups().getValues<int64_t>())
     if (rank < 0 || !seen.insert(rank).second)
       return op.emitOpError("names rank ")
@@ -24,7 +26,7 @@ static LogicalResult verifyPairs(CollectiveOp op) {
   auto type = op.getGroups().getShapedType();
   if (type.getRank() != 2 || type.getDimSize(1) != 2)
     return op.emitOpError("needs rows (from, to)");
-  llvm::DenseSet<int64_t> ends[2];
+  std::set<int64_t> ends[2];
   for (auto [index, rank] :
        llvm::enumerate(op.getGroups().getValues<int64_t>()))
     if (rank < 0 || !ends[index % 2].insert(rank).second)

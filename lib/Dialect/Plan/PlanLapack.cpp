@@ -4,6 +4,8 @@
 
 #include "blas/LapackShape.h"
 
+#include "mlir/IR/TypeUtilities.h"
+
 using namespace mlir;
 using namespace scalify;
 using namespace scalify::plan;

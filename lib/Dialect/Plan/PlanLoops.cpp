@@ -2,6 +2,8 @@
 
 #include "scalify/Dialect/Plan/Plan.h"
 
+#include <map>
+
 using namespace mlir;
 using namespace scalify::plan;
 
@@ -51,7 +53,7 @@ LogicalResult LoopOp::verifySymbolUses(SymbolTableCollection &symbols) {
            << getCalleeAttr() << ", which is no plan.program of the module";
   SmallVector<Value> buffers(getCarries());
   llvm::append_range(buffers, getReads());
-  llvm::DenseMap<uint64_t, int64_t> lastPlaces;
+  std::map<uint64_t, int64_t> lastPlaces;
   ArrayRef<int64_t> slices = getSlices().value_or(ArrayRef<int64_t>());
   for (; !slices.empty(); slices = slices.drop_front(kSliceNumbers))
     lastPlaces[slices.front()] = slices[kSliceNumbers - 1];

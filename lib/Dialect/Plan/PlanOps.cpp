@@ -9,6 +9,8 @@
 #include "scalify/Dialect/Plan/PlanInPlace.h"
 #include "scalify/Dialect/Plan/PlanStreams.h"
 
+#include <map>
+
 using namespace mlir;
 using namespace scalify::plan;
 
@@ -133,7 +135,7 @@ static SmallVector<Value> getWrites(Operation &command) {
 // No command may read an argument, or a part of it, after the result that takes
 // its memory is written.
 static LogicalResult verifyAliases(Block &block) {
-  llvm::DenseMap<int64_t, Value> results; // by the argument
+  std::map<int64_t, Value> results; // by the argument
   for (ResultOp result : block.getOps<ResultOp>())
     if (std::optional<int64_t> argument = result.getAliasArg();
         argument && !result->hasAttr(kOffsetAttr))
@@ -143,7 +145,8 @@ static LogicalResult verifyAliases(Block &block) {
     SmallVector<Value> writes = getWrites(command);
     for (Value operand : command.getOperands()) {
       auto argument = operand.getDefiningOp<ArgumentOp>();
-      Value result = argument ? results.lookup(argument.getIndex()) : Value();
+      auto found = argument ? results.find(argument.getIndex()) : results.end();
+      Value result = found == results.end() ? Value() : found->second;
       if (!result)
         continue;
       auto kernel = dyn_cast<KernelOp>(command);

@@ -11,6 +11,9 @@
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/TypeSwitch.h"
 
+#include <map>
+#include <set>
+
 using namespace mlir;
 using namespace scalify::plan;
 
@@ -116,7 +119,7 @@ StreamOrder::StreamOrder(ProgramOp program) {
   for (Operation &op : block)
     streams = std::max(streams, streamOf(&op) + 1);
   positions.resize(streams);
-  llvm::DenseMap<int64_t, int64_t> recorded; // event to position
+  std::map<int64_t, int64_t> recorded; // event to position
   SmallVector<int64_t> now(streams * streams, 0);
   for (auto [position, op] : llvm::enumerate(block)) {
     int64_t own = streamOf(&op);
@@ -160,7 +163,7 @@ int64_t StreamOrder::getLastConcurrent(ArrayRef<int64_t> touches) const {
 //===----------------------------------------------------------------------===//
 
 static LogicalResult verifyEvents(Block &block) {
-  llvm::DenseSet<int64_t> recorded;
+  std::set<int64_t> recorded;
   for (Operation &op : block) {
     if (int64_t stream = streamOf(&op); stream < 0 || stream >= kMaxStreams)
       return op.emitOpError("is on stream ")
@@ -174,7 +177,7 @@ static LogicalResult verifyEvents(Block &block) {
         return op.emitOpError("records event ")
                << record.getEvent() << " a second time";
     if (auto wait = dyn_cast<WaitOp>(op))
-      if (!recorded.contains(wait.getEvent()))
+      if (recorded.count(wait.getEvent()) == 0)
         return op.emitOpError("waits for event ")
                << wait.getEvent() << ", which is not recorded before";
   }

@@ -9,6 +9,8 @@
 #include "scalify/Dialect/Plan/PlanInPlace.h"
 #include "scalify/Dialect/Plan/PlanStreams.h"
 
+#include <map>
+
 using namespace mlir;
 using namespace scalify::plan;
 
@@ -62,7 +64,7 @@ static std::optional<Bytes> bytesOf(Value buffer) {
 
 LogicalResult scalify::plan::verifyWritten(ProgramOp program) {
   llvm::DenseMap<Value, Written> temporaries;
-  llvm::DenseMap<int64_t, Written> results;
+  std::map<int64_t, Written> results;
   auto writtenOf = [&](Value buffer) -> Written & {
     if (auto result = buffer.getDefiningOp<ResultOp>())
       return results[result.getIndex()];

@@ -8,6 +8,8 @@
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/DenseSet.h"
 
+#include <set>
+
 using namespace mlir;
 using namespace scalify::stablehlo;
 
@@ -32,7 +34,7 @@ static LogicalResult checkGroups(Operation *op, DenseIntElementsAttr groups) {
   if (groups.getType().getRank() != 2)
     return op->emitOpError()
            << "needs replica groups of rank 2 but got " << groups.getType();
-  llvm::DenseSet<int64_t> seen;
+  std::set<int64_t> seen;
   for (int64_t id : groups.getValues<int64_t>()) {
     if (id == -1)
       continue;
@@ -195,7 +197,7 @@ LogicalResult CollectivePermuteOp::verify() {
     return emitOpError() << "needs source_target_pairs of shape Nx2 but got "
                          << pairs.getType();
   // collective_permute_c2 to c4
-  llvm::DenseSet<int64_t> sources, targets;
+  std::set<int64_t> sources, targets;
   auto values = llvm::to_vector(pairs.getValues<int64_t>());
   for (size_t i = 0; i < values.size(); i += 2) {
     if (values[i] < 0 || values[i + 1] < 0)

@@ -70,3 +70,13 @@ plan.program @in_place {
   // expected-error @+1 {{reads argument 0}}
   plan.collective all_reduce sum %x to %y groups dense<[[0, 1]]> : tensor<1x2xi64> : memref<4xf32>, memref<4xf32>
 }
+
+// -----
+
+// No number is special to the check: the largest may occur once.
+plan.program @largest {
+  %x = plan.argument 0 : memref<4xf32>
+  %y = plan.result 0 : memref<4xf32>
+  // expected-error @+1 {{names rank 9223372036854775807, which is negative or occurs twice}}
+  plan.collective all_reduce sum %x to %y groups dense<[[9223372036854775807, 9223372036854775807]]> : tensor<1x2xi64> : memref<4xf32>, memref<4xf32>
+}

@@ -57,3 +57,15 @@ func.func @permute(%a: tensor<4xf32>) {
   %0 = "stablehlo.collective_permute"(%a) <{source_target_pairs = dense<[[0, 1], [0, 2]]> : tensor<2x2xi64>}> : (tensor<4xf32>) -> tensor<4xf32>
   return
 }
+
+// -----
+
+// No number is special to the check.
+func.func @largest_id(%a: tensor<4xf32>) {
+  // expected-error @+1 {{needs distinct ids of at least 0 in replica groups but got 9223372036854775807}}
+  %0 = "stablehlo.all_reduce"(%a) <{replica_groups = dense<[[9223372036854775807, 9223372036854775807]]> : tensor<1x2xi64>}> ({
+  ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+    %1 = stablehlo.add %x, %y : tensor<f32>
+    stablehlo.return %1 : tensor<f32>
+  }) : (tensor<4xf32>) -> tensor<4xf32>
+}
