@@ -9,10 +9,9 @@
 #include "LoopIndices.h"
 
 #include "scalify/Dialect/Plan/Plan.h"
-#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Dialect/StableHLO/ControlFlow.h"
 #include "scalify/Fusion/Passes.h"
 
-#include "mlir/IR/Matchers.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
 namespace scalify {
@@ -93,19 +92,14 @@ void BodyRewriter::findCounters() {
   if (!loops.front().getTrips())
     return;
   for (unsigned i = 0; i < numCarries(); ++i) {
-    auto sum = ret->getOperand(i).getDefiningOp<stablehlo::AddOp>();
-    std::optional<LoopIndex> first;
-    bool isSame = sum && sum.getLhs() == block.getArgument(i);
-    for (ArrayRef<Value> own : operands) {
-      std::optional<LoopIndex> index = LoopIndices(1).find(own[i]);
-      isSame &= index && (!first || *first == *index);
-      first = index;
-    }
-    std::optional<LoopIndex> step;
-    if (isSame)
-      step = LoopIndices(1).find(sum.getRhs());
-    if (step)
-      indices.set(block.getArgument(i), {first->start, step->start});
+    std::optional<int64_t> step =
+        stablehlo::getCarryStep(block.getArgument(i), ret->getOperand(i));
+    std::optional<LoopIndex> first = LoopIndices(1).find(operands.front()[i]);
+    bool isSame = llvm::all_of(operands, [&](ArrayRef<Value> own) {
+      return LoopIndices(1).find(own[i]) == first;
+    });
+    if (step && first && isSame)
+      indices.set(block.getArgument(i), {first->start, *step});
   }
 }
 

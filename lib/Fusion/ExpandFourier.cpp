@@ -40,13 +40,6 @@ static std::optional<ComplexParts> getParts(Value operand) {
   return ComplexParts{joined.getLhs(), joined.getRhs()};
 }
 
-/// Copies the phase of `from` to the ops behind `before`, up to it.
-static void copyPhases(Operation *before, Operation *from) {
-  Operation *made = before ? before->getNextNode() : &from->getBlock()->front();
-  for (; made != from; made = made->getNextNode())
-    copyPhase(from, made);
-}
-
 bool ExpandFourierPass::expand(FftOp op) {
   std::optional<ComplexParts> parts = getParts(op.getOperand());
   bool isRead = llvm::all_of(op->getUsers(), [](Operation *user) {
@@ -58,7 +51,7 @@ bool ExpandFourierPass::expand(FftOp op) {
   Operation *before = op->getPrevNode();
   ImplicitLocOpBuilder b(op.getLoc(), op);
   ComplexParts found = buildTransform(b, op, *parts);
-  copyPhases(before, op);
+  copyPhaseToInserted(op, before);
   if (isReal)
     op.getResult().replaceAllUsesWith(found.re);
   for (Operation *user : llvm::make_early_inc_range(op->getUsers())) {

@@ -87,19 +87,16 @@ static bool holds(Type type, int64_t number) {
              : llvm::isIntN(width, number);
 }
 
-/// Returns the number that the body adds to a carry.
-static std::optional<int64_t> getStep(WhileOp loop, unsigned index) {
-  Block &body = loop.getBody().front();
-  Value arg = body.getArgument(index);
-  Operation *next = body.getTerminator()->getOperand(index).getDefiningOp();
-  if (isa_and_nonnull<AddOp>(next)) {
-    if (next->getOperand(0) == arg)
-      return getConstant(next->getOperand(1));
-    if (next->getOperand(1) == arg)
-      return getConstant(next->getOperand(0));
+std::optional<int64_t> stablehlo::getCarryStep(Value carry, Value next) {
+  Operation *op = next.getDefiningOp();
+  if (isa_and_nonnull<AddOp>(op)) {
+    if (op->getOperand(0) == carry)
+      return getConstant(op->getOperand(1));
+    if (op->getOperand(1) == carry)
+      return getConstant(op->getOperand(0));
   }
-  if (isa_and_nonnull<SubtractOp>(next) && next->getOperand(0) == arg)
-    if (std::optional<int64_t> step = getConstant(next->getOperand(1)))
+  if (isa_and_nonnull<SubtractOp>(op) && op->getOperand(0) == carry)
+    if (std::optional<int64_t> step = getConstant(op->getOperand(1)))
       return -*step;
   return std::nullopt;
 }
@@ -161,7 +158,9 @@ std::optional<int64_t> stablehlo::getTripCount(WhileOp loop) {
     return std::nullopt;
   unsigned index = arg.getArgNumber();
   std::optional<int64_t> start = getConstant(loop->getOperand(index));
-  std::optional<int64_t> step = getStep(loop, index);
+  Block &body = loop.getBody().front();
+  std::optional<int64_t> step = getCarryStep(
+      body.getArgument(index), body.getTerminator()->getOperand(index));
   std::optional<int64_t> bound = getConstant(limit);
   if (!start || !step || !bound)
     return std::nullopt;

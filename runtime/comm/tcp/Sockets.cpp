@@ -240,22 +240,22 @@ File tcp::connectTo(const Place &place, const Patience &patience,
   return File();
 }
 
-std::string tcp::addressOf(const File &connection) {
-  sockaddr_storage other = {};
-  socklen_t length = sizeof(other);
-  auto *address = reinterpret_cast<sockaddr *>(&other);
-  return ::getpeername(connection.get(), address, &length)
+static std::string endOf(const File &connection,
+                         decltype(::getpeername) *getName) {
+  sockaddr_storage storage = {};
+  socklen_t length = sizeof(storage);
+  auto *address = reinterpret_cast<sockaddr *>(&storage);
+  return getName(connection.get(), address, &length)
              ? ""
              : numberOf(address, length);
 }
 
+std::string tcp::addressOf(const File &connection) {
+  return endOf(connection, &::getpeername);
+}
+
 std::string tcp::ownAddressOf(const File &connection) {
-  sockaddr_storage own = {};
-  socklen_t length = sizeof(own);
-  auto *address = reinterpret_cast<sockaddr *>(&own);
-  return ::getsockname(connection.get(), address, &length)
-             ? ""
-             : numberOf(address, length);
+  return endOf(connection, &::getsockname);
 }
 
 bool tcp::isOwnMachine(const std::string &address) {

@@ -21,6 +21,10 @@ bool isProgramCode(mlir::Operation *op);
 /// is compared with a constant, and changes by a constant.
 std::optional<int64_t> getTripCount(WhileOp loop);
 
+/// Returns the constant that is added to a carry, given as the argument of a
+/// loop's body, to make its next value.
+std::optional<int64_t> getCarryStep(mlir::Value carry, mlir::Value next);
+
 /// Returns the ops of all iterations of a loop and of the loops in it, as far
 /// as their trip counts are known; at most 2^40.
 int64_t countUnrolledOps(WhileOp loop);
