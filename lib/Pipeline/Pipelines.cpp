@@ -266,7 +266,9 @@ static void buildFusion(const StageOptions &options, OpPassManager &module) {
   ops.addPass(createExpandSorts());
   ops.addPass(createExpandBits());
   ops.addPass(createExpandScatters());
-  ops.addPass(createExpandUpdates());
+  // On a GPU one block would store the whole update.
+  if (!isGPU)
+    ops.addPass(createExpandUpdates());
   // On a CPU casts are a larger part of the step.
   if (isGPU)
     ops.addPass(createRecomputeCasts());

@@ -219,8 +219,8 @@ def ExpandRounding : Pass<"scalify-expand-rounding", "::mlir::ModuleOp"> {
 def ExpandUpdates : Pass<"scalify-expand-updates", "::mlir::func::FuncOp"> {
   let summary = "expand in-place updates of slices into scatters";
   let description = [{
-    Before: StableHLO of static shapes. After: a `dynamic_update_slice` of a
-    donated argument, or a chain of them, whose last result takes that
+    For CPUs. Before: StableHLO of static shapes. After: a
+    `dynamic_update_slice` of a donated argument, or a chain of them, whose last result takes that
     argument's memory, is a `stablehlo.scatter` of one window. It stores the
     update alone. Carries of a loop are donated arguments of its function.
 

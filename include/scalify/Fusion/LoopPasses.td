@@ -37,7 +37,7 @@ def OutlineLoops : Pass<"scalify-outline-loops", "::mlir::ModuleOp"> {
   let dependentDialects = ["::scalify::plan::PlanDialect",
                            "::scalify::stablehlo::StableHLODialect"];
   let options = [
-    Option<"maxOps", "max-ops", "int64_t", "4096",
+    Option<"maxOps", "max-ops", "int64_t", "0",
            "the most ops of all iterations of a loop that is not outlined">];
   let statistics = [
     Statistic<"numOutlined", "outlined", "loops that a plan runs as loops">];

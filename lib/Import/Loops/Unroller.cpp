@@ -114,12 +114,14 @@ bool Unroller::stays(Operation *op) {
 MaybeValues Unroller::unroll(stablehlo::WhileOp loop) {
   std::optional<int64_t> trips = stablehlo::getTripCount(loop);
   if (!trips) {
-    loop.emitOpError("runs a number of times that is not known: a plan has "
-                     "such loops on a CPU only, without collectives, and "
-                     "without callbacks that have side effects; give it "
-                     "constant bounds (jax.lax.scan, or fori_loop with Python "
-                     "integers), or loop over steps; scalify.transform leaves "
-                     "it to XLA");
+    loop.emitOpError(
+        "runs a number of times that is not known: a plan has "
+        "such loops on a CPU only, without collectives, and "
+        "without callbacks that have side effects; give it "
+        "constant bounds (jax.lax.scan, or fori_loop with Python "
+        "integers), or loop over steps; scalify.transform leaves "
+        "it to XLA, and on a CPU scalify.jit(fallback=\"xla\") has "
+        "XLA run it within the step");
     return failure();
   }
   Block &body = loop.getBody().front();
