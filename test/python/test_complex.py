@@ -117,6 +117,21 @@ def test_special_values() -> None:
             np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=ROUNDING, atol=1e-37)
 
 
+def test_the_range_of_magnitudes_and_quotients() -> None:
+    x = np.array([0, np.inf, 3e38, 1e-30, 3, 0, np.nan], np.float32)
+    y = np.array([0, 1, 1e38, 1e-30, 0, 4, 1], np.float32)
+
+    def step(x: Any, y: Any) -> Any:
+        z = lax.complex(x, y)
+        return jnp.abs(z), jnp.real((z * 2) / z)
+
+    size, ratio = scalify.jit(step, recipe="none")(x, y)
+    np.testing.assert_allclose(
+        np.asarray(size), np.hypot(x.astype(np.float64), y), rtol=4 * np.finfo(np.float32).eps
+    )
+    np.testing.assert_allclose(np.asarray(ratio)[3:6], 2, rtol=1e-6)
+
+
 @pytest.mark.parametrize("recipe", ["none", "fp8"])
 def test_attention_with_complex_rotations(recipe: str) -> None:
     """Rotary embeddings as LLaMA's reference writes them: a product of complex numbers.

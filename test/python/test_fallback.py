@@ -11,6 +11,7 @@ import numpy as np
 import optax
 import pytest
 from jax.experimental.ode import odeint
+from train_alike import assert_trains_alike
 
 import scalify
 
@@ -57,6 +58,12 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "cholesky beside": (lambda a: filtered(jnp.linalg.cholesky(a + 0)[:4].ravel()[:16]), (SPD,)),
     "fft": (lambda x: filtered(jnp.sin(x)) + x, (X,)),
     "loop": (lambda x: counted(jnp.abs(filtered(x)), 1e4) + 1, (X,)),
+    "in a loop": (
+        lambda x: jax.lax.while_loop(
+            lambda v: jnp.sum(v * v) < 1e4, lambda v: v * 1.5 + filtered(v), jnp.abs(x) + 1
+        ),
+        (X,),
+    ),
     "scan": (in_scan, (X,)),
     "cond": (lambda x: in_branch(x[0]), (X,)),
     "gradient": (jax.grad(lambda x: jnp.sum(jnp.sin(filtered(x)))), (X,)),
@@ -123,16 +130,7 @@ def test_a_model_trains_with_a_layer_of_xla(recipe: str, bound: float) -> None:
         (rng.normal(size=(8, 16)).astype(np.float32), rng.normal(size=(8, 4)).astype(np.float32))
         for _ in range(6)
     ]
-
-    def losses(step: Callable[..., Any]) -> list[float]:
-        params, found = start, []
-        for batch in batches:
-            params, loss = step(params, *batch)
-            found.append(float(loss))
-        return found
-
-    ours = scalify.jit(train_step, recipe=recipe, fallback="xla", donate_argnums=0)
-    np.testing.assert_allclose(losses(ours), losses(jax.jit(train_step)), rtol=bound)
+    assert_trains_alike(train_step, start, batches, bound, recipe=recipe, fallback="xla")
 
 
 def test_lbfgs() -> None:

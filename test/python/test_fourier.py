@@ -1,4 +1,4 @@
-"""Complex numbers and Fourier transforms without XLA: pairs of real numbers, and products."""
+"""Fourier transforms without XLA, by products."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from test_linalg import check, general
-
-import scalify
+from train_alike import assert_trains_alike
 
 
 def both(z: Any) -> tuple[Any, Any]:
@@ -22,12 +21,6 @@ def filtered(x: Any) -> Any:
     """A convolution with a decaying kernel, by the convolution theorem."""
     spectrum = jnp.fft.rfft(x)
     return jnp.fft.irfft(spectrum * jnp.exp(-jnp.arange(spectrum.shape[-1]) / 9.0), n=x.shape[-1])
-
-
-def rotated(x: Any) -> Any:
-    """Rotary embeddings as complex products."""
-    z = jax.lax.complex(x[..., ::2], x[..., 1::2]) * jnp.exp(1j * jnp.arange(x.shape[-1] // 2))
-    return jnp.stack(both(z), -1).reshape(x.shape)
 
 
 Case = tuple[Callable[..., Any], tuple[np.ndarray, ...]]
@@ -70,34 +63,6 @@ CASES: dict[str, Case] = (
             jax.value_and_grad(lambda x: jnp.mean(jnp.log1p(jnp.abs(jnp.fft.rfft(x)) ** 2))),
             (general(4, 64),),
         ),
-        "rotary": (rotated, (general(5, 16),)),
-        "gradient of a rotary embedding": (
-            jax.grad(lambda x: jnp.sum(jnp.sin(rotated(x)))),
-            (general(5, 16),),
-        ),
-        "quotient": (
-            lambda x, y: both((x + 1j * y) / (y - 2j * x)),
-            (general(9), general(9)),
-        ),
-        "magnitude": (lambda x, y: jnp.abs(x + 1j * y), (general(9), general(9))),
-        "sign": (lambda x, y: both(jnp.sign(x + 1j * y)), (general(9), general(9))),
-        "comparison": (
-            lambda x, y: ((x + 1j * y) == (x + 1j * abs(y)), (x + 1j * y) != (x + 1j * abs(y))),
-            (general(9), general(9)),
-        ),
-        "dot": (
-            lambda x, y: both((x + 1j * y) @ (y - 1j * x)),
-            (general(4, 4), general(4, 4)),
-        ),
-        "sum": (lambda x, y: both(jnp.sum(x + 1j * y, axis=0)), (general(9, 3), general(9, 3))),
-        "moves": (
-            lambda x, y: both(
-                jnp.where(
-                    x > 0, jnp.pad((x + 1j * y)[:, ::-1].T, ((1, 0), (0, 1)))[1:, :-1].T, 1 - 2j
-                )
-            ),
-            (general(4, 5), general(4, 5)),
-        ),
         "in a scan": (
             lambda x: jax.lax.scan(
                 lambda c, r: (c + filtered(r), jnp.abs(jnp.fft.rfft(c))), x[0], x
@@ -110,24 +75,9 @@ CASES: dict[str, Case] = (
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("case", CASES)
-def test_complex(case: str, dtype: Any) -> None:
+def test_transforms(case: str, dtype: Any) -> None:
     fn, args = CASES[case]
     check(fn, *args, dtype=dtype)
-
-
-def test_the_range_of_magnitudes_and_quotients() -> None:
-    x = np.array([0, np.inf, 3e38, 1e-30, 3, 0, np.nan], np.float32)
-    y = np.array([0, 1, 1e38, 1e-30, 0, 4, 1], np.float32)
-
-    def step(x: Any, y: Any) -> Any:
-        z = jax.lax.complex(x, y)
-        return jnp.abs(z), jnp.real((z * 2) / z)
-
-    size, ratio = scalify.jit(step, recipe="none")(x, y)
-    np.testing.assert_allclose(
-        np.asarray(size), np.hypot(x.astype(np.float64), y), rtol=4 * np.finfo(np.float32).eps
-    )
-    np.testing.assert_allclose(np.asarray(ratio)[3:6], 2, rtol=1e-6)
 
 
 def fourier_step(params: Any, x: Any, y: Any) -> tuple[Any, Any]:
@@ -158,14 +108,5 @@ def test_a_model_with_transforms_trains(recipe: str, bound: float) -> None:
         )
         for _ in range(6)
     ]
-
-    def losses(step: Callable[..., Any]) -> list[float]:
-        params, found = start, []
-        for batch in batches:
-            params, loss = step(params, *batch)
-            found.append(float(loss))
-        return found
-
-    ours = scalify.jit(fourier_step, recipe=recipe, donate_argnums=0)
-    np.testing.assert_allclose(losses(ours), losses(jax.jit(fourier_step)), rtol=bound)
+    ours = assert_trains_alike(fourier_step, start, batches, bound, recipe=recipe)
     assert not ours.report().calls()

@@ -204,6 +204,27 @@ def test_a_donated_argument_is_a_carry_in_place() -> None:
     np.testing.assert_array_equal(np.asarray(found), np.arange(64, dtype=np.float32) * 8)
 
 
+def test_callbacks_without_effects_are_called_in_each_iteration() -> None:
+    """In the body, before the loop and behind it: the process knows them by their order."""
+    shape = jax.ShapeDtypeStruct((4,), np.float32)
+
+    def step(x: Any, n: Any) -> Any:
+        x = jax.pure_callback(lambda v: np.asarray(v) + 100, shape, x)
+        x = lax.while_loop(
+            lambda c: c[0] < n,
+            lambda c: (c[0] + 1, jax.pure_callback(lambda v: np.asarray(v) * 2, shape, c[1]) - 1),
+            (0, x),
+        )[1]
+        return jax.pure_callback(lambda v: -np.asarray(v), shape, x)
+
+    run = scalify.jit(step, "none")
+    x = np.arange(4, dtype=np.float32)
+    for n in (3, 0, 5):
+        np.testing.assert_array_equal(
+            np.asarray(run(x, np.int32(n))), -(((x + 100) - 1) * 2.0**n + 1)
+        )
+
+
 def test_callbacks_with_effects_name_the_ways_out() -> None:
     def step(x: Any) -> Any:
         def body(v: Any) -> Any:
