@@ -4,7 +4,7 @@ SHELL := /bin/bash
 PY := PYTHONPATH=python SCALIFY_BUILD=$(CURDIR)/build .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help train test check setup build lint tidy format bench bench-compiler call drop-in numerics seeds sweep recipes along swiglu outliers switching digits ranks messages kills hosts matrix random decoupling zoo fuzz sanitize priors adversaries attention gpt-memory kernel-bytes planner links loops compat docs clean
+.PHONY: help train test check setup build lint tidy format bench bench-compiler bench-scans call drop-in numerics seeds sweep recipes along swiglu outliers switching digits ranks messages kills hosts matrix random decoupling zoo fuzz sanitize priors adversaries attention gpt-memory kernel-bytes planner links loops compat docs clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /make \1|/' | column -t -s '|'
@@ -39,6 +39,9 @@ bench: build ## time our training step against jax.jit on the same cores (ARGS= 
 
 bench-compiler: build ## time the compiler on a LLaMA of 8 to 80 layers: linear? (ARGS= for options)
 	@$(PY) benchmarks/propagate.py $(ARGS)
+
+bench-scans: build ## time training steps of long scans against jax.jit: RNN, LSTM, Mamba, RWKV (ARGS= for options)
+	@$(PY) benchmarks/scans.py $(ARGS)
 
 numerics: build ## print the drift bar and the gradient bar of the example (ARGS= for options)
 	@$(PY) examples/llama/numerics.py $(ARGS)
