@@ -174,6 +174,9 @@ Value scalify::codegen::emitConvert(OpBuilder &b, Location loc, Value value,
     return intToInt(b, loc, value, from, to);
   if (hasFP8Elements(from)) {
     value = decodeFloat8(b, loc, value, from, machine);
+    // Registers hold 16-bit floats as F32, and both hold FP8 exactly.
+    if (to.isBF16() || to.isF16())
+      return value;
     from = b.getF32Type();
   }
   if (to.isInteger())

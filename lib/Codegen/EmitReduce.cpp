@@ -383,14 +383,21 @@ LogicalResult KernelEmitter::ReduceGroup::accumulate(Accumulator &acc,
   }
   OpBuilder &b = emitter.at(emitter.innermost());
   if (acc.combiner.kind != ReduceKind::General) {
-    Value memory = inLanes && acc.lanes ? acc.lanes : acc.single[0];
-    Value old = memref::LoadOp::create(b, loc, memory, place);
     Value next = inputs[0].value;
-    if (inLanes || isa<VectorType>(old.getType()))
+    if (inLanes)
       next = emitter.broadcast(b, next);
-    // Reductions fused with the outputs have no vector of lanes.
-    if (inLanes && !acc.lanes)
+    // Reductions fused with the outputs may have no vector of so many lanes.
+    auto fits = [&](Value lanes) {
+      return cast<MemRefType>(lanes.getType()).getElementType() ==
+             next.getType();
+    };
+    bool isAside = inLanes && !(acc.lanes && fits(acc.lanes));
+    if (isAside)
       next = acc.combiner.reduceAcrossLanes(b, loc, next);
+    Value memory = inLanes && !isAside ? acc.lanes : acc.single[0];
+    Value old = memref::LoadOp::create(b, loc, memory, place);
+    if (isa<VectorType>(old.getType()))
+      next = emitter.broadcast(b, next);
     next = acc.combiner.combine(b, loc, old, next);
     memref::StoreOp::create(b, loc, next, memory, place);
     return success();
@@ -527,13 +534,14 @@ struct KernelEmitter::RowReduction {
 
 LogicalResult
 KernelEmitter::openRowReductions(ArrayRef<stablehlo::ReduceOp> ops,
-                                 AffineExpr row) {
+                                 AffineExpr row, int64_t lanes) {
   for (stablehlo::ReduceOp op : ops) {
     auto type = cast<RankedTensorType>(op.getResult(0).getType());
     auto made = std::make_shared<RowReduction>(
         *this, op, scope.delinearise(row, type.getShape()));
-    made->group.width = 1;
-    made->group.isShared = true;
+    made->group.width = grid ? 1 : lanes;
+    made->group.isShared = grid.has_value();
+    made->group.rowsToKeep.clear();
     if (failed(made->group.allocate()))
       return failure();
     rowReductions.push_back(std::move(made));

@@ -130,20 +130,20 @@ static FailureOr<Space> chooseSpace(plan::KernelOp kernel, Machine machine) {
   return space;
 }
 
-// True if every access walks loops i and i + 1 like a single loop.
+// True if every access walks two neighbouring loops, the inner one of `extent`
+// iterations, like a single loop.
 static bool canMerge(const IndexScope &scope, const AccessLog &log,
-                     ArrayRef<int64_t> extents, size_t i,
-                     MLIRContext *context) {
-  AffineExpr outer = getAffineDimExpr(i, context);
-  AffineExpr inner = getAffineDimExpr(i + 1, context);
+                     AffineExpr outer, AffineExpr inner, int64_t extent) {
+  auto isFunctionOf = [](AffineExpr term, AffineExpr loop) {
+    return term.isFunctionOfDim(cast<AffineDimExpr>(loop).getPosition());
+  };
   return llvm::all_of(log.accesses, [&](AffineExpr access) {
     LinearForm form = scope.flatten(access);
-    for (auto &[term, factor] : form.terms) {
-      bool isLoop = isa<AffineDimExpr>(term);
-      if (!isLoop && (term.isFunctionOfDim(i) || term.isFunctionOfDim(i + 1)))
+    for (auto &[term, factor] : form.terms)
+      if (!isa<AffineDimExpr>(term) &&
+          (isFunctionOf(term, outer) || isFunctionOf(term, inner)))
         return false;
-    }
-    return form.coefficient(outer) == form.coefficient(inner) * extents[i + 1];
+    return form.coefficient(outer) == form.coefficient(inner) * extent;
   });
 }
 
@@ -159,6 +159,8 @@ public:
     yield = e.kernel.getBody().front().getTerminator();
   }
   LogicalResult emitTrial();
+  /// The loops that are open: after a trial, all loops of the space.
+  ArrayRef<AffineExpr> getLoops() const { return loops; }
   FailureOr<KernelRows> emit();
 
 private:
@@ -302,9 +304,11 @@ AffineExpr NestEmitter::pushRows(int64_t count) {
 }
 
 /// True if all reductions are over whole rows and no large output depends on
-/// one. A GPU keeps no row, and would compute it a second time.
+/// one: then a row is computed once. On a CPU the order of a sum is that of its
+/// own pass in every kernel, so only reductions in any order are fused.
 bool NestEmitter::canFuseReductions() const {
-  if (!e.grid || !space.hasSmall || !space.hasLanes || shared != space.rowRank)
+  if (!space.hasSmall || !space.hasLanes ||
+      (e.grid && shared != space.rowRank))
     return false;
   int64_t rowLength = 1;
   for (int64_t extent : ArrayRef(space.extents).drop_front(space.rowRank))
@@ -316,6 +320,7 @@ bool NestEmitter::canFuseReductions() const {
     RankedTensorType type = tensorType(reduce.getInputs()[0]);
     if (reduceKind(reduce) == ReduceKind::General ||
         reduce->hasAttr(stablehlo::kInOrderAttr) ||
+        (!e.grid && !stablehlo::isOrderFree(reduce)) ||
         reduce.getDimensions() != ArrayRef<int64_t>{type.getRank() - 1} ||
         type.getShape().back() != rowLength ||
         type.getNumElements() != space.size())
@@ -453,7 +458,9 @@ FailureOr<KernelRows> NestEmitter::emit() {
   fusesReductions = leading > 0 && canFuseReductions();
   AffineExpr row = e.scope.linearise(
       loops, ArrayRef(space.extents).take_front(loops.size()));
-  if (fusesReductions && failed(e.openRowReductions(reductions(), row)))
+  const unsigned rowLevel = e.innermost();
+  if (fusesReductions &&
+      failed(e.openRowReductions(reductions(), row, space.lanes)))
     return failure();
   if (space.hasSmall && !fusesReductions && failed(storeOutputs(true)))
     return failure();
@@ -462,6 +469,9 @@ FailureOr<KernelRows> NestEmitter::emit() {
   if (failed(emitInnermost()))
     return failure();
   if (fusesReductions) {
+    while (e.innermost() > rowLevel)
+      e.popLoop();
+    loops.resize(rowRank);
     e.closeRowReductions();
     if (failed(storeOutputs(true)))
       return failure();
@@ -539,7 +549,7 @@ FailureOr<KernelRows> scalify::codegen::emitKernel(plan::KernelOp kernel,
       return failure();
     if (!space->extents.empty() && space->hasLanes) {
       size_t last = space->extents.size() - 1;
-      AffineExpr inner = getAffineDimExpr(last, kernel.getContext());
+      AffineExpr inner = nest.getLoops().back();
       for (auto [expr, value] : log.boundaries) {
         LinearForm form = emitter.scope.flatten(expr);
         int64_t cut = value - form.constant;
@@ -552,13 +562,13 @@ FailureOr<KernelRows> scalify::codegen::emitKernel(plan::KernelOp kernel,
       if (space->cuts.size() > 8)
         space->cuts.clear();
     }
-    // Expressions refer to the trial's loops by position. Merging from the
-    // inside out keeps the positions to the left.
+    // Merging from the inside out keeps the positions to the left.
     const SmallVector<int64_t> original(space->extents);
     for (int64_t i = int64_t(original.size()) - 2; i >= 0; --i) {
       if (space->hasRows && size_t(i) + 1 == space->rowRank)
         continue;
-      if (!canMerge(emitter.scope, log, original, i, kernel.getContext()))
+      if (!canMerge(emitter.scope, log, nest.getLoops()[i],
+                    nest.getLoops()[i + 1], original[i + 1]))
         continue;
       space->extents[i] *= space->extents[i + 1];
       space->extents.erase(space->extents.begin() + i + 1);

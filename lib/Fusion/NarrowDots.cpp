@@ -8,10 +8,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "Expansions.h"
+#include "NarrowOperands.h"
+#include "NearUses.h"
 #include "OpCosts.h"
 #include "ScaleEntries.h"
 #include "ScaleGrids.h"
-#include "StridedView.h"
 
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
@@ -29,25 +30,9 @@ namespace scalify {
 using namespace mlir;
 using namespace scalify;
 
-/// 16 bytes: in FP8 elements, the alignment of an FP8 product's strides,
-/// offsets and contracting dimensions, and in F32 elements, that of its result
-/// rows.
-static constexpr int64_t kFP8Alignment = 16, kRowAlignment = 4;
-
-static Type elementOf(Value value) { return typeOf(value).getElementType(); }
+using Operand = NarrowOperand;
 
 namespace {
-/// An operand of a dot, and the narrow data behind it.
-struct Operand {
-  Value value; // as the dot reads it, F32 or narrow
-  Value data;  // the source of the views
-  Value scale; // none for 1
-  Attribute entry;
-  SmallVector<int64_t> batch, free, sum;
-  bool isWidened = false; // the value is not the data
-  DequantizeOp byBlocks;  // where the data have many scales
-};
-
 /// The many scales of operands, which are no factors of the product.
 struct Scalings {
   ScaleGrid lhsGrid, rhsGrid;
@@ -73,6 +58,7 @@ private:
                      const Operand &rhs, const Scalings &scalings);
   Value buildDot(stablehlo::DotGeneralOp op, const Operand &lhs,
                  const Operand &rhs, Type element);
+  Value converted(const Operand &operand, Type element);
   Value view(const Operand &operand, Type element, OpBuilder &b);
   Value innermost(const Operand &operand, Value narrow);
   void sharePaddedData();
@@ -80,6 +66,9 @@ private:
   Value scaled(Value data, const ScaleGrid &grid, plan::Scaling scaling,
                OpBuilder &b);
 
+  ProductFormats products;
+  /// Data in another format, by source and format.
+  llvm::MapVector<std::pair<Value, Type>, Value> converts;
   /// Copies of data or scales, by source and layout.
   llvm::DenseMap<std::pair<Value, Attribute>, Value> copies;
   /// Data, and the tensor that holds them in padded rows.
@@ -91,71 +80,19 @@ private:
 // Operands
 //===----------------------------------------------------------------------===//
 
-static bool isDataView(Operation *op) {
-  using namespace stablehlo;
-  return isa_and_nonnull<BroadcastInDimOp, ReshapeOp, SliceOp, TransposeOp>(op);
-}
-
-static Operand findNarrow(Value value) {
-  Operand operand;
-  operand.value = operand.data = value;
-  while (isDataView(operand.data.getDefiningOp()))
-    operand.data = operand.data.getDefiningOp()->getOperand(0);
-  if (auto wide = operand.data.getDefiningOp<DequantizeOp>()) {
-    if (typeOf(wide.getScale()).getRank() != 0)
-      operand.byBlocks = wide;
-    operand.entry = wide->getAttr(kScaleEntryAttr);
-    operand.scale = wide.getScale();
-    operand.data = wide.getOperand(0);
-    operand.isWidened = true;
-  } else if (auto wide = operand.data.getDefiningOp<stablehlo::ConvertOp>();
-             wide && elementOf(operand.data).isF32()) {
-    operand.data = wide.getOperand();
-    operand.isWidened = true;
-  }
-  return operand;
-}
-
-static Operand getLhs(stablehlo::DotGeneralOp op) {
-  Operand operand = findNarrow(op.getLhs());
-  auto numbers = op.getDotDimensionNumbers();
-  llvm::append_range(operand.batch, numbers.getLhsBatchingDimensions());
-  llvm::append_range(operand.sum, numbers.getLhsContractingDimensions());
-  return operand;
-}
-
-static Operand getRhs(stablehlo::DotGeneralOp op) {
-  Operand operand = findNarrow(op.getRhs());
-  auto numbers = op.getDotDimensionNumbers();
-  llvm::append_range(operand.batch, numbers.getRhsBatchingDimensions());
-  llvm::append_range(operand.sum, numbers.getRhsContractingDimensions());
-  return operand;
-}
-
-static int64_t extentOf(const Operand &operand, ArrayRef<int64_t> dims) {
-  int64_t extent = 1;
-  for (int64_t d : dims)
-    extent *= typeOf(operand.value).getDimSize(d);
-  return extent;
-}
-
-/// True if the contracting dimension must be padded with zeros.
-static bool isFilled(const Operand &operand) {
-  return extentOf(operand, operand.sum) % kFP8Alignment != 0;
-}
-
 /// Returns the format in which both operands are multiplied; none if one is
-/// wide or no format holds both exactly. E4M3 and E5M2 are exact in BF16 and in
-/// F16.
-static Type getCommonType(Type a, Type b) {
+/// wide, or no format that the target multiplies holds both exactly. E4M3 and
+/// E5M2 are exact in BF16 and in F16.
+static Type getCommonType(Type a, Type b, const ProductFormats &products) {
   auto is16 = [](Type type) { return type.isBF16() || type.isF16(); };
+  Type common;
   if (hasFP8Elements(a) && hasFP8Elements(b))
-    return a;
-  if (is16(a) && (a == b || hasFP8Elements(b)))
-    return a;
-  if (is16(b) && hasFP8Elements(a))
-    return b;
-  return {};
+    common = products.fp8 ? a : Type(BFloat16Type::get(a.getContext()));
+  else if (is16(a) && (a == b || hasFP8Elements(b)))
+    common = a;
+  else if (is16(b) && hasFP8Elements(a))
+    common = b;
+  return common && products.has(common) ? common : Type();
 }
 
 /// Returns why FP8 data cannot be multiplied as FP8, or "". M is any number; K
@@ -176,6 +113,24 @@ static std::string whyNotFP8(const Operand &a, const Operand &b) {
   return "";
 }
 
+/// Returns the data in the format, converted next to their producer for all
+/// dots.
+Value NarrowDotsPass::converted(const Operand &operand, Type element) {
+  Value value = operand.data;
+  if (elementOf(value) == element)
+    return value;
+  Value &copy = converts[{value, element}];
+  if (!copy) {
+    OpBuilder b(value.getContext());
+    b.setInsertionPointAfterValue(value);
+    copy = stablehlo::ConvertOp::create(b, operand.value.getLoc(),
+                                        typeOf(value).clone(element), value);
+    if (Operation *maker = value.getDefiningOp())
+      copyPhase(maker, copy.getDefiningOp());
+  }
+  return copy;
+}
+
 /// Rebuilds the operand's views on its data, converted to `element`, which
 /// represents them exactly.
 Value NarrowDotsPass::view(const Operand &operand, Type element, OpBuilder &b) {
@@ -183,10 +138,7 @@ Value NarrowDotsPass::view(const Operand &operand, Type element, OpBuilder &b) {
   for (Value value = operand.value; isDataView(value.getDefiningOp());
        value = value.getDefiningOp()->getOperand(0))
     views.push_back(value.getDefiningOp());
-  Value value = operand.data;
-  if (elementOf(value) != element)
-    value = stablehlo::ConvertOp::create(b, operand.value.getLoc(),
-                                         typeOf(value).clone(element), value);
+  Value value = converted(operand, element);
   for (Operation *view : llvm::reverse(views)) {
     IRMapping map;
     map.map(view->getOperand(0), value);
@@ -200,46 +152,6 @@ Value NarrowDotsPass::view(const Operand &operand, Type element, OpBuilder &b) {
 //===----------------------------------------------------------------------===//
 // Layout
 //===----------------------------------------------------------------------===//
-
-/// True if the library reads the operand in its present layout.
-static bool hasSumInnermost(const StridedView &view, const Operand &operand) {
-  if (view.offset % kFP8Alignment)
-    return false;
-  SmallVector<Dim> sums;
-  for (int64_t d : operand.sum)
-    sums.push_back(view.dims[d]);
-  std::optional<Dim> sum = collapse(sums);
-  if (!sum || sum->stride != 1)
-    return false;
-  return llvm::all_of(llvm::enumerate(view.dims), [&](auto entry) {
-    Dim dim = entry.value();
-    return llvm::is_contained(operand.sum, int64_t(entry.index())) ||
-           dim.size == 1 || dim.stride % kFP8Alignment == 0;
-  });
-}
-
-/// Pads the rows of a value with zeros to the library's alignment.
-static Value filled(Value value, OpBuilder &b) {
-  auto type = typeOf(value);
-  SmallVector<int64_t> shape(type.getShape()), none(type.getRank(), 0),
-      high(none);
-  high.back() = -shape.back() & (kFP8Alignment - 1);
-  shape.back() += high.back();
-  ImplicitLocOpBuilder at(value.getLoc(), b);
-  Value zero = zeroOf(at, type.getElementType());
-  return stablehlo::PadOp::create(b, value.getLoc(), type.clone(shape), value,
-                                  zero, none, high, none);
-}
-
-/// True if the view holds all elements of its base, contiguous in this order.
-static bool isWhole(const StridedView &lies, ArrayRef<int64_t> order) {
-  SmallVector<Dim> dims;
-  for (int64_t d : order)
-    dims.push_back(lies.dims[d]);
-  std::optional<Dim> all = collapse(dims);
-  return lies.offset == 0 && all && all->stride == 1 &&
-         all->size == typeOf(lies.base).getNumElements();
-}
 
 /// Returns the narrow operand as (batch, free, contracting) in memory: the
 /// operand itself, or a copy next to the producer of the data, one for all dots
@@ -283,7 +195,7 @@ Value NarrowDotsPass::innermost(const Operand &operand, Value narrow) {
                    : Value(permuted(view(operand, elementOf(narrow), b)));
     shape.truncate(shape.size() - operand.sum.size());
     shape.push_back(extentOf(operand, operand.sum));
-    copy = filled(stablehlo::ReshapeOp::create(b, narrow.getLoc(),
+    copy = padRows(stablehlo::ReshapeOp::create(b, narrow.getLoc(),
                                                typeOf(copy).clone(shape), copy),
                   b);
     if (isPlain &&
@@ -378,14 +290,6 @@ getCanonicalDims(MLIRContext *context, const Operand &a, const Operand &b) {
       dims(batch.size() + b.free.size(), sums));
 }
 
-static Operand withFreeDims(Operand operand) {
-  for (int64_t d = 0; d < typeOf(operand.value).getRank(); ++d)
-    if (!llvm::is_contained(operand.batch, d) &&
-        !llvm::is_contained(operand.sum, d))
-      operand.free.push_back(d);
-  return operand;
-}
-
 /// Builds the dot with an F32 result, on other operands.
 static Value createDot(stablehlo::DotGeneralOp op, Value lhs, Value rhs,
                        stablehlo::DotDimensionNumbersAttr numbers) {
@@ -445,7 +349,9 @@ void NarrowDotsPass::replace(stablehlo::DotGeneralOp op, const Operand &lhs,
 
 void NarrowDotsPass::runAsBF16(stablehlo::DotGeneralOp op, const Operand &lhs,
                                const Operand &rhs, StringRef why) {
-  op.emitRemark("runs as BF16, which holds its FP8 operands exactly: ") << why;
+  if (products.fp8)
+    op.emitRemark("runs as BF16, which holds its FP8 operands exactly: ")
+        << why;
   replace(op, lhs, rhs, BFloat16Type::get(op.getContext()));
 }
 
@@ -569,8 +475,9 @@ void NarrowDotsPass::narrowBlocks(stablehlo::DotGeneralOp op, Operand lhs,
 //===----------------------------------------------------------------------===//
 
 void NarrowDotsPass::narrow(stablehlo::DotGeneralOp op) {
-  Operand lhs = withFreeDims(getLhs(op)), rhs = withFreeDims(getRhs(op));
-  Type element = getCommonType(elementOf(lhs.data), elementOf(rhs.data));
+  Operand lhs = getNarrowLhs(op), rhs = getNarrowRhs(op);
+  Type element =
+      getCommonType(elementOf(lhs.data), elementOf(rhs.data), products);
   if (!element || !(lhs.isWidened || rhs.isWidened))
     return;
   if (lhs.byBlocks || rhs.byBlocks)
@@ -584,6 +491,8 @@ void NarrowDotsPass::narrow(stablehlo::DotGeneralOp op) {
 void NarrowDotsPass::runOnOperation() {
   copies.clear();
   fills.clear();
+  converts.clear();
+  products = TargetAttr::of(getOperation()).products;
   Block &block = getOperation().getBody().front();
   for (auto dot :
        llvm::make_early_inc_range(block.getOps<stablehlo::DotGeneralOp>()))
@@ -591,6 +500,10 @@ void NarrowDotsPass::runOnOperation() {
         type.isF32() || type.isBF16() || type.isF16())
       narrow(dot);
   sharePaddedData();
+  NearUses near(block, {});
+  for (auto &[source, value] : converts)
+    numRemade += near.rematerialise(value.getDefiningOp());
+  converts.clear();
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
     if (isOpTriviallyDead(&op))
       op.erase();

@@ -1,6 +1,7 @@
 //===- PreparePlan.cpp - Legalisation for kernels and GEMMs ---------------===//
 
 #include "Expansions.h"
+#include "NearUses.h"
 #include "ScaleEntries.h"
 #include "TargetOps.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
@@ -28,8 +29,6 @@ static constexpr int64_t kStageColumns = 4096;
 // latency of reads with 500 threads or more per multiprocessor.
 static constexpr int64_t kGridResults = int64_t(1) << 19;
 static constexpr int64_t kFewestSummands = 16;
-// Uses further apart than this (in ops) get dequantized values of their own.
-static constexpr int64_t kRematerialiseDistance = 150;
 
 namespace {
 class PreparePlanPass : public scalify::impl::PreparePlanBase<PreparePlanPass> {
@@ -40,16 +39,14 @@ public:
 private:
   LogicalResult check(Operation *op);
   void widenDot(stablehlo::DotGeneralOp op);
+  void widenResult(stablehlo::DotGeneralOp op);
   Value widened(Value value, stablehlo::DotGeneralOp dot);
   void expandDot(stablehlo::DotGeneralOp op);
   void splitReduce(stablehlo::ReduceOp op);
   void splitAcross(stablehlo::ReduceOp op, ArrayRef<int64_t> dims);
-  void numberOps();
-  void rematerialiseNearUses(Operation *op);
 
   bool isGPU = false;
   llvm::MapVector<Value, Value> wideOf; // of operands of dots
-  llvm::DenseMap<Operation *, int64_t> position;
 };
 } // namespace
 
@@ -131,38 +128,49 @@ Value PreparePlanPass::widened(Value value, stablehlo::DotGeneralOp dot) {
   return wide;
 }
 
-// True for dots that a GPU's library has: two operands of one 16-bit format.
-static bool isGPUDot(stablehlo::DotGeneralOp op) {
+// True if the target multiplies the operands as they are.
+static bool readsOperands(stablehlo::DotGeneralOp op,
+                          const ProductFormats &products) {
   Type element = getElementTypeOrSelf(op.getLhs().getType());
-  Type result = getElementTypeOrSelf(op.getType());
-  return (element.isBF16() || element.isF16()) &&
-         element == getElementTypeOrSelf(op.getRhs().getType()) &&
-         (result == element || result.isF32());
+  return element == getElementTypeOrSelf(op.getRhs().getType()) &&
+         !hasFP8Elements(element) && (element.isF32() || products.has(element));
 }
 
-// Widens narrow operands to f32, exactly; the f32 sum is rounded once.
-void PreparePlanPass::widenDot(stablehlo::DotGeneralOp op) {
+// Makes a dot with a narrow result one with an f32 result that is rounded once.
+void PreparePlanPass::widenResult(stablehlo::DotGeneralOp op) {
   OpBuilder b(op);
   Type f32 = b.getF32Type();
-  for (OpOperand &operand : op->getOpOperands())
-    if (typeOf(operand.get()).getElementType() != f32)
-      operand.set(widened(operand.get(), op));
   Type narrow = typeOf(op.getResult()).getElementType();
-  if (narrow != f32) {
-    // After the transposes, so that those can become strides of the GEMM.
-    Value wide = op.getResult();
+  // After the transposes, so that those can become strides of the GEMM.
+  Value wide = op.getResult();
+  wide.setType(typeOf(wide).clone(f32));
+  while (
+      wide.hasOneUse() &&
+      isa<stablehlo::TransposeOp, stablehlo::ReshapeOp>(*wide.user_begin())) {
+    wide = (*wide.user_begin())->getResult(0);
     wide.setType(typeOf(wide).clone(f32));
-    while (
-        wide.hasOneUse() &&
-        isa<stablehlo::TransposeOp, stablehlo::ReshapeOp>(*wide.user_begin())) {
-      wide = (*wide.user_begin())->getResult(0);
-      wide.setType(typeOf(wide).clone(f32));
-    }
-    b.setInsertionPointAfterValue(wide);
-    Value back = convertTo(b, op.getLoc(), wide, narrow);
-    wide.replaceAllUsesExcept(back, back.getDefiningOp());
   }
-  ++numWidenedDots;
+  b.setInsertionPointAfterValue(wide);
+  Value back = convertTo(b, op.getLoc(), wide, narrow);
+  wide.replaceAllUsesExcept(back, back.getDefiningOp());
+}
+
+// Brings a dot to types that the target multiplies. Narrow operands are widened
+// to f32 exactly. On a GPU the library rounds to the operands' format itself.
+void PreparePlanPass::widenDot(stablehlo::DotGeneralOp op) {
+  const TargetInfo &target = TargetAttr::of(op);
+  Type element = getElementTypeOrSelf(op.getLhs().getType());
+  Type result = typeOf(op.getResult()).getElementType();
+  bool isRead = readsOperands(op, target.products);
+  if (!isRead)
+    for (OpOperand &operand : op->getOpOperands())
+      if (!typeOf(operand.get()).getElementType().isF32())
+        operand.set(widened(operand.get(), op));
+  bool isWritten = result.isF32() || (isRead && isGPU && result == element);
+  if (!isWritten)
+    widenResult(op);
+  if (!isRead || !isWritten)
+    ++numWidenedDots;
 }
 
 // Replaces a dot of empty operands by zeros: a plan has no command for it.
@@ -385,43 +393,6 @@ void PreparePlanPass::splitReduce(stablehlo::ReduceOp op) {
   }
 }
 
-//===----------------------------------------------------------------------===//
-// Lifetimes
-//===----------------------------------------------------------------------===//
-
-// Numbers the ops once; values rematerialised later get the number of their
-// use.
-void PreparePlanPass::numberOps() {
-  position.clear();
-  for (Operation &op : getOperation().getBody().front())
-    position[&op] = static_cast<int64_t>(position.size());
-}
-
-// Rematerialises the op next to uses that are far from it, or in another phase
-// of the step: until then only the narrow value is live.
-void PreparePlanPass::rematerialiseNearUses(Operation *op) {
-  SmallVector<std::pair<int64_t, OpOperand *>> uses;
-  for (OpOperand &use : op->getResult(0).getUses())
-    uses.push_back({position.lookup(use.getOwner()), &use});
-  llvm::sort(uses, llvm::less_first());
-  Operation *current = op;
-  int64_t previous = position.lookup(op);
-  for (auto [here, use] : uses) {
-    PhaseAttr phase = getPhaseAttr(use->getOwner());
-    bool isOther = phase && phase != getPhaseAttr(current);
-    if (here - previous > (isOther ? phaseDistance : kRematerialiseDistance)) {
-      current = OpBuilder(use->getOwner()).clone(*op);
-      copyPhase(use->getOwner(), current);
-      position[current] = here;
-      ++numRemade;
-    }
-    use->set(current->getResult(0));
-    previous = here;
-  }
-  if (op->use_empty())
-    op->erase();
-}
-
 void PreparePlanPass::runOnOperation() {
   wideOf.clear();
   isGPU = TargetAttr::of(getOperation()).isGPU;
@@ -447,24 +418,20 @@ void PreparePlanPass::runOnOperation() {
       if (!llvm::all_of(dot->getOperands(), isFloat) ||
           !isFloat(dot.getResult()))
         expandDot(dot);
-      else if (isGPU && isGPUDot(dot))
-        continue;
-      else if (!llvm::all_of(
-                   dot->getOperandTypes(),
-                   [](Type t) { return getElementTypeOrSelf(t).isF32(); }) ||
-               !getElementTypeOrSelf(dot.getType()).isF32())
+      else
         widenDot(dot);
     }
   }
   for (auto reduce :
        llvm::make_early_inc_range(block.getOps<stablehlo::ReduceOp>()))
     splitReduce(reduce);
-  numberOps();
+  UseDistances distances;
+  distances.otherPhase = phaseDistance;
+  NearUses near(block, distances);
   for (Operation &op : llvm::make_early_inc_range(block))
     if (isa<DequantizeOp>(op))
-      rematerialiseNearUses(&op);
+      numRemade += near.rematerialise(&op);
   for (auto [value, wide] : wideOf)
-    rematerialiseNearUses(wide.getDefiningOp());
+    numRemade += near.rematerialise(wide.getDefiningOp());
   wideOf.clear();
-  position.clear();
 }

@@ -234,7 +234,7 @@ static constexpr int64_t kMaxUnrolledOps = 4096;
 
 static void buildFusion(const StageOptions &options, OpPassManager &module) {
   bool isGPU = options.isGPU();
-  module.addPass(createExpandBlocks({/*keepDequantized=*/isGPU}));
+  module.addPass(createExpandBlocks({/*keepDequantized=*/true}));
   module.addPass(createExpandRounding());
   OpPassManager &calls = module.nest<func::FuncOp>();
   calls.addPass(createExpandFourier());
@@ -273,14 +273,12 @@ static void buildFusion(const StageOptions &options, OpPassManager &module) {
   if (isGPU)
     ops.addPass(createRecomputeCasts());
   ops.addPass(createPreparePlan());
-  if (isGPU)
-    ops.addPass(createNarrowDots());
+  ops.addPass(createNarrowDots());
   if (isGPU && options.libraryAttention != "none")
     ops.addPass(createFormAttention({options.libraryAttention}));
   ops.addPass(createFormGemms());
   // Expands block scales that no product reads.
-  if (isGPU)
-    module.addPass(createExpandBlocks());
+  module.addPass(createExpandBlocks());
   module.addPass(
       createPlaceStages({options.pipelineStages, options.pipelineVirtual}));
   if (isGPU && options.epilogues != "none")

@@ -160,32 +160,12 @@ void scalify::rt::runGemmTask(const GemmShape &shape, const GemmPlan &plan,
                               const float *a, const float *b, float *c,
                               int64_t task) {
   const Blas &blas = Blas::get();
-  int64_t tileN = task % plan.tilesN;
-  int64_t tileM = task / plan.tilesN % plan.tilesM;
-  int64_t first = task / plan.tilesN / plan.tilesM * plan.batchesPerTask;
-  int64_t last = std::min(first + plan.batchesPerTask, plan.batches);
-  int64_t i = tileM * plan.tileM, j = tileN * plan.tileN;
-  int64_t rows = std::min(plan.tileM, plan.m - i);
-  int64_t cols = std::min(plan.tileN, plan.n - j);
-  for (int64_t batch = first; batch < last; ++batch) {
-    int64_t at[3] = {0, 0, 0};
-    int64_t rest = batch;
-    for (size_t d = shape.batch.size(); d-- > 0;) {
-      const BatchDim &dim = shape.batch[d];
-      int64_t index = rest % dim.n;
-      rest /= dim.n;
-      at[0] += index * dim.a;
-      at[1] += index * dim.b;
-      at[2] += index * dim.c;
-    }
-    const float *left = plan.swapped ? b + at[1] : a + at[0];
-    const float *right = plan.swapped ? a + at[0] : b + at[1];
-    left += plan.transA ? i : i * plan.lda;
-    right += plan.transB ? j * plan.ldb : j;
+  forEachTile(shape, plan, task, [&](const GemmTile &tile) {
     blas.sgemm(Blas::rowMajor, plan.transA ? Blas::trans : Blas::noTrans,
-               plan.transB ? Blas::trans : Blas::noTrans, int(rows), int(cols),
-               int(plan.k), shape.alpha, left, int(plan.lda), right,
-               int(plan.ldb), shape.beta, c + at[2] + i * plan.ldc + j,
-               int(plan.ldc));
-  }
+               plan.transB ? Blas::trans : Blas::noTrans, int(tile.rows),
+               int(tile.cols), int(plan.k), shape.alpha,
+               (plan.swapped ? b : a) + tile.left, int(plan.lda),
+               (plan.swapped ? a : b) + tile.right, int(plan.ldb), shape.beta,
+               c + tile.c, int(plan.ldc));
+  });
 }

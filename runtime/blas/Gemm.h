@@ -6,6 +6,7 @@
 #ifndef SCALIFY_RUNTIME_BLAS_GEMM_H
 #define SCALIFY_RUNTIME_BLAS_GEMM_H
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string>
@@ -59,7 +60,47 @@ struct GemmPlan {
 /// unit stride in each operand, and extents that fit its 32-bit integers.
 std::string planGemm(const GemmShape &shape, GemmPlan &plan);
 
-/// Computes one task's tiles. `task` is in [0, plan.tasks()).
+/// A tile of one batch index: its extents, and its first elements in the left
+/// and the right operand after the swap, and in C.
+struct GemmTile {
+  int64_t rows = 0, cols = 0;
+  int64_t left = 0, right = 0, c = 0;
+  bool isLastRow = false, isLastCol = false;
+};
+
+/// Calls `fn(tile)` for the tiles of one task, in [0, plan.tasks()).
+template <typename Fn>
+void forEachTile(const GemmShape &shape, const GemmPlan &plan, int64_t task,
+                 Fn &&fn) {
+  int64_t tileN = task % plan.tilesN;
+  int64_t tileM = task / plan.tilesN % plan.tilesM;
+  int64_t first = task / plan.tilesN / plan.tilesM * plan.batchesPerTask;
+  int64_t last = std::min(first + plan.batchesPerTask, plan.batches);
+  int64_t i = tileM * plan.tileM, j = tileN * plan.tileN;
+  GemmTile tile;
+  tile.rows = std::min(plan.tileM, plan.m - i);
+  tile.cols = std::min(plan.tileN, plan.n - j);
+  tile.isLastRow = tileM == plan.tilesM - 1;
+  tile.isLastCol = tileN == plan.tilesN - 1;
+  for (int64_t batch = first; batch < last; ++batch) {
+    int64_t at[3] = {0, 0, 0};
+    int64_t rest = batch;
+    for (size_t d = shape.batch.size(); d-- > 0;) {
+      const BatchDim &dim = shape.batch[d];
+      int64_t index = rest % dim.n;
+      rest /= dim.n;
+      at[0] += index * dim.a;
+      at[1] += index * dim.b;
+      at[2] += index * dim.c;
+    }
+    tile.left = at[plan.swapped ? 1 : 0] + (plan.transA ? i : i * plan.lda);
+    tile.right = at[plan.swapped ? 0 : 1] + (plan.transB ? j * plan.ldb : j);
+    tile.c = at[2] + i * plan.ldc + j;
+    fn(tile);
+  }
+}
+
+/// Computes one task's tiles in F32. `task` is in [0, plan.tasks()).
 void runGemmTask(const GemmShape &shape, const GemmPlan &plan, const float *a,
                  const float *b, float *c, int64_t task);
 

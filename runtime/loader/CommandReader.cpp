@@ -130,8 +130,11 @@ void checkTypes(const Command &command, const Interface &interface,
     std::string what = "gemm '" + command.name + "' has operand " +
                        operandNames[i] + " of type " +
                        toString(interface.buffers[command.buffers[i]].type);
-    if (!program.isGpu() && type != DType::F32)
-      unsupported(what + "; a CPU multiplies f32 only, convert it first");
+    bool isPair = command.gemmTypes.operands[0] == command.gemmTypes.operands[1];
+    bool isRead = type == DType::F32 || (i < 2 && type == DType::BF16);
+    if (!program.isGpu() && !(isRead && isPair))
+      unsupported(what + "; a CPU multiplies f32 by f32 and bf16 by bf16 to "
+                         "f32, convert it first");
     if (!isNarrowFloat(type))
       unsupported(what + "; a GPU multiplies f8E4M3FN, f8E5M2, bf16, f16 and "
                          "f32, convert it first");
@@ -400,7 +403,7 @@ void readGemm(const JsonNode &node, const Interface &interface,
   std::string dtype = node.textOr("dtype", "f32");
   if (dtype != "f32" && !program.isGpu())
     unsupported("gemm '" + command.name + "' has dtype '" + dtype +
-                "'; a CPU multiplies f32 only, convert it first");
+                "'; a CPU writes f32 only, convert it afterwards");
   if (node.has("epilogue") && !program.isGpu())
     unsupported("gemm '" + command.name +
                 "' has an epilogue, which a CPU lacks; compile the program "

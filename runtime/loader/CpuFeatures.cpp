@@ -15,8 +15,8 @@ using namespace scalify::rt;
 namespace {
 struct Leaf {
   uint32_t a = 0, b = 0, c = 0, d = 0;
-  explicit Leaf(uint32_t leaf) {
-    if (!__get_cpuid_count(leaf, 0, &a, &b, &c, &d))
+  explicit Leaf(uint32_t leaf, uint32_t part = 0) {
+    if (!__get_cpuid_count(leaf, part, &a, &b, &c, &d))
       a = b = c = d = 0;
   }
 };
@@ -49,8 +49,14 @@ int scalify::rt::hostLevel() {
     return 3;
   return 4;
 }
+
+bool scalify::rt::hasBF16Unit() {
+  // avx512_bf16; amx_bf16 comes with it on every processor so far.
+  return hostLevel() >= 4 && all(Leaf(7, 1).a, {5});
+}
 #else
 int scalify::rt::hostLevel() { return 0; }
+bool scalify::rt::hasBF16Unit() { return false; }
 #endif
 
 int scalify::rt::levelOf(const std::string &mcpu) {

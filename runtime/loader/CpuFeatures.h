@@ -10,6 +10,9 @@ namespace scalify::rt {
 /// on another architecture.
 int hostLevel();
 
+/// True if the processor multiplies vectors of BF16.
+bool hasBF16Unit();
+
 /// Returns the x86-64 level that code for `mcpu` needs, or -1 for an unknown
 /// name.
 int levelOf(const std::string &mcpu);

@@ -84,8 +84,8 @@ enum class Epilogue : uint8_t {
   GELUGrad
 };
 
-/// Types and optional operands of a product on a GPU; a CPU multiplies f32
-/// only.
+/// Types and optional operands of a product on a GPU; a CPU multiplies f32 by
+/// f32 and bf16 by bf16, both to f32.
 struct GemmTypes {
   std::array<DType, 3> operands = {DType::F32, DType::F32, DType::F32};
   /// Indices of the scales among the command's buffers, or -1.

@@ -1,4 +1,4 @@
-// RUN: scalify-opt %s --pass-pipeline='builtin.module(func.func(scalify-narrow-dots))' -split-input-file -verify-diagnostics | FileCheck %s
+// RUN: scalify-opt %s --pass-pipeline='builtin.module(scalify-set-target,func.func(scalify-narrow-dots))' -split-input-file -verify-diagnostics | FileCheck %s
 
 // The forward of a linear layer: x by 1 x 128, w by 128 x 128. Data lie along
 // the sum; scales of x by columns of 128 elements, those of w in rows that are

@@ -1,4 +1,4 @@
-// RUN: scalify-opt %s --pass-pipeline='builtin.module(func.func(scalify-narrow-dots))' -split-input-file -verify-diagnostics | FileCheck %s
+// RUN: scalify-opt %s --pass-pipeline='builtin.module(scalify-set-target,func.func(scalify-narrow-dots))' -split-input-file -verify-diagnostics | FileCheck %s
 
 // x lies as the product wants it, w is stored once more; the scales are one
 // factor behind the dot.

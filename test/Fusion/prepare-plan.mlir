@@ -1,14 +1,27 @@
 // RUN: scalify-opt %s --pass-pipeline='builtin.module(func.func(scalify-prepare-plan))' -split-input-file | FileCheck %s
 
-// Narrow operands are widened, the sum is rounded once.
-// CHECK-LABEL: func.func @narrow_dot
-func.func @narrow_dot(%a: tensor<4x8xbf16>, %b: tensor<8x2xbf16>) -> tensor<4x2xbf16> {
-  // CHECK-DAG: %[[A:.*]] = stablehlo.convert %{{.*}} : (tensor<4x8xbf16>) -> tensor<4x8xf32>
-  // CHECK-DAG: %[[B:.*]] = stablehlo.convert %{{.*}} : (tensor<8x2xbf16>) -> tensor<8x2xf32>
-  // CHECK: %[[D:.*]] = stablehlo.dot_general %[[A]], %[[B]]{{.*}} -> tensor<4x2xf32>
+// A CPU multiplies BF16 operands as they are. The sum is rounded once.
+// CHECK-LABEL: func.func @bf16_dot
+func.func @bf16_dot(%a: tensor<4x8xbf16>, %b: tensor<8x2xbf16>) -> tensor<4x2xbf16> {
+  // CHECK: %[[D:.*]] = stablehlo.dot_general %arg0, %arg1{{.*}} : (tensor<4x8xbf16>, tensor<8x2xbf16>) -> tensor<4x2xf32>
   // CHECK: stablehlo.convert %[[D]] : (tensor<4x2xf32>) -> tensor<4x2xbf16>
   %d = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : (tensor<4x8xbf16>, tensor<8x2xbf16>) -> tensor<4x2xbf16>
   return %d : tensor<4x2xbf16>
+}
+
+// -----
+
+// It has no product of F16, of two formats or of FP8: operands are widened.
+// CHECK-LABEL: func.func @narrow_dots
+func.func @narrow_dots(%a: tensor<4x8xf16>, %b: tensor<8x2xbf16>) -> (tensor<4x2xf16>, tensor<4x4xf32>) {
+  // CHECK-DAG: %[[A:.*]] = stablehlo.convert %{{.*}} : (tensor<4x8xf16>) -> tensor<4x8xf32>
+  // CHECK-DAG: %[[B:.*]] = stablehlo.convert %{{.*}} : (tensor<8x2xbf16>) -> tensor<8x2xf32>
+  // CHECK: %[[D:.*]] = stablehlo.dot_general %[[A]], %[[B]]{{.*}} -> tensor<4x2xf32>
+  // CHECK: stablehlo.convert %[[D]] : (tensor<4x2xf32>) -> tensor<4x2xf16>
+  // CHECK: stablehlo.dot_general %[[A]], %[[A]]{{.*}} -> tensor<4x4xf32>
+  %d = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : (tensor<4x8xf16>, tensor<8x2xbf16>) -> tensor<4x2xf16>
+  %e = stablehlo.dot_general %a, %a, contracting_dims = [1] x [1] : (tensor<4x8xf16>, tensor<4x8xf16>) -> tensor<4x4xf32>
+  return %d, %e : tensor<4x2xf16>, tensor<4x4xf32>
 }
 
 // -----

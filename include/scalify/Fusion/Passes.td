@@ -166,6 +166,7 @@ def NarrowDots : Pass<"scalify-narrow-dots", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::scalify::stablehlo::StableHLODialect"];
   let statistics = [
     Statistic<"numNarrowed", "narrowed", "dots that read narrow data">,
+    Statistic<"numRemade", "remade", "converted data rematerialised">,
     Statistic<"numTransposed", "transposed", "FP8 tensors stored transposed">,
     Statistic<"numFilled", "filled", "FP8 tensors with padded rows">];
 }

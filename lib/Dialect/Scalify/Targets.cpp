@@ -41,6 +41,14 @@ bool scalify::isGPUTarget(StringRef name) {
   return target && target->getInfo().isGPU;
 }
 
+bool ProductFormats::has(Type element) const {
+  if (element.isBF16())
+    return bf16;
+  if (element.isF16())
+    return f16;
+  return fp8 && isa<Float8E4M3FNType, Float8E5M2Type>(element);
+}
+
 double ProductRates::of(Type element) const {
   unsigned width = element.getIntOrFloatBitWidth();
   return width <= 8 ? bits8 : width <= 16 ? bits16 : f32;

@@ -32,6 +32,7 @@ static constexpr TargetInfo kInfo = {
     /*bandwidth=*/16,
     /*processors=*/1,
     /*tile=*/1,
+    /*products=*/{/*bf16=*/true, /*f16=*/false, /*fp8=*/false},
     /*flops=*/{50, 50, 50},
     /*peaks=*/{}};
 

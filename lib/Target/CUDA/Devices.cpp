@@ -32,6 +32,7 @@ static constexpr TargetInfo kDevices[] = {
      /*bandwidth=*/3050,
      /*processors=*/132,
      /*tile=*/128,
+     /*products=*/{/*bf16=*/true, /*f16=*/true, /*fp8=*/true},
      /*flops=*/{6e4, 7.67e5, 1.4e6},
      /*peaks=*/
      {/*device=*/"NVIDIA H100 80GB HBM3", /*bandwidth=*/3350, /*f32=*/66.9e3,
@@ -54,6 +55,7 @@ static constexpr TargetInfo kDevices[] = {
      /*bandwidth=*/4370,
      /*processors=*/132,
      /*tile=*/128,
+     /*products=*/{/*bf16=*/true, /*f16=*/true, /*fp8=*/true},
      /*flops=*/{6e4, 7.67e5, 1.4e6},
      /*peaks=*/
      {/*device=*/"NVIDIA H200", /*bandwidth=*/4800, /*f32=*/66.9e3,

@@ -1,6 +1,7 @@
 // Runs commands on the cores of this machine. Every command is split into tasks
 // by its shape alone; the pool only decides which thread computes a task.
 #include "blas/Blas.h"
+#include "blas/NarrowGemm.h"
 #include "device/HostDevice.h"
 #include "loader/CpuFeatures.h"
 #include "loader/Image.h"
@@ -9,6 +10,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <unordered_map>
 
 using namespace scalify::rt;
 
@@ -27,7 +29,7 @@ public:
         if (command.op == Command::Op::Kernel)
           loadKernel(program, image, command);
         else if (command.op == Command::Op::Gemm)
-          Blas::get();
+          loadGemm(command);
         else if (command.op == Command::Op::Lapack)
           loadLapack(command.lapack);
       }
@@ -53,6 +55,15 @@ public:
     const GemmPlan &plan = command.gemmPlan;
     if (plan.batches == 0 || plan.m == 0 || plan.n == 0)
       return;
+    if (command.gemmTypes.operands[0] == DType::BF16) {
+      const NarrowGemm &narrow = *narrowGemms.at(&command);
+      pool->forEach(plan.tasks(), [&](int64_t task) {
+        narrow.run(task, static_cast<const uint16_t *>(buffers[0]),
+                   static_cast<const uint16_t *>(buffers[1]),
+                   static_cast<float *>(buffers[2]));
+      });
+      return;
+    }
     pool->forEach(plan.tasks(), [&](int64_t task) {
       runGemmTask(command.gemm, plan, static_cast<const float *>(buffers[0]),
                   static_cast<const float *>(buffers[1]),
@@ -126,6 +137,15 @@ private:
                                    static_cast<size_t>(command.tasks())));
   }
 
+  void loadGemm(const Command &command) {
+    const GemmPlan &plan = command.gemmPlan;
+    bool isEmpty = plan.batches == 0 || plan.m == 0 || plan.n == 0;
+    if (command.gemmTypes.operands[0] != DType::BF16)
+      Blas::get();
+    else if (!isEmpty)
+      narrowGemms[&command] = NarrowGemm::make(command.gemm, plan);
+  }
+
   void loadLapack(LapackCall &call) {
     call.function = findLapackRoutine(call.shape.routine, call.isDouble);
     integers.resize(std::max(integers.size(),
@@ -140,6 +160,8 @@ private:
   }
 
   std::unique_ptr<ThreadPool> pool;
+  /// The products of BF16. Commands stay where they are once they are loaded.
+  std::unordered_map<const Command *, std::unique_ptr<NarrowGemm>> narrowGemms;
   SharedObject kernels;
   bool isLoaded = false;
   /// Counter words of each task of the running kernel.

@@ -32,6 +32,14 @@ struct ProductRates {
   double of(mlir::Type element) const;
 };
 
+/// The formats of two operands that a target multiplies as they are in memory,
+/// besides F32.
+struct ProductFormats {
+  bool bf16, f16, fp8;
+  /// False for F32 too, and for types that are no such format.
+  bool has(mlir::Type element) const;
+};
+
 /// The dense rates of a GPU's data sheet, per nanosecond. They are the bounds
 /// of a profile; the cost models have the rates that programs reach.
 struct PeakRates {
@@ -76,6 +84,7 @@ struct TargetInfo {
   /// at a time.
   double processors;
   int64_t tile;
+  ProductFormats products;
   ProductRates flops;
   PeakRates peaks;
 };

@@ -1,0 +1,214 @@
+#include "blas/NarrowGemm.h"
+#include "blas/Blas.h"
+#include "blas/Dnnl.h"
+
+#include <array>
+#include <cstdlib>
+#include <cstring>
+
+using namespace scalify::rt;
+
+namespace {
+//===----------------------------------------------------------------------===//
+// In F32
+//===----------------------------------------------------------------------===//
+
+#if defined(__x86_64__)
+__attribute__((target_clones("avx2", "default")))
+#endif
+void widenRow(const uint16_t *from, float *to, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    uint32_t word = uint32_t(from[i]) << 16;
+    std::memcpy(to + i, &word, sizeof(word));
+  }
+}
+
+/// Widens a matrix of `rows` rows into `to`, without gaps.
+void widen(const uint16_t *from, int64_t stride, int64_t rows, int64_t cols,
+           float *to) {
+  if (stride == cols || rows == 1)
+    return widenRow(from, to, rows * cols);
+  for (int64_t row = 0; row < rows; ++row)
+    widenRow(from + row * stride, to + row * cols, cols);
+}
+
+/// Widens the operands of each tile for OpenBLAS.
+class WidenedGemm : public NarrowGemm {
+public:
+  WidenedGemm(const GemmShape &shape, const GemmPlan &plan)
+      : shape(shape), plan(plan), blas(Blas::get()) {}
+
+  void run(int64_t task, const uint16_t *a, const uint16_t *b,
+           float *c) const override {
+    // One a thread, as large as its largest tile.
+    thread_local std::vector<float> memory;
+    forEachTile(shape, plan, task, [&](const GemmTile &tile) {
+      auto leftSize = static_cast<size_t>(tile.rows * plan.k);
+      auto rightSize = static_cast<size_t>(plan.k * tile.cols);
+      if (memory.size() < leftSize + rightSize)
+        memory.resize(leftSize + rightSize);
+      float *left = memory.data(), *right = left + leftSize;
+      int64_t lda = plan.transA ? tile.rows : plan.k;
+      int64_t ldb = plan.transB ? plan.k : tile.cols;
+      widen((plan.swapped ? b : a) + tile.left, plan.lda,
+            plan.transA ? plan.k : tile.rows, lda, left);
+      widen((plan.swapped ? a : b) + tile.right, plan.ldb,
+            plan.transB ? tile.cols : plan.k, ldb, right);
+      blas.sgemm(Blas::rowMajor, plan.transA ? Blas::trans : Blas::noTrans,
+                 plan.transB ? Blas::trans : Blas::noTrans, int(tile.rows),
+                 int(tile.cols), int(plan.k), shape.alpha, left,
+                 std::max(int(lda), 1), right, std::max(int(ldb), 1),
+                 shape.beta, c + tile.c, int(plan.ldc));
+    });
+  }
+
+private:
+  const GemmShape &shape;
+  const GemmPlan &plan;
+  const Blas &blas;
+};
+
+//===----------------------------------------------------------------------===//
+// On the unit
+//===----------------------------------------------------------------------===//
+
+/// A matrix in memory, of oneDNN's kind.
+dnnl_memory_desc_t describe(const Dnnl &dnnl, dnnl_data_type_t type,
+                            int64_t rows, int64_t cols, bool isTransposed,
+                            int64_t leading) {
+  dnnl_memory_desc_t result;
+  dnnl_dims_t dims = {rows, cols};
+  dnnl_dims_t strides = {isTransposed ? 1 : leading,
+                         isTransposed ? leading : 1};
+  Dnnl::check(dnnl.memoryDescInit(&result, 2, dims, type, strides),
+              "memory_desc_init_by_strides");
+  return result;
+}
+
+/// The product of one shape of tiles.
+class TileProduct {
+public:
+  TileProduct(const GemmShape &shape, const GemmPlan &plan, int64_t rows,
+              int64_t cols)
+      : dnnl(Dnnl::get()) {
+    OneThread guard;
+    left = describe(dnnl, dnnl_bf16, rows, plan.k, plan.transA, plan.lda);
+    right = describe(dnnl, dnnl_bf16, plan.k, cols, plan.transB, plan.ldb);
+    result = describe(dnnl, dnnl_f32, rows, cols, false, plan.ldc);
+    dnnl_matmul_desc_t matmul;
+    Dnnl::check(
+        dnnl.matmulDescInit(&matmul, &left, &right, nullptr, &result),
+        "matmul_desc_init");
+    dnnl_primitive_attr_t attr;
+    Dnnl::check(dnnl.attrCreate(&attr), "primitive_attr_create");
+    dnnl.attrSetScratchpad(attr, dnnl_scratchpad_mode_user);
+    if (shape.alpha != 1.0f)
+      dnnl.attrSetScales(attr, 1, 0, &shape.alpha);
+    if (shape.beta != 0.0f)
+      addToResult(attr, shape.beta);
+    dnnl_primitive_desc_t desc = nullptr;
+    dnnl_status_t status =
+        dnnl.descCreate(&desc, &matmul, attr, dnnl.engine, nullptr);
+    dnnl.attrDestroy(attr);
+    Dnnl::check(status, "primitive_desc_create");
+    const dnnl_memory_desc_t *pad =
+        dnnl.descQueryMd(desc, dnnl_query_scratchpad_md, 0);
+    scratch = *pad;
+    scratchBytes = dnnl.memoryDescGetSize(pad);
+    status = dnnl.create(&primitive, desc);
+    dnnl.descDestroy(desc);
+    Dnnl::check(status, "primitive_create");
+  }
+  ~TileProduct() { dnnl.destroy(primitive); }
+  TileProduct(const TileProduct &) = delete;
+  TileProduct &operator=(const TileProduct &) = delete;
+
+  void run(const uint16_t *a, const uint16_t *b, float *c) const {
+    Memory memories[] = {{dnnl, left, const_cast<uint16_t *>(a)},
+                         {dnnl, right, const_cast<uint16_t *>(b)},
+                         {dnnl, result, c},
+                         {dnnl, scratch, getScratch(scratchBytes)}};
+    dnnl_exec_arg_t args[] = {{DNNL_ARG_SRC, memories[0].handle},
+                              {DNNL_ARG_WEIGHTS, memories[1].handle},
+                              {DNNL_ARG_DST, memories[2].handle},
+                              {DNNL_ARG_SCRATCHPAD, memories[3].handle}};
+    // Cannot fail: no memory is allocated by the library.
+    dnnl.execute(primitive, dnnl.stream, 4, args);
+  }
+
+private:
+  struct Memory {
+    Memory(const Dnnl &dnnl, const dnnl_memory_desc_t &desc, void *address)
+        : dnnl(dnnl) {
+      dnnl.memoryCreate(&handle, &desc, dnnl.engine, address);
+    }
+    ~Memory() { dnnl.memoryDestroy(handle); }
+    Memory(const Memory &) = delete;
+    Memory &operator=(const Memory &) = delete;
+    const Dnnl &dnnl;
+    dnnl_memory_t handle = nullptr;
+  };
+
+  void addToResult(dnnl_primitive_attr_t attr, float beta) const {
+    dnnl_post_ops_t ops;
+    Dnnl::check(dnnl.postOpsCreate(&ops), "post_ops_create");
+    dnnl.postOpsAppendSum(ops, beta);
+    dnnl.attrSetPostOps(attr, ops);
+    dnnl.postOpsDestroy(ops);
+  }
+
+  /// Returns memory of the calling thread, on a cache line.
+  static void *getScratch(size_t bytes) {
+    constexpr size_t line = 64;
+    thread_local std::vector<uint8_t> memory;
+    if (memory.size() < bytes + line)
+      memory.resize(bytes + line);
+    auto address = reinterpret_cast<uintptr_t>(memory.data());
+    return reinterpret_cast<void *>((address + line - 1) / line * line);
+  }
+
+  const Dnnl &dnnl;
+  dnnl_memory_desc_t left, right, result, scratch;
+  size_t scratchBytes = 0;
+  dnnl_primitive_t primitive = nullptr;
+};
+
+class UnitGemm : public NarrowGemm {
+public:
+  UnitGemm(const GemmShape &shape, const GemmPlan &plan)
+      : shape(shape), plan(plan) {
+    int64_t rows[] = {plan.tileM, plan.m - (plan.tilesM - 1) * plan.tileM};
+    int64_t cols[] = {plan.tileN, plan.n - (plan.tilesN - 1) * plan.tileN};
+    for (bool lastRow : {false, true})
+      for (bool lastCol : {false, true})
+        if ((lastRow || plan.tilesM > 1) && (lastCol || plan.tilesN > 1))
+          products[lastRow][lastCol] = std::make_unique<TileProduct>(
+              shape, plan, rows[lastRow], cols[lastCol]);
+  }
+
+  void run(int64_t task, const uint16_t *a, const uint16_t *b,
+           float *c) const override {
+    OneThread guard;
+    forEachTile(shape, plan, task, [&](const GemmTile &tile) {
+      products[tile.isLastRow][tile.isLastCol]->run(
+          (plan.swapped ? b : a) + tile.left,
+          (plan.swapped ? a : b) + tile.right, c + tile.c);
+    });
+  }
+
+private:
+  const GemmShape &shape;
+  const GemmPlan &plan;
+  /// For tiles in the last row of tiles, and in the last column.
+  std::unique_ptr<TileProduct> products[2][2];
+};
+} // namespace
+
+std::unique_ptr<NarrowGemm> NarrowGemm::make(const GemmShape &shape,
+                                             const GemmPlan &plan,
+                                             ProductUnit unit) {
+  // Sums of nothing are zero; BLAS sets them, and oneDNN has no such product.
+  if (unit == ProductUnit::F32 || plan.k == 0)
+    return std::make_unique<WidenedGemm>(shape, plan);
+  return std::make_unique<UnitGemm>(shape, plan);
+}

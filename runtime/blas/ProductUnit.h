@@ -1,0 +1,20 @@
+// The units of a processor that multiply BF16.
+#ifndef SCALIFY_RUNTIME_BLAS_PRODUCTUNIT_H
+#define SCALIFY_RUNTIME_BLAS_PRODUCTUNIT_H
+
+namespace scalify::rt {
+
+/// Where products of BF16 run, from the slowest to the fastest.
+enum class ProductUnit { F32, AVX512BF16, AMX };
+
+/// Returns the unit's name in SCALIFY_CPU_ISA: f32, avx512_bf16 or amx.
+const char *name(ProductUnit unit);
+
+/// Returns the fastest unit that the processor, the operating system, the
+/// library and the environment's SCALIFY_CPU_ISA allow. Loads the library at
+/// the first call; throws an Error if SCALIFY_CPU_ISA names no unit.
+ProductUnit productUnit();
+
+} // namespace scalify::rt
+
+#endif // SCALIFY_RUNTIME_BLAS_PRODUCTUNIT_H
