@@ -156,9 +156,9 @@ public:
   mlir::FailureOr<int64_t> emitScatter(stablehlo::ScatterOp op);
   mlir::FailureOr<Element> elementOfReduce(stablehlo::ReduceOp op,
                                            unsigned result, const Index &index);
-  /// Row reductions whose inputs are computed in the pass over the outputs, on a
-  /// CPU in `lanes`. They are opened and closed at the level of the row (`row`),
-  /// and accumulated where the outputs are computed.
+  /// Row reductions whose inputs are computed in the pass over the outputs, on
+  /// a CPU in `lanes`. They are opened and closed at the level of the row
+  /// (`row`), and accumulated where the outputs are computed.
   mlir::LogicalResult openRowReductions(llvm::ArrayRef<stablehlo::ReduceOp> ops,
                                         mlir::AffineExpr row, int64_t lanes);
   mlir::LogicalResult accumulateRowReductions(mlir::AffineExpr column);

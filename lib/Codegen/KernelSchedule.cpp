@@ -307,8 +307,7 @@ AffineExpr NestEmitter::pushRows(int64_t count) {
 /// one: then a row is computed once. On a CPU the order of a sum is that of its
 /// own pass in every kernel, so only reductions in any order are fused.
 bool NestEmitter::canFuseReductions() const {
-  if (!space.hasSmall || !space.hasLanes ||
-      (e.grid && shared != space.rowRank))
+  if (!space.hasSmall || !space.hasLanes || (e.grid && shared != space.rowRank))
     return false;
   int64_t rowLength = 1;
   for (int64_t extent : ArrayRef(space.extents).drop_front(space.rowRank))

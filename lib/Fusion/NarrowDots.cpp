@@ -22,6 +22,8 @@
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
+#include <cmath>
+
 namespace scalify {
 #define GEN_PASS_DEF_NARROWDOTS
 #include "scalify/Fusion/Passes.h.inc"
@@ -195,9 +197,9 @@ Value NarrowDotsPass::innermost(const Operand &operand, Value narrow) {
                    : Value(permuted(view(operand, elementOf(narrow), b)));
     shape.truncate(shape.size() - operand.sum.size());
     shape.push_back(extentOf(operand, operand.sum));
-    copy = padRows(stablehlo::ReshapeOp::create(b, narrow.getLoc(),
-                                               typeOf(copy).clone(shape), copy),
-                  b);
+    copy = padRows(stablehlo::ReshapeOp::create(
+                       b, narrow.getLoc(), typeOf(copy).clone(shape), copy),
+                   b);
     if (isPlain &&
         !llvm::is_contained(llvm::make_first_range(fills), operand.data))
       fills.push_back({operand.data, copy});
@@ -265,6 +267,15 @@ static std::optional<double> getConstantScale(const Operand &operand) {
   return cast<DenseElementsAttr>(constant.getValue())
       .getSplatValue<APFloat>()
       .convertToFloat();
+}
+
+/// True if sums of the data themselves, before the scales, are far from the
+/// ends of F32 where the sums of the values are. Scales so far from 1 are wrong
+/// guesses, and then the data may be as far from it.
+static bool isSafeFactor(const Operand &lhs, const Operand &rhs) {
+  constexpr int kHalfOfExponents = 64;
+  std::optional<double> x = getConstantScale(lhs), y = getConstantScale(rhs);
+  return !x || !y || std::abs(std::log2(*x * *y)) <= kHalfOfExponents;
 }
 
 static Value times(OpBuilder &b, Value value, Value scalar, bool isOperand) {
@@ -482,6 +493,12 @@ void NarrowDotsPass::narrow(stablehlo::DotGeneralOp op) {
     return;
   if (lhs.byBlocks || rhs.byBlocks)
     return narrowBlocks(op, lhs, rhs, element);
+  if (!isSafeFactor(lhs, rhs)) {
+    op.emitRemark("stays wide, since the factor of its scales is beyond 2^64 "
+                  "or 2^-64, and sums of its data may leave F32: give the "
+                  "step's arguments scales");
+    return;
+  }
   std::string why = hasFP8Elements(element) ? whyNotFP8(lhs, rhs) : "";
   if (!why.empty())
     return runAsBF16(op, lhs, rhs, why);

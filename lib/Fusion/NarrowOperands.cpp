@@ -60,7 +60,8 @@ NarrowOperand scalify::getNarrowRhs(stablehlo::DotGeneralOp op) {
   return withFreeDims(operand);
 }
 
-int64_t scalify::extentOf(const NarrowOperand &operand, ArrayRef<int64_t> dims) {
+int64_t scalify::extentOf(const NarrowOperand &operand,
+                          ArrayRef<int64_t> dims) {
   int64_t extent = 1;
   for (int64_t d : dims)
     extent *= typeOf(operand.value).getDimSize(d);
@@ -71,7 +72,8 @@ bool scalify::isFilled(const NarrowOperand &operand) {
   return extentOf(operand, operand.sum) % kFP8Alignment != 0;
 }
 
-bool scalify::hasSumInnermost(const StridedView &view, const NarrowOperand &operand) {
+bool scalify::hasSumInnermost(const StridedView &view,
+                              const NarrowOperand &operand) {
   if (view.offset % kFP8Alignment)
     return false;
   SmallVector<Dim> sums;

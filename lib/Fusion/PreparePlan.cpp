@@ -144,9 +144,8 @@ void PreparePlanPass::widenResult(stablehlo::DotGeneralOp op) {
   // After the transposes, so that those can become strides of the GEMM.
   Value wide = op.getResult();
   wide.setType(typeOf(wide).clone(f32));
-  while (
-      wide.hasOneUse() &&
-      isa<stablehlo::TransposeOp, stablehlo::ReshapeOp>(*wide.user_begin())) {
+  while (wide.hasOneUse() && isa<stablehlo::TransposeOp, stablehlo::ReshapeOp>(
+                                 *wide.user_begin())) {
     wide = (*wide.user_begin())->getResult(0);
     wide.setType(typeOf(wide).clone(f32));
   }

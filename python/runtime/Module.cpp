@@ -2,6 +2,8 @@
 #include "Array.h"
 #include "Communicator.h"
 #include "XlaCall.h"
+#include "blas/ProductUnit.h"
+#include "loader/CpuFeatures.h"
 #include "scalify/runtime.h"
 #include "support/FloatFormats.h"
 
@@ -50,11 +52,25 @@ void scalify::rt::py::bindFormats(nb::module_ &module) {
              "Widens F8, BF16 or F16 to float32, exactly.");
 }
 
+static std::string processor() {
+  int level = hostLevel();
+  if (level == 0)
+    return "";
+  return level == 1 ? "x86-64" : "x86-64-v" + std::to_string(level);
+}
+
 NB_MODULE(_runtime, module) {
   module.doc() = "Loads and runs compiled artefacts.";
   // JAX's caches keep programs, and so steps, until the process ends.
   nb::set_leak_warnings(false);
   module.def("version", &scalify_rt_version);
+  module.def("processor", &processor,
+             "Returns the x86-64 level of this processor, as \"x86-64-v3\"; "
+             "\"\" for another kind.");
+  module.def(
+      "product_unit", [] { return std::string(name(productUnit())); },
+      "Returns the unit that multiplies BF16 here: \"f32\", "
+      "\"avx512_bf16\" or \"amx\".");
   bindArray(module);
   bindCommunicator(module);
   bindExecutable(module);

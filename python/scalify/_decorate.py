@@ -65,7 +65,8 @@ def jit(
         numerics: the sources of scales, and the policy for casts that clip.
         gpu: how the step runs on a GPU.
         strict: make an op without a rule, or a dot that misses its format, an error.
-        mcpu: the CPU whose instructions kernels may use; "x86-64-v3" if not given.
+        mcpu: the CPU whose instructions kernels may use; if not given, the x86-64 level of this
+            machine. Results do not depend on it.
         threads: 0 for one per core that the process may use. Results do not depend on it.
         report: "full" keeps every value, its facts and their sources in the artefact.
         fallback: "xla" runs ops that the CPU target lacks (linear algebra on complex matrices) by

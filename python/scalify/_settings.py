@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from scalify import _runtime
 from scalify._groups import Groups
 from scalify._plain import plain_options
 from scalify.calibration import Calibration, HealthPolicy, carried_option, wide_option
@@ -62,6 +63,9 @@ class Settings:
             "fallback": given["fallback"] or "",
             "packState": numerics.pack_state,
         }
+        if given["target"] == "cpu" and given["mcpu"] is None:
+            # The step runs where it is compiled.
+            options["mcpu"] = _runtime.processor() or None
         if moves(numerics):
             # Scales of state move too; F32 state does not depend on them.
             options |= {"adaptScales": True, "packState": False}

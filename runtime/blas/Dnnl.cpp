@@ -22,9 +22,10 @@ ProductUnit readCap() {
   for (ProductUnit unit : kUnits)
     if (std::string(text) == name(unit))
       return unit;
-  badArgument(std::string("SCALIFY_CPU_ISA is '") + text +
-          "'; it is one of f32, avx512_bf16 and amx, and caps the unit that "
-          "multiplies BF16");
+  badArgument(
+      std::string("SCALIFY_CPU_ISA is '") + text +
+      "'; it is one of f32, avx512_bf16 and amx, and caps the unit that "
+      "multiplies BF16");
 }
 
 /// The part of the library that is in use, or why none is.
@@ -81,10 +82,11 @@ const char *findAll(void *handle, Dnnl &dnnl) {
 }
 
 void warnOfMissing(const std::string &why) {
-  std::fprintf(stderr,
-               "scalify: products of BF16 and FP8 run in F32, at half the speed "
-               "or less: %s; install the package libdnnl2\n",
-               why.c_str());
+  std::fprintf(
+      stderr,
+      "scalify: products of BF16 and FP8 run in F32, at half the speed "
+      "or less: %s; install the package libdnnl2\n",
+      why.c_str());
 }
 
 Loaded load() {
@@ -115,9 +117,9 @@ Loaded load() {
   loaded.unit = covers(dnnl_cpu_isa_avx512_core_amx) ? ProductUnit::AMX
                                                      : ProductUnit::AVX512BF16;
   Dnnl::check(dnnl.engineCreate(&dnnl.engine, dnnl_cpu, 0), "engine_create");
-  Dnnl::check(dnnl.streamCreate(&dnnl.stream, dnnl.engine,
-                                dnnl_stream_default_flags),
-              "stream_create");
+  Dnnl::check(
+      dnnl.streamCreate(&dnnl.stream, dnnl.engine, dnnl_stream_default_flags),
+      "stream_create");
   loaded.library = dnnl;
   return loaded;
 }

@@ -96,9 +96,8 @@ public:
     right = describe(dnnl, dnnl_bf16, plan.k, cols, plan.transB, plan.ldb);
     result = describe(dnnl, dnnl_f32, rows, cols, false, plan.ldc);
     dnnl_matmul_desc_t matmul;
-    Dnnl::check(
-        dnnl.matmulDescInit(&matmul, &left, &right, nullptr, &result),
-        "matmul_desc_init");
+    Dnnl::check(dnnl.matmulDescInit(&matmul, &left, &right, nullptr, &result),
+                "matmul_desc_init");
     dnnl_primitive_attr_t attr;
     Dnnl::check(dnnl.attrCreate(&attr), "primitive_attr_create");
     dnnl.attrSetScratchpad(attr, dnnl_scratchpad_mode_user);

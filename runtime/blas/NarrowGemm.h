@@ -24,8 +24,8 @@ public:
   virtual void run(int64_t task, const uint16_t *a, const uint16_t *b,
                    float *c) const = 0;
 
-  /// Returns the product for a unit up to productUnit(). `shape` and `plan` must
-  /// outlive it.
+  /// Returns the product for a unit up to productUnit(). `shape` and `plan`
+  /// must outlive it.
   static std::unique_ptr<NarrowGemm> make(const GemmShape &shape,
                                           const GemmPlan &plan,
                                           ProductUnit unit = productUnit());

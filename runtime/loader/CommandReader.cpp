@@ -130,7 +130,8 @@ void checkTypes(const Command &command, const Interface &interface,
     std::string what = "gemm '" + command.name + "' has operand " +
                        operandNames[i] + " of type " +
                        toString(interface.buffers[command.buffers[i]].type);
-    bool isPair = command.gemmTypes.operands[0] == command.gemmTypes.operands[1];
+    bool isPair =
+        command.gemmTypes.operands[0] == command.gemmTypes.operands[1];
     bool isRead = type == DType::F32 || (i < 2 && type == DType::BF16);
     if (!program.isGpu() && !(isRead && isPair))
       unsupported(what + "; a CPU multiplies f32 by f32 and bf16 by bf16 to "

@@ -94,3 +94,19 @@ func.func @f16(%x: tensor<4x8xf16>, %w: tensor<8x4xf8E4M3FN>) -> tensor<4x4xf32>
   %d = stablehlo.dot_general %wx, %ww, contracting_dims = [1] x [0] : (tensor<4x8xf32>, tensor<8x4xf32>) -> tensor<4x4xf32>
   return %d : tensor<4x4xf32>
 }
+
+// -----
+
+// The scales of a guess that went wrong: sums of the data may be zero or
+// infinite where those of the values are not.
+// CHECK-LABEL: func.func @far
+func.func @far(%x: tensor<4x8xbf16>, %w: tensor<8x4xbf16>) -> tensor<4x4xf32> {
+  // CHECK: stablehlo.dot_general {{.*}} : (tensor<4x8xf32>, tensor<8x4xf32>) -> tensor<4x4xf32>
+  %s = stablehlo.constant dense<0x7A800000> : tensor<f32>
+  %t = stablehlo.constant dense<8.0> : tensor<f32>
+  %wx = scalify.dequantize %x, %s : tensor<4x8xbf16> -> tensor<4x8xf32>
+  %ww = scalify.dequantize %w, %t : tensor<8x4xbf16> -> tensor<8x4xf32>
+  // expected-remark @+1 {{stays wide, since the factor of its scales is beyond 2^64}}
+  %d = stablehlo.dot_general %wx, %ww, contracting_dims = [1] x [0] : (tensor<4x8xf32>, tensor<8x4xf32>) -> tensor<4x4xf32>
+  return %d : tensor<4x4xf32>
+}

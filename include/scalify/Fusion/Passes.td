@@ -108,8 +108,8 @@ def PreparePlan : Pass<"scalify-prepare-plan", "::mlir::func::FuncOp"> {
   let summary = "legalise ops for kernels and GEMMs";
   let description = [{
     Before: StableHLO without loops, branches, sorts, windows and convolutions.
-    After: dots are f32 (on a GPU also of one 16-bit format); integer and F64
-    dots are sums of products; a reduction is over trailing dimensions or over
+    After: dots are f32, or of one 16-bit format that the target multiplies;
+    integer and F64 dots are sums of products; a reduction is over trailing dimensions or over
     others, never both; a sum of a large tensor to few elements has two stages
     of fixed size, so that its bits do not depend on the number of threads;
     barriers are gone; dequantized values are rematerialised near their uses, so
@@ -134,14 +134,21 @@ def PreparePlan : Pass<"scalify-prepare-plan", "::mlir::func::FuncOp"> {
 def NarrowDots : Pass<"scalify-narrow-dots", "::mlir::func::FuncOp"> {
   let summary = "feed narrow data to dots directly";
   let description = [{
-    For Hopper GPUs. Before: dots on wide operands, each a `scalify.dequantize`
-    or a convert of narrow data. After: dots on the narrow data, with their
-    results multiplied by the scales; ops that only fed dots are gone. Both
-    operands of an FP8 dot have the contracting dimension innermost, and strides
-    that are multiples of 16 bytes. Where the data lie otherwise, a transposed
-    copy is stored next to their producer, one for all dots that need it. A
-    contracting dimension of no multiple of 16 elements is padded with zeros in
-    a tensor that a kernel stores anyway; its other users read the padded rows.
+    Before: dots on wide operands, each a `scalify.dequantize` or a convert of
+    narrow data. After: dots on the narrow data, with their results multiplied
+    by the scales; ops that only fed dots are gone.
+
+    Where the target multiplies BF16 but no FP8, as a CPU does, FP8 data are
+    converted to BF16 next to their producer, and again next to uses that are
+    far away or in another phase. Data of many scales are multiplied by them
+    first. Dots of other formats stay wide.
+
+    On a Hopper GPU both operands of an FP8 dot have the contracting dimension
+    innermost, and strides that are multiples of 16 bytes. Where the data lie
+    otherwise, a transposed copy is stored next to their producer, one for all
+    dots that need it. A contracting dimension of no multiple of 16 elements is
+    padded with zeros in a tensor that a kernel stores anyway; its other users
+    read the padded rows.
     A dot that the library does not have in FP8 (two E5M2 operands, K = 24 with
     an argument as operand, result rows that are no multiple of 16 bytes)
     becomes a BF16 dot, which is exact, with a remark.

@@ -1,0 +1,70 @@
+"""Products of BF16 on the processor's unit: one artefact, the same gradients, SCALIFY_CPU_ISA."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from product_units_step import loss
+
+import scalify
+from scalify import _runtime
+
+HERE = pathlib.Path(__file__).parent
+UNITS = ("f32", "avx512_bf16", "amx")
+
+
+def gradients(recipe: str, unit: str, folder: pathlib.Path) -> tuple[np.ndarray, str]:
+    """Returns the gradients on a unit, and the unit on which they ran."""
+    out = folder / f"{recipe}-{unit}.npy"
+    command = [sys.executable, str(HERE / "product_units_step.py"), recipe]
+    run = subprocess.run(
+        [*command, str(folder / f"{recipe}.scalify"), str(out)],
+        env={**os.environ, "SCALIFY_CPU_ISA": unit},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    return np.load(out), run.stdout.split()[-1]
+
+
+def cosine(x: np.ndarray, y: np.ndarray) -> float:
+    return float(x @ y / (np.linalg.norm(x) * np.linalg.norm(y)))
+
+
+@pytest.mark.parametrize("recipe", ["fp8", "bf16", "fp8-block"])
+def test_one_artefact_has_the_same_gradients_on_every_unit(
+    recipe: str, tmp_path: pathlib.Path
+) -> None:
+    best = _runtime.product_unit()
+    if best == "f32":
+        pytest.skip("this processor has no unit for BF16")
+    wide, ran = gradients(recipe, "f32", tmp_path)
+    assert ran == "f32"
+    for unit in UNITS[1 : UNITS.index(best) + 1]:
+        narrow, ran = gradients(recipe, unit, tmp_path)
+        assert ran == unit
+        # The units sum exact products in another order. A value between two numbers of E4M3 may
+        # then be rounded to the other one, a change of 2^-4: rare, so that the cosine keeps four
+        # nines more than FP8's own noise (.995) has.
+        assert cosine(wide.astype(np.float64), narrow.astype(np.float64)) > 0.99999
+        assert not np.array_equal(wide, narrow), "both ran on the same unit"
+
+
+def test_an_unknown_unit_is_refused(tmp_path: pathlib.Path) -> None:
+    with pytest.raises(AssertionError, match=r"SCALIFY_CPU_ISA is 'avx9'; it is one of f32"):
+        gradients("bf16", "avx9", tmp_path)
+
+
+def test_jit_compiles_for_this_machine() -> None:
+    step = scalify.jit(loss, recipe="none")
+    x = np.ones((1, 48, 64), np.float32)
+    assert np.isfinite(float(step([], x)))
+    kept = step.executable().manifest["mcpu"]
+    assert kept == _runtime.processor()
