@@ -278,6 +278,15 @@ static bool isSafeFactor(const Operand &lhs, const Operand &rhs) {
   return !x || !y || std::abs(std::log2(*x * *y)) <= kHalfOfExponents;
 }
 
+/// Returns the end of the transposes and reshapes that alone read the value. A
+/// GEMM writes in the layout that they describe, as long as nothing is between.
+static Value afterViews(Value value) {
+  while (value.hasOneUse() &&
+         isa<stablehlo::TransposeOp, stablehlo::ReshapeOp>(*value.user_begin()))
+    value = (*value.user_begin())->getResult(0);
+  return value;
+}
+
 static Value times(OpBuilder &b, Value value, Value scalar, bool isOperand) {
   Location loc = value.getLoc();
   auto type = typeOf(value);
@@ -348,9 +357,22 @@ void NarrowDotsPass::replace(stablehlo::DotGeneralOp op, const Operand &lhs,
   Value lhsScale = isStatic ? Value() : scaleOf(lhs, b);
   Value rhsScale = isStatic ? Value() : scaleOf(rhs, b);
   Value result = buildDot(op, lhs, rhs, element);
+  // The library reads the scales of FP8 data, and takes a constant factor.
+  bool isRead = hasFP8Elements(element);
+  if (!isStatic && !isRead && result.getType() == op.getType()) {
+    op.replaceAllUsesWith(result);
+    op.erase();
+    Value last = afterViews(result);
+    b.setInsertionPointAfterValue(last);
+    Value product = times(b, last, lhsScale, false);
+    Operation *first = product.getDefiningOp();
+    product = times(b, product, rhsScale, false);
+    last.replaceAllUsesExcept(product, first);
+    return;
+  }
   if (!isStatic) {
-    result = times(b, result, lhsScale, hasFP8Elements(element));
-    result = times(b, result, rhsScale, hasFP8Elements(element));
+    result = times(b, result, lhsScale, isRead);
+    result = times(b, result, rhsScale, isRead);
   } else if (*x * *y != 1) {
     Value factor = stablehlo::buildScalar(b, op.getLoc(), float(*x * *y));
     result = times(b, result, factor, false);

@@ -93,17 +93,19 @@ double modelledTime(const GemmPlan &plan, int64_t tileM, int64_t tileN) {
 }
 
 /// Chooses tiles by shape alone: the best by the model over small and larger
-/// machines.
-void chooseTiles(GemmPlan &plan) {
+/// machines. Products of few rows have no whole ones.
+void chooseTiles(GemmPlan &plan, Tiles tiles) {
+  constexpr int64_t fewRows = 64, fewest = 32, smallest = 128;
+  bool isWhole = tiles == Tiles::WholeRows && plan.m >= fewRows;
   plan.tileM = std::max<int64_t>(plan.m, 1);
   plan.tileN = std::max<int64_t>(plan.n, 1);
   double best = modelledTime(plan, plan.tileM, plan.tileN);
   for (int64_t partsM = 1; partsM <= 32; partsM *= 2)
-    for (int64_t partsN = 1; partsN <= 32; partsN *= 2) {
+    for (int64_t partsN = 1; partsN <= (isWhole ? 1 : 32); partsN *= 2) {
       // Multiples of 16 keep every tile but the last on full vector kernels.
       int64_t tileM = ceilDiv(ceilDiv(plan.m, partsM), 16) * 16;
       int64_t tileN = ceilDiv(ceilDiv(plan.n, partsN), 16) * 16;
-      if (tileM < 128 || tileN < 128)
+      if (isWhole ? tileM < fewest : tileM < smallest || tileN < smallest)
         continue;
       double time = modelledTime(plan, tileM, tileN);
       if (time < best) {
@@ -126,7 +128,8 @@ void chooseTiles(GemmPlan &plan) {
 }
 } // namespace
 
-std::string scalify::rt::planGemm(const GemmShape &shape, GemmPlan &plan) {
+std::string scalify::rt::planGemm(const GemmShape &shape, GemmPlan &plan,
+                                  Tiles tiles) {
   GemmShape s = shape;
   bool transC = false;
   if (!asBlas(s.m, s.n, s.c, transC, plan.ldc))
@@ -152,7 +155,7 @@ std::string scalify::rt::planGemm(const GemmShape &shape, GemmPlan &plan) {
       return "extent or stride " + std::to_string(size) +
              " does not fit BLAS's 32-bit integers";
   if (plan.batches > 0)
-    chooseTiles(plan);
+    chooseTiles(plan, tiles);
   return "";
 }
 

@@ -56,9 +56,14 @@ struct GemmPlan {
   int64_t tasks() const;
 };
 
+/// How a product is cut into tiles. Libraries differ in what they read and
+/// write best: oneDNN's fastest products of BF16 write whole rows.
+enum class Tiles { Any, WholeRows };
+
 /// Plans the product. Returns "", or why `shape` cannot run. BLAS needs one
 /// unit stride in each operand, and extents that fit its 32-bit integers.
-std::string planGemm(const GemmShape &shape, GemmPlan &plan);
+std::string planGemm(const GemmShape &shape, GemmPlan &plan,
+                     Tiles tiles = Tiles::Any);
 
 /// A tile of one batch index: its extents, and its first elements in the left
 /// and the right operand after the swap, and in C.

@@ -110,3 +110,24 @@ func.func @far(%x: tensor<4x8xbf16>, %w: tensor<8x4xbf16>) -> tensor<4x4xf32> {
   %d = stablehlo.dot_general %wx, %ww, contracting_dims = [1] x [0] : (tensor<4x8xf32>, tensor<8x4xf32>) -> tensor<4x4xf32>
   return %d : tensor<4x4xf32>
 }
+
+// -----
+
+// Scales in memory multiply behind the transpose, so that the GEMM writes in
+// the layout that the readers want.
+// CHECK-LABEL: func.func @turned
+func.func @turned(%x: tensor<16x8xf8E4M3FN>, %g: tensor<16x4xf8E5M2>, %s: tensor<f32>, %t: tensor<f32>) -> tensor<8x4xf32> {
+  // CHECK: %[[D:.*]] = stablehlo.dot_general {{.*}} : (tensor<16x4xbf16>, tensor<16x8xbf16>) -> tensor<4x8xf32>
+  // CHECK: %[[T:.*]] = stablehlo.transpose %[[D]], dims = [1, 0] : (tensor<4x8xf32>) -> tensor<8x4xf32>
+  // CHECK: %[[S:.*]] = stablehlo.broadcast_in_dim %arg3, dims = []
+  // CHECK: %[[P:.*]] = stablehlo.multiply %[[T]], %[[S]] : tensor<8x4xf32>
+  // CHECK: %[[R:.*]] = stablehlo.broadcast_in_dim %arg2, dims = []
+  // CHECK: %[[Q:.*]] = stablehlo.multiply %[[P]], %[[R]] : tensor<8x4xf32>
+  // CHECK: stablehlo.add %[[Q]], %[[Q]]
+  %wx = scalify.dequantize %x, %s : tensor<16x8xf8E4M3FN> -> tensor<16x8xf32>
+  %wg = scalify.dequantize %g, %t : tensor<16x4xf8E5M2> -> tensor<16x4xf32>
+  %d = stablehlo.dot_general %wg, %wx, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x8xf32>) -> tensor<4x8xf32>
+  %u = stablehlo.transpose %d, dims = [1, 0] : (tensor<4x8xf32>) -> tensor<8x4xf32>
+  %v = stablehlo.add %u, %u : tensor<8x4xf32>
+  return %v : tensor<8x4xf32>
+}

@@ -76,8 +76,9 @@ def bits(tree: Any, step: Any) -> dict[str, bytes]:
 
 
 def counts(executable: Any, *others: str) -> list[dict[str, Any]]:
-    # Their places hold the lines of this file that called the step.
-    left_out = {"loc", *others}
+    # Their places hold the lines of this file that called the step. Their ops are names of kernels,
+    # which read a scale, or multiply by a constant that a GEMM may take.
+    left_out = {"loc", "op", *others}
     return [{key: row[key] for key in row.keys() - left_out} for row in executable.health()]
 
 

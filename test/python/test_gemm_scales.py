@@ -74,7 +74,7 @@ def program(name: str) -> str:
 def test_what_a_gemm_reads_stands_for_the_operands(name: str) -> None:
     left, left_block, left_sum, right, right_block, right_sum, marks = CASES[name]
     text = program(name)
-    narrow = scalify.opt(text, "builtin.module(func.func(scalify-narrow-dots))")
+    narrow = scalify.opt(text, "builtin.module(scalify-set-target,func.func(scalify-narrow-dots))")
     assert tuple(re.findall(r'plan.scaling = "(\w+)"', narrow)) == marks
     rng = np.random.default_rng(0)
     inputs, wide = [], []
@@ -114,7 +114,7 @@ def test_filled_sums_are_the_same_sums(m: int, k: int, n: int) -> None:
     wanted = ", ".join(results)
     lines.append(f"return %d0, %d1, %d2 : {wanted}")
     text = f"func.func public @main({given}) -> ({wanted}) {{\n" + "\n".join(lines) + "\n}"
-    narrow = scalify.opt(text, "builtin.module(func.func(scalify-narrow-dots))")
+    narrow = scalify.opt(text, "builtin.module(scalify-set-target,func.func(scalify-narrow-dots))")
     assert not re.search(r"dot_general.*bf16", narrow)
     for left, right in re.findall(
         r"dot_general .*: \(tensor<(.*?)xf8\w+>, tensor<(.*?)xf8", narrow
