@@ -145,6 +145,10 @@ Value NarrowDotsPass::view(const Operand &operand, Type element, OpBuilder &b) {
     IRMapping map;
     map.map(view->getOperand(0), value);
     Operation *copy = b.clone(*view, map);
+    if (isa<stablehlo::PadOp>(copy)) {
+      ImplicitLocOpBuilder at(copy->getLoc(), copy);
+      copy->setOperand(1, zeroOf(at, element));
+    }
     copy->getResult(0).setType(typeOf(view->getResult(0)).clone(element));
     value = copy->getResult(0);
   }

@@ -5,6 +5,7 @@
 #include "Expansions.h"
 #include "ScaleEntries.h"
 
+#include "scalify/Dialect/Plan/Plan.h"
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/OpKinds.h"
 
@@ -19,9 +20,23 @@ static NarrowOperand withFreeDims(NarrowOperand operand) {
   return operand;
 }
 
+/// True if the op pads with zeros, which every format has.
+static bool padsWithZeros(Operation *op) {
+  auto pad = dyn_cast<stablehlo::PadOp>(op);
+  auto constant =
+      pad ? pad.getPaddingValue().getDefiningOp<stablehlo::ConstantOp>()
+          : stablehlo::ConstantOp();
+  auto splat = constant ? dyn_cast<SplatElementsAttr>(constant.getValue())
+                        : SplatElementsAttr();
+  return splat && isa<FloatType>(splat.getElementType()) &&
+         splat.getSplatValue<APFloat>().isPosZero();
+}
+
 bool scalify::isDataView(Operation *op) {
   using namespace stablehlo;
-  return isa_and_nonnull<BroadcastInDimOp, ReshapeOp, SliceOp, TransposeOp>(op);
+  return op && (isa<BroadcastInDimOp, ReshapeOp, ReverseOp, SliceOp,
+                    TransposeOp, plan::WindowsOp>(op) ||
+                padsWithZeros(op));
 }
 
 static NarrowOperand findNarrow(Value value) {

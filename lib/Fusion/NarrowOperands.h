@@ -30,7 +30,8 @@ struct NarrowOperand {
   DequantizeOp byBlocks;  // where the data have many scales
 };
 
-/// True for views through which the data of an operand are found.
+/// True for ops that only move, repeat or pad data with zeros (the windows of a
+/// convolution): the data of an operand are found behind them.
 bool isDataView(mlir::Operation *op);
 
 NarrowOperand getNarrowLhs(stablehlo::DotGeneralOp op);

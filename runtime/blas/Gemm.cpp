@@ -105,7 +105,8 @@ void chooseTiles(GemmPlan &plan, Tiles tiles) {
       // Multiples of 16 keep every tile but the last on full vector kernels.
       int64_t tileM = ceilDiv(ceilDiv(plan.m, partsM), 16) * 16;
       int64_t tileN = ceilDiv(ceilDiv(plan.n, partsN), 16) * 16;
-      if (isWhole ? tileM < fewest : tileM < smallest || tileN < smallest)
+      int64_t leastM = isWhole ? fewest : smallest;
+      if ((partsM > 1 && tileM < leastM) || (partsN > 1 && tileN < smallest))
         continue;
       double time = modelledTime(plan, tileM, tileN);
       if (time < best) {

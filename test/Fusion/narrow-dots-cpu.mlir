@@ -131,3 +131,24 @@ func.func @turned(%x: tensor<16x8xf8E4M3FN>, %g: tensor<16x4xf8E5M2>, %s: tensor
   %v = stablehlo.add %u, %u : tensor<8x4xf32>
   return %v : tensor<8x4xf32>
 }
+
+// -----
+
+// The windows of a convolution are taken of the narrow data, padded with zeros
+// of their format.
+// CHECK-LABEL: func.func @windows
+func.func @windows(%x: tensor<2x5x3xf8E4M3FN>, %k: tensor<3x3x4xbf16>) -> tensor<2x5x4xf32> {
+  // CHECK: %[[X:.*]] = stablehlo.convert %arg0 : (tensor<2x5x3xf8E4M3FN>) -> tensor<2x5x3xbf16>
+  // CHECK: %[[Z:.*]] = stablehlo.constant dense<0.000000e+00> : tensor<bf16>
+  // CHECK: %[[P:.*]] = stablehlo.pad %[[X]], %[[Z]]
+  // CHECK: %[[W:.*]] = plan.windows %[[P]] {{.*}} -> tensor<2x5x3x3xbf16>
+  // CHECK: stablehlo.dot_general %[[W]], %arg1{{.*}} -> tensor<2x5x4xf32>
+  %s = stablehlo.constant dense<1.0> : tensor<f32>
+  %z = stablehlo.constant dense<0.0> : tensor<f32>
+  %wx = scalify.dequantize %x, %s : tensor<2x5x3xf8E4M3FN> -> tensor<2x5x3xf32>
+  %wk = stablehlo.convert %k : (tensor<3x3x4xbf16>) -> tensor<3x3x4xf32>
+  %p = stablehlo.pad %wx, %z, low = [0, 1, 0], high = [0, 1, 0], interior = [0, 0, 0] : (tensor<2x5x3xf32>, tensor<f32>) -> tensor<2x7x3xf32>
+  %w = plan.windows %p dims [1] sizes [3] strides [1] dilations [1] : tensor<2x7x3xf32> -> tensor<2x5x3x3xf32>
+  %d = stablehlo.dot_general %w, %wk, contracting_dims = [2, 3] x [0, 1] : (tensor<2x5x3x3xf32>, tensor<3x3x4xf32>) -> tensor<2x5x4xf32>
+  return %d : tensor<2x5x4xf32>
+}
