@@ -4,7 +4,7 @@ SHELL := /bin/bash
 PY := PYTHONPATH=python SCALIFY_BUILD=$(CURDIR)/build .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help train test check setup build lint tidy format bench bench-compiler bench-scans call drop-in numerics seeds sweep recipes along swiglu outliers switching digits ranks messages kills hosts matrix random decoupling zoo fuzz sanitize priors adversaries attention gpt-memory kernel-bytes planner links loops compat docs clean
+.PHONY: help train test check setup build lint tidy format bench bench-step bench-compiler bench-scans call drop-in numerics seeds sweep recipes along swiglu outliers switching digits ranks messages kills hosts matrix random decoupling zoo fuzz sanitize priors adversaries attention gpt-memory kernel-bytes planner links loops compat docs clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /make \1|/' | column -t -s '|'
@@ -34,7 +34,10 @@ format: setup ## mend the format of C++ and Python sources
 	@git ls-files '*.cpp' '*.h' '*.c' | xargs -r clang-format-22 -i
 	@.venv/bin/ruff format --quiet . && .venv/bin/ruff check --quiet --fix .
 
-bench: build ## time our training step against jax.jit on the same cores (ARGS= for options)
+bench: build ## time training steps of twelve models under recipes against jax.jit in F32 and BF16 (ARGS= for options)
+	@$(PY) benchmarks/suite.py $(ARGS)
+
+bench-step: build ## time the example's training step against jax.jit on the same cores (ARGS= for options)
 	@$(PY) benchmarks/step.py $(ARGS)
 
 bench-compiler: build ## time the compiler on a LLaMA of 8 to 80 layers: linear? (ARGS= for options)

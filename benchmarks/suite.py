@@ -19,10 +19,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from suite_models import SUITE, Case
 
 import scalify
 from scalify import _runtime
+from suite_models import SUITE, Case
 
 __all__ = ["main"]
 

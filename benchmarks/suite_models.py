@@ -1,4 +1,4 @@
-"""The models of `make bench-suite`: training steps of the usual kinds, in plain JAX and optax.
+"""The models of `make bench`: training steps of the usual kinds, in plain JAX and optax.
 
 A step is (state, batch) -> (state, loss), with the state donated.
 """
