@@ -1,0 +1,1 @@
+"""Models in plain JAX, as pytrees of parameters and functions of them."""

@@ -1,0 +1,11 @@
+"""Checkpoints of Hugging Face's transformers: safetensors files with a config.json, in and out.
+
+Matrices are transposed, since PyTorch stores [outputs, inputs]; values stay bit for bit.
+"""
+
+from __future__ import annotations
+
+from scalify.models.llama.hf.load import load
+from scalify.models.llama.hf.save import save
+
+__all__ = ["load", "save"]
