@@ -62,7 +62,7 @@ def shapes(config: LlamaConfig) -> Params:
 
 
 def init(config: LlamaConfig, key: jax.Array, dtype: Any = jnp.float32) -> Params:
-    """Returns random parameters, the same values with and without `scan_layers`.
+    """Returns random parameters, the same draws with and without `scan_layers`.
 
     Matrices are normal with deviation `initializer_range`, those that write into the residual
     stream (`wo`, `w_down`) with `initializer_range` / sqrt(2 layers), so that the stream's variance

@@ -5,7 +5,7 @@ Matrices are transposed, since PyTorch stores [outputs, inputs]; values stay bit
 
 from __future__ import annotations
 
-from scalify.models.llama.hf.load import load
-from scalify.models.llama.hf.save import save
+from scalify.models.llama.hf.reading import load
+from scalify.models.llama.hf.writing import save
 
 __all__ = ["load", "save"]
