@@ -12,7 +12,7 @@ from safetensors.numpy import load_file
 
 from scalify.models import llama
 
-REASON = "needs PyTorch and transformers: pip install -r requirements-torch.txt"
+REASON = "PyTorch or transformers are not installed: make test-torch"
 torch = pytest.importorskip("torch", reason=REASON)
 transformers = pytest.importorskip("transformers", reason=REASON)
 
