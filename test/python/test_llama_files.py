@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
+import scalify
 from scalify.models import llama
 from scalify.models.llama import LlamaConfig
 
@@ -217,6 +218,22 @@ def test_files_may_have_another_format_than_the_parameters(tmp_path: pathlib.Pat
     llama.hf.save(tmp_path, config, params, dtype=np.float32)
     assert LlamaConfig.from_json(tmp_path).dtype == "float32"
     same(llama.hf.load(tmp_path)[1], jax.tree.map(lambda leaf: leaf.astype(np.float32), params))
+
+
+def test_state_that_a_recipe_stores_narrow_is_saved_by_its_value(tmp_path: pathlib.Path) -> None:
+    config = SMALL.replace(num_hidden_layers=1, scan_layers=True)
+    tokens = np.arange(32, dtype=np.int32).reshape(2, 16)
+    batch = {"tokens": tokens, "targets": tokens + 1}
+
+    def step(params: Any, batch: Any) -> Any:
+        grads = jax.grad(llama.loss)(params, batch, config)
+        return jax.tree.map(lambda leaf, grad: leaf - 0.1 * grad, params, grads)
+
+    fn = scalify.jit(step, "fp8-lm-o2", donate_argnums=0)
+    params = fn(llama.init(config, jax.random.key(0)), batch)
+    assert isinstance(params["layers"]["wq"], scalify.ScaledArray)
+    llama.hf.save(tmp_path, config, params)
+    same(llama.hf.load(tmp_path, config)[1], params)
 
 
 # Devices are counted when JAX starts, so in a process of its own.
