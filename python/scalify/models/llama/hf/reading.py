@@ -42,10 +42,10 @@ class _Files:
         slices = {name: file.get_slice(name) for name, file in self._files.items()}
         return {n: (tuple(s.get_shape()), s.get_dtype()) for n, s in slices.items()}
 
-    def read(self, name: str, index: tuple[slice, ...], transposed: bool) -> NDArray[Any]:
-        """Returns a part of a tensor or of its transpose."""
-        part = self._files[name].get_slice(name)[index[::-1] if transposed else index]
-        return part.T if transposed else part
+    def read(self, name: str, index: tuple[slice, ...]) -> NDArray[Any]:
+        """Returns a part of a tensor."""
+        part: NDArray[Any] = self._files[name].get_slice(name)[index]
+        return part
 
 
 def _paths(path: pathlib.Path) -> list[pathlib.Path]:
@@ -123,8 +123,10 @@ def load(
 
 def _read(files: _Files, config: LlamaConfig, shardings: Any, dtype: Any) -> Params:
     def one(tensor: str, name: str, index: tuple[slice, ...]) -> NDArray[Any]:
-        part = files.read(tensor, index, names.transposed(name))
-        return np.ascontiguousarray(part if dtype is None else part.astype(dtype))
+        turn = names.transposed(name)
+        part = files.read(tensor, index[::-1] if turn else index)
+        part = part if dtype is None else part.astype(dtype, copy=False)
+        return names.turned(part) if turn else np.ascontiguousarray(part)
 
     def stacked(name: str, index: tuple[slice, ...]) -> NDArray[Any]:
         layers = range(config.num_hidden_layers)[index[0]]

@@ -93,7 +93,7 @@ def save(
     def array(tensor: str) -> NDArray[Any]:
         leaf, row, name = flat[tensor]
         found = np.asarray(leaf if row is None else leaf[row]).astype(formats[tensor], copy=False)
-        return np.ascontiguousarray(found.T if names.transposed(name) else found)
+        return names.turned(found) if names.transposed(name) else np.ascontiguousarray(found)
 
     sizes = {t: int(np.prod(expected[t])) * formats[t].itemsize for t in names.tensor_names(config)}
     shards = list(_shards(sizes, max_shard_bytes))
