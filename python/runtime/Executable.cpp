@@ -44,7 +44,8 @@ public:
   Executable(const nb::object &source, int threads, const std::string &device,
              const Communicator *comm);
 
-  nb::tuple run(const nb::sequence &inputs, const std::string &function);
+  nb::tuple run(const nb::sequence &inputs, const std::string &function,
+                bool isInPlace);
   nb::list health() const;
   nb::object counters() const;
   void setCounters(const nb::object &words);
@@ -128,14 +129,16 @@ Executable::xlaCall(std::vector<int32_t> operands,
 }
 
 nb::tuple Executable::run(const nb::sequence &inputs,
-                          const std::string &function) {
+                          const std::string &function, bool isInPlace) {
   const auto &[arguments, results] = signature(function);
   if (nb::len(inputs) != arguments.size())
     throw nb::value_error(("the " + function + " takes " +
                            std::to_string(arguments.size()) +
                            " arguments, not " + std::to_string(nb::len(inputs)))
                               .c_str());
-  Inputs call(*loaded, arguments, inputs);
+  if (isInPlace && loaded->isOnDevice())
+    throw nb::value_error("in_place=True is for steps on the CPU");
+  Inputs call(*loaded, arguments, inputs, 0, isInPlace);
   std::vector<SlotRef> slots;
   std::vector<void *> out;
   bool mayBeRead = false; // by another library's work
@@ -310,7 +313,7 @@ void scalify::rt::py::bindExecutable(nb::module_ &module) {
            nb::arg("source"), nb::arg("threads") = 0, nb::arg("device") = "cpu",
            nb::arg("comm") = nb::none())
       .def("run", &Executable::run, nb::arg("inputs"),
-           nb::arg("function") = "step",
+           nb::arg("function") = "step", nb::arg("in_place") = false,
            "Runs one function. Returns donated results, and on a GPU all "
            "results, as Array; others as NumPy arrays.")
       .def("xla_call", &Executable::xlaCall, nb::arg("operands"),

@@ -34,8 +34,9 @@ static ArrayView named(const Parameter &parameter, Fn read) {
 }
 
 Inputs::Inputs(Loaded &loaded, const std::vector<Parameter> &parameters,
-               const nb::sequence &inputs, size_t first)
-    : pointers(parameters.size()), donated(parameters.size()), loaded(loaded) {
+               const nb::sequence &inputs, size_t first, bool isInPlace)
+    : pointers(parameters.size()), donated(parameters.size()), loaded(loaded),
+      isInPlace(isInPlace) {
   for (size_t i = first; i < parameters.size(); ++i)
     bind(parameters[i], i, inputs[i - first]);
 }
@@ -77,7 +78,7 @@ void Inputs::bindArray(const Parameter &parameter, size_t index, Array &array) {
   SlotRef slot = array.live();
   if (!loaded.isOnDevice())
     slot = onHost(slot, parameter.type.bytes);
-  bool isInPlace = bool(slot->device()) == loaded.isOnDevice();
+  const bool isThere = bool(slot->device()) == loaded.isOnDevice();
   if (parameter.alias < 0) {
     pointers[index] = slot->data();
     copies.push_back(slot);
@@ -85,7 +86,7 @@ void Inputs::bindArray(const Parameter &parameter, size_t index, Array &array) {
   }
   consumed.push_back(&array);
   // Memory with another live view must not change.
-  if (!isInPlace || isShared)
+  if (!isThere || isShared)
     return copyToDonated(parameter, index, slot->data(), !slot->device());
   donated[index] = slot;
   pointers[index] = slot->data();
@@ -127,7 +128,17 @@ void Inputs::bindHost(const Parameter &parameter, size_t index,
       named(parameter, [&] { return hostView(input, parameter.type); });
   checkType(parameter, view.type);
   alive.push_back(view.owner);
-  if (parameter.alias >= 0)
-    return copyToDonated(parameter, index, view.data, /*isHost=*/true);
-  pointers[index] = const_cast<void *>(view.data);
+  auto *data = const_cast<void *>(view.data);
+  if (parameter.alias >= 0 && isInPlace) {
+    if (!view.owner.is(input) ||
+        !nb::cast<bool>(input.attr("flags").attr("writeable")))
+      throw nb::value_error(
+          ("argument '" + parameter.name +
+           "' is overwritten: it must be a dense, writable NumPy array")
+              .c_str());
+    donated[index] = foreignSlot(data, view.owner);
+  } else if (parameter.alias >= 0) {
+    return copyToDonated(parameter, index, data, /*isHost=*/true);
+  }
+  pointers[index] = data;
 }

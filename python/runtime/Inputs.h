@@ -16,9 +16,10 @@ struct Parameter {
 
 class Inputs {
 public:
-  /// `inputs` are the arguments from `first` on.
+  /// `inputs` are the arguments from `first` on. With `isInPlace`, donated
+  /// NumPy arrays are overwritten; without, the step works on copies of them.
   Inputs(Loaded &loaded, const std::vector<Parameter> &parameters,
-         const nb::sequence &inputs, size_t first = 0);
+         const nb::sequence &inputs, size_t first = 0, bool isInPlace = false);
 
   std::vector<void *> pointers;
   std::vector<SlotRef> donated; // per argument; null where not donated
@@ -35,6 +36,7 @@ private:
                      bool isHost);
 
   Loaded &loaded;
+  bool isInPlace;
   std::vector<Array *> consumed;
   std::vector<nb::object> alive;
   std::vector<SlotRef> copies;

@@ -33,6 +33,15 @@ public:
   ~HostSlot() override { std::free(data()); }
 };
 
+class ForeignSlot : public Slot {
+public:
+  ForeignSlot(void *bytes, nb::object owner)
+      : Slot(bytes), owner(std::move(owner)) {}
+
+private:
+  nb::object owner;
+};
+
 scalify_rt_device deviceOf(const std::string &name) {
   if (name == "cpu")
     return SCALIFY_RT_DEVICE_CPU;
@@ -55,6 +64,10 @@ SlotRef scalify::rt::py::hostSlot(int64_t size) {
   if (!bytes)
     throw std::bad_alloc();
   return std::make_shared<HostSlot>(bytes);
+}
+
+SlotRef scalify::rt::py::foreignSlot(void *bytes, nb::object owner) {
+  return std::make_shared<ForeignSlot>(bytes, std::move(owner));
 }
 
 class Loaded::DeviceSlot : public Slot {

@@ -49,6 +49,9 @@ using SlotRef = std::shared_ptr<Slot>;
 
 SlotRef hostSlot(int64_t bytes);
 
+/// Host memory of another library, which `owner` keeps alive.
+SlotRef foreignSlot(void *bytes, nb::object owner);
+
 /// The connection of ranks, kept alive by the executables that use it.
 using CommRef = std::shared_ptr<scalify_rt_comm>;
 

@@ -149,8 +149,13 @@ class Executable:
         """
         return self.stored.give(self.run(arrays))
 
-    def run(self, arrays: Sequence[Any]) -> list[Any]:
-        """Runs one step as a call does, but returns state that is stored narrow as its data."""
+    def run(self, arrays: Sequence[Any], in_place: bool = False) -> list[Any]:
+        """Runs one step as a call does, but returns state that is stored narrow as its data.
+
+        Args:
+            arrays: main's arguments.
+            in_place: overwrite donated arguments, dense and writable NumPy arrays, with results.
+        """
         if self._cannot_run_reason:
             raise RuntimeError(self._cannot_run_reason)
         if self._remake is not None:
@@ -158,7 +163,7 @@ class Executable:
         inputs = self.stored.take(arrays)
         self._check_donation(inputs)
         try:
-            return self._kept.run(inputs)
+            return self._kept.run(inputs, in_place)
         except RuntimeError:
             if self._host is not None:
                 self._host.reraise()

@@ -117,12 +117,32 @@ class Jit:
         """
         if is_traced():
             return self._signature.inline(args, kwargs)
-        arguments = self._signature.bind(args, kwargs)
+        return self._run(self._signature.bind(args, kwargs), in_place=False)
+
+    def update(self, *args: Any) -> Any:
+        """Runs one step on numpy arrays, and overwrites donated ones with their results.
+
+        Donated arguments must be dense and writable. Their memory stays the caller's: it may be
+        viewed by others, who see the new values. A step that is interrupted leaves it half written.
+
+        Args:
+            *args: pytrees of numpy arrays, the step's arguments.
+
+        Returns:
+            As a call; results of donated arguments are `scalify.Array`s over the caller's memory.
+
+        Raises:
+            ValueError: a donated array is not dense or not writable.
+        """
+        return self._run(self._signature.bind(args, {}), in_place=True)
+
+    def _run(self, arguments: Arguments, in_place: bool) -> Any:
         entry = None if self._call is None else self._call.finds(arguments)
         if entry is None:
             entry = self._found(arguments)
-        results = entry.run(arguments.leaves)
-        self._look(entry, arguments.leaves, results)
+        leaves = arguments.leaves
+        results = entry.update(leaves) if in_place else entry.run(leaves)
+        self._look(entry, leaves, results)
         return jax.tree.unflatten(entry.lowered.out_tree, results)
 
     def _found(self, arguments: Arguments) -> Entry:

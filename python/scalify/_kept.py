@@ -70,15 +70,19 @@ class KeptState:
     def _is_kept(self, index: int | None) -> bool:
         return index is not None and index >= self.num_args
 
-    def run(self, arrays: Sequence[Any]) -> list[Any]:
+    def run(self, arrays: Sequence[Any], in_place: bool = False) -> list[Any]:
         """Runs one step on the caller's arguments and returns the caller's results.
+
+        Args:
+            arrays: the caller's arguments.
+            in_place: overwrite donated NumPy arrays, as `_runtime.Executable.run`.
 
         Raises:
             ValueError: there are more or fewer arguments than the step takes.
         """
         if len(arrays) != self.num_args:
             raise ValueError(f"the step takes {self.num_args} arguments, not {len(arrays)}")
-        results = list(self._runtime.run((*arrays, *self.added(arrays))))
+        results = list(self._runtime.run((*arrays, *self.added(arrays)), "step", in_place))
         own = results[: self.num_results]
         self.remember(own, results[self.num_results :])
         return own

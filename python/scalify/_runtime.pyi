@@ -102,12 +102,15 @@ class Executable:
         device: str = "cpu",
         comm: Communicator | None = None,
     ) -> None: ...
-    def run(self, inputs: Sequence[Any], function: str = "step") -> tuple[Any, ...]:
+    def run(
+        self, inputs: Sequence[Any], function: str = "step", in_place: bool = False
+    ) -> tuple[Any, ...]:
         """Runs one function on array-likes in the order of `args`.
 
         Results that alias donated arguments are Arrays, others NumPy arrays; on a GPU all are
         Arrays in its memory. Arrays of other libraries (NumPy, JAX, DLPack) are read in place if
-        they are contiguous and on the step's device; donated ones are copied once.
+        they are contiguous and on the step's device; donated ones are copied once. With `in_place`,
+        on the CPU, donated NumPy arrays are overwritten instead, and must be dense and writable.
 
         Raises:
             ValueError: wrong count, shape or dtype, or an Array that a step has consumed.

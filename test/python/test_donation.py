@@ -203,6 +203,26 @@ def test_a_step_asks_for_no_memory(counter: pathlib.Path) -> None:
         assert found[recipe] == [0] * STEPS, recipe
 
 
+def test_update_overwrites_the_caller_s_arrays() -> None:
+    def scaled(params: Any, x: Any) -> Any:
+        return {name: one - x.sum() * one for name, one in params.items()}, 2 * x
+
+    run = scalify.jit(scaled, recipe="none", donate_argnums=0)
+    params = {"a": np.ones((4, 4), np.float32), "b": np.full(7, 2, np.float32)}
+    view = params["a"][1:]
+    new, doubled = run.update(params, np.full(2, 0.25, np.float32))
+    assert np.array_equal(view, np.full((3, 4), 0.5)) and np.array_equal(params["b"], np.ones(7))
+    assert np.asarray(new["b"]).ctypes.data == params["b"].ctypes.data
+    assert np.array_equal(doubled, [0.5, 0.5])
+    for wrong in (np.ones((4, 8), np.float32)[:, ::2], np.ones((4, 4), np.float32)):
+        if wrong.flags.c_contiguous:
+            wrong.flags.writeable = False
+        before = wrong.copy()
+        with pytest.raises(ValueError, match=r"'params\['a'\]' .* a dense, writable NumPy array"):
+            run.update({**params, "a": wrong}, np.ones(2, np.float32))
+        assert np.array_equal(wrong, before)
+
+
 def child() -> None:
     counted = ctypes.CDLL(None).counted_bytes
     counted.restype = ctypes.c_ulong
