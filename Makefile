@@ -4,7 +4,7 @@ SHELL := /bin/bash
 PY := PYTHONPATH=python SCALIFY_BUILD=$(CURDIR)/build .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help train test check setup build lint tidy format bench bench-step bench-compiler bench-scans call drop-in numerics seeds sweep recipes along swiglu outliers switching digits ranks messages kills hosts matrix random decoupling zoo fuzz sanitize priors adversaries attention gpt-memory kernel-bytes planner links loops compat docs clean
+.PHONY: help train test test-torch check setup build lint tidy format bench bench-step bench-compiler bench-scans call drop-in numerics seeds sweep recipes along swiglu outliers switching digits ranks messages kills hosts matrix random decoupling zoo fuzz sanitize priors adversaries attention gpt-memory kernel-bytes planner links loops compat docs clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /make \1|/' | column -t -s '|'
@@ -136,6 +136,9 @@ planner: build ## tables, simulated: published rows, layouts of LLaMA on H100, l
 
 links: build ## time a step of two ranks over links made slow or unsteady, overlapped and serial (ARGS=--write for the docs' page)
 	@$(PY) benchmarks/links.py $(ARGS)
+
+test-torch: build ## run the tests of scalify.torch in an environment with PyTorch, build/torch (ARGS= for pytest)
+	@.venv/bin/python scripts/test_torch.py $(ARGS)
 
 docs: setup ## write the reference of dialects and passes from the td files into build/docs
 	@scripts/docs.sh

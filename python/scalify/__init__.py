@@ -93,7 +93,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     # Imported on demand: `python -m scalify.partition` warns if the package has already imported
-    # that module, and `nnx` needs Flax, which is optional.
-    if name in ("nnx", "partition"):
+    # that module, and `nnx` and `torch` need Flax and PyTorch, which are optional.
+    if name in ("nnx", "partition", "torch"):
         return importlib.import_module(f"scalify.{name}")
     raise AttributeError(f"module 'scalify' has no attribute '{name}'")

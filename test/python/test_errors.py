@@ -207,3 +207,12 @@ def test_what_is_replicated_is_not_cut() -> None:
     text = text.replace("negate(%a) : (tensor<8xf32>) -> ", "negate %a : ")
     x = np.arange(8, dtype=np.float32)
     np.testing.assert_array_equal(scalify.compile(text)(x)[0], -x)
+
+
+def test_missing_pytorch_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [one for one in sys.modules if one.startswith("scalify.torch")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delitem(vars(scalify), "torch", raising=False)
+    monkeypatch.setitem(sys.modules, "torchax", None)
+    with pytest.raises(ImportError, match=r"pip install scalify\[torch\]"):
+        _ = scalify.torch

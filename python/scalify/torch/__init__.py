@@ -1,0 +1,24 @@
+"""Training steps of PyTorch's modules: `scalify.torch.compile`.
+
+A module with its loss and optimizer is traced through torchax as one JAX function, compiled by
+`scalify.jit`, and runs in the memory of the module's own tensors.
+"""
+
+from __future__ import annotations
+
+try:
+    import torch as _torch
+    import torchax as _torchax
+except ImportError as error:
+    raise ImportError(
+        f"scalify.torch needs PyTorch and torchax ({error}): pip install scalify[torch]"
+    ) from error
+
+del _torch, _torchax
+
+from scalify.torch._environment import register_lowering  # noqa: E402
+from scalify.torch._export import Forward, export  # noqa: E402
+from scalify.torch._optimizers import Lion  # noqa: E402
+from scalify.torch._step import Step, compile  # noqa: E402
+
+__all__ = ["Forward", "Lion", "Step", "compile", "export", "register_lowering"]

@@ -1,0 +1,56 @@
+"""Runs the tests of scalify.torch in an environment with PyTorch, which it makes.
+
+    python scripts/test_torch.py [OPTIONS OF PYTEST]
+
+The environment is kept in build/torch. PyTorch is installed without the libraries of CUDA that its
+wheel asks for, if it can be imported so; else with all of them.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+FOLDER = ROOT / "build" / "torch"
+
+# torchax 0.0.13 uses names that PyTorch 2.12 and later lack.
+TORCH = ("torch==2.11.0", "torchax==0.0.13")
+REQUIREMENTS = ("requirements.txt", "requirements-torch.txt")
+
+
+def environment() -> pathlib.Path:
+    """Returns the interpreter of the environment, which is made or brought up to date."""
+    python, ready = FOLDER / "bin" / "python", FOLDER / "ready"
+    wanted = "\n".join([*TORCH, *((ROOT / name).read_text() for name in REQUIREMENTS)])
+    if ready.exists() and ready.read_text() == wanted:
+        return python
+    print(f"test-torch: installing {' '.join(TORCH)} into {FOLDER.relative_to(ROOT)}", flush=True)
+    subprocess.run([sys.executable, "-m", "venv", str(FOLDER)], check=True)
+    install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    listed = [part for name in REQUIREMENTS for part in ("-r", str(ROOT / name))]
+    subprocess.run([*install, *listed], check=True)
+    subprocess.run([*install, "--no-deps", *TORCH], check=True)
+    found = subprocess.run([str(python), "-c", "import torch"], capture_output=True, text=True)
+    if found.returncode:
+        print(f"test-torch: installing its libraries too: {found.stderr.splitlines()[-1]}")
+        subprocess.run([*install, *TORCH], check=True)
+    ready.write_text(wanted)
+    return python
+
+
+def main() -> int:
+    """Returns pytest's exit status."""
+    tests = sorted(str(path) for path in (ROOT / "test" / "python").glob("test_torch*.py"))
+    command = [str(environment()), "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests]
+    extra = {
+        "PYTHONPATH": str(ROOT / "python"),
+        "SCALIFY_BUILD": os.environ.get("SCALIFY_BUILD", str(ROOT / "build")),
+    }
+    return subprocess.run([*command, *sys.argv[1:]], env={**os.environ, **extra}).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
