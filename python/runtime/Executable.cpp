@@ -68,7 +68,8 @@ public:
   }
   nb::list functions() const;
   std::unique_ptr<XlaCall> xlaCall(std::vector<int32_t> operands,
-                                   std::vector<int32_t> results) const;
+                                   std::vector<int32_t> results,
+                                   int64_t id) const;
 
 private:
   const Signature &signature(const std::string &function) const;
@@ -121,11 +122,11 @@ nb::list Executable::functions() const {
   return out;
 }
 
-std::unique_ptr<XlaCall>
-Executable::xlaCall(std::vector<int32_t> operands,
-                    std::vector<int32_t> results) const {
+std::unique_ptr<XlaCall> Executable::xlaCall(std::vector<int32_t> operands,
+                                             std::vector<int32_t> results,
+                                             int64_t id) const {
   return std::make_unique<XlaCall>(loaded, signature("step"),
-                                   std::move(operands), std::move(results));
+                                   std::move(operands), std::move(results), id);
 }
 
 nb::tuple Executable::run(const nb::sequence &inputs,
@@ -317,7 +318,7 @@ void scalify::rt::py::bindExecutable(nb::module_ &module) {
            "Runs one function. Returns donated results, and on a GPU all "
            "results, as Array; others as NumPy arrays.")
       .def("xla_call", &Executable::xlaCall, nb::arg("operands"),
-           nb::arg("results"), nb::keep_alive<0, 1>(),
+           nb::arg("results"), nb::arg("id") = 0, nb::keep_alive<0, 1>(),
            "Returns the step as a custom call of an XLA program, by the "
            "argument of each operand and the step's result of each result.")
       .def("health", &Executable::health,

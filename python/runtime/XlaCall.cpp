@@ -37,7 +37,8 @@ nb::object takeException() {
 } // namespace
 
 XlaCall::XlaCall(std::shared_ptr<Loaded> loaded, const Signature &signature,
-                 std::vector<int32_t> operands, std::vector<int32_t> results)
+                 std::vector<int32_t> operands, std::vector<int32_t> results,
+                 int64_t id)
     : loaded(std::move(loaded)), signature(signature),
       operandOrder(std::move(operands)), resultOrder(std::move(results)) {
   if (operandOrder.size() > signature.arguments.size() ||
@@ -45,8 +46,9 @@ XlaCall::XlaCall(std::shared_ptr<Loaded> loaded, const Signature &signature,
     throw nb::value_error(
         "the call has more operands or results than the step");
   std::lock_guard<std::mutex> lock(calls().mutex);
-  number = calls().next++;
-  calls().byNumber[number] = this;
+  number = id ? id : calls().next++;
+  if (!calls().byNumber.emplace(number, this).second)
+    throw nb::value_error("another call has this id");
 }
 
 XlaCall::~XlaCall() {
@@ -127,6 +129,47 @@ bool XlaCall::run(void *const *operands, size_t numOperands,
     raised = takeException();
   }
   return false;
+}
+
+void XlaCall::setHooks(nb::object first, nb::object last, bool takes) {
+  before = std::move(first);
+  after = std::move(last);
+  takesOperands = takes;
+}
+
+nb::list XlaCall::operandArrays(void *const *operands) const {
+  nb::list arrays;
+  for (size_t k = 0; takesOperands && k < operandOrder.size(); ++k)
+    arrays.append(numpyArray(foreignSlot(operands[k], nb::none()),
+                             signature.arguments[operandOrder[k]].type));
+  return arrays;
+}
+
+bool XlaCall::runWithHooks(void *const *operands, size_t numOperands,
+                           void *const *results, size_t numResults) {
+  if (!before)
+    return run(operands, numOperands, results, numResults);
+  std::lock_guard<std::mutex> lock(inHooks);
+  // The interpreter's errors become XLA's, which JAX raises.
+  auto hooked = [&](auto call) {
+    nb::gil_scoped_acquire locked;
+    try {
+      call();
+      return true;
+    } catch (const std::exception &error) {
+      failureText = error.what();
+      return false;
+    }
+  };
+  if (numOperands == operandOrder.size() &&
+      !hooked([&] { before(operandArrays(operands)); }))
+    return false;
+  const bool isDone = run(operands, numOperands, results, numResults);
+  const std::string failed = failureText;
+  const bool isFinished = hooked([&] { after(); });
+  if (!isDone)
+    failureText = failed;
+  return isDone && isFinished;
 }
 
 nb::object XlaCall::finish() {
@@ -225,8 +268,8 @@ XLA_FFI_Error *runStep(XLA_FFI_CallFrame *frame) {
   std::vector<void *> results(size_t(frame->rets.size));
   for (size_t i = 0; i < results.size(); ++i)
     results[i] = dataOf(frame->rets.rets[i]);
-  if (call->run(operands.data(), operands.size(), results.data(),
-                results.size()))
+  if (call->runWithHooks(operands.data(), operands.size(), results.data(),
+                         results.size()))
     return nullptr;
   return errorOf(frame, call->failure().c_str());
 }
@@ -241,6 +284,10 @@ void scalify::rt::py::bindXlaCall(nb::module_ &module) {
                    "its donated argument's.")
       .def("prepare", &XlaCall::prepare, nb::arg("arguments"),
            "Sets the step's last arguments, which the call lacks.")
+      .def("set_hooks", &XlaCall::setHooks, nb::arg("before"), nb::arg("after"),
+           nb::arg("takes_operands"),
+           "Sets what prepares and finishes each run, so that XLA may run the "
+           "step any number of times.")
       .def("finish", &XlaCall::finish,
            "Returns the step's last results, which the call lacks; None "
            "without a run.");

@@ -23,8 +23,10 @@ public:
   /// The call's k-th operand is argument `operands[k]` of the step, its k-th
   /// result the step's `results[k]`. The call lacks the step's last arguments
   /// and results.
+  /// `id` is 0 for a number of its own.
   XlaCall(std::shared_ptr<Loaded> loaded, const Signature &signature,
-          std::vector<int32_t> operands, std::vector<int32_t> results);
+          std::vector<int32_t> operands, std::vector<int32_t> results,
+          int64_t id = 0);
   ~XlaCall();
   XlaCall(const XlaCall &) = delete;
   XlaCall &operator=(const XlaCall &) = delete;
@@ -35,6 +37,10 @@ public:
   /// Returns the results that the call lacks, from the run since `prepare`;
   /// None without a run. Raises the run's error.
   nb::object finish();
+  /// Lets XLA run the step whenever it likes: each run calls `before` with its
+  /// operands as arrays, if it takes any, which prepares it, and then `after`,
+  /// which finishes it.
+  void setHooks(nb::object before, nb::object after, bool takesOperands);
   /// Returns the bytes that were copied because XLA gave a result other memory
   /// than its donated argument's; 0 while donation works.
   int64_t copied() const { return copiedBytes; }
@@ -42,9 +48,13 @@ public:
   /// Runs the step in XLA's memory, on XLA's thread.
   bool run(void *const *operands, size_t numOperands, void *const *results,
            size_t numResults);
+  /// The same between the hooks, if there are any.
+  bool runWithHooks(void *const *operands, size_t numOperands,
+                    void *const *results, size_t numResults);
   const std::string &failure() const { return failureText; }
 
 private:
+  nb::list operandArrays(void *const *operands) const;
   void place(void *const *operands, void *const *results);
   std::unique_lock<std::mutex> waitForRun();
 
@@ -64,6 +74,10 @@ private:
   scalify_rt_status status = SCALIFY_RT_OK;
   std::string failureText;
   nb::object raised; // exception of a signal handler
+
+  std::mutex inHooks; // held from `before` to `after`
+  nb::object before, after;
+  bool takesOperands = false;
 };
 
 void bindXlaCall(nb::module_ &module);

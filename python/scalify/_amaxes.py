@@ -37,6 +37,11 @@ class ArgumentAmaxes:
             self._arguments = [places[argument["name"]] for argument in taken]
             self._results = [runtime.args[i]["alias_result"] for i in self._arguments]
 
+    @property
+    def measures(self) -> bool:
+        """Whether the step takes amaxes of its arguments."""
+        return bool(self._arguments)
+
     def of(self, arrays: Sequence[Any]) -> list[Any]:
         """Returns the amaxes, if the step takes any after its other arguments."""
         if not self._arguments:

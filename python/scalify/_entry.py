@@ -57,6 +57,13 @@ class Entry:
             in_place=True,
         )
 
+    def traced(self, leaves: Sequence[Any]) -> Sequence[Any]:
+        """Returns the results of the step as a part of the function that JAX traces."""
+        results = list(self.executable.traced(self._xla_step, leaves))
+        for place, shape in self._float0_results:
+            results[place] = np.zeros(shape, jax.dtypes.float0)
+        return results
+
     @functools.cached_property
     def _float0_results(self) -> list[tuple[int, tuple[int, ...]]]:
         """Places and shapes of float0 results, which have no values; in the text they are i1."""

@@ -9,6 +9,7 @@ import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import jax
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,6 +19,7 @@ from scalify._callbacks import HostCalls, commands_of
 from scalify._counters import StepCounters, placed
 from scalify._kept import AMAX_HISTORY, CAST_SCALES, KeptState
 from scalify._manifest import read_section, target_of
+from scalify._nested import is_traced
 from scalify._scaled_array import Storage
 from scalify._stored_state import StoredState
 from scalify._wire import collectives
@@ -78,7 +80,15 @@ class Executable:
     ) -> None:
         """Loads an artefact in place of the current one."""
         # Drops the cached properties of an earlier artefact.
-        for name in ("_counted", "manifest", "args", "stored", "results", "calls_back"):
+        for name in (
+            "_counted",
+            "manifest",
+            "args",
+            "stored",
+            "results",
+            "calls_back",
+            "_plain_in_xla",
+        ):
             self.__dict__.pop(name, None)
         self._artefact = artefact
         self._runtime = self._load(artefact, threads, self._device)
@@ -199,6 +209,57 @@ class Executable:
         """Returns the step for JAX's arrays; arguments as for `StepInXla`."""
         counts = (self._kept.num_args, self._kept.num_results)
         return StepInXla(self._runtime, self._kept, counts, donated, keys, weak, name)
+
+    def call(self, *arrays: Any) -> list[Any]:
+        """Runs one step on JAX's arrays, within `jax.jit` too.
+
+        There the step is one custom call, which reads XLA's memory and overwrites donated arguments
+        unless the program reads them later. Each run takes over the state that the last one left.
+
+        Args:
+            *arrays: main's arguments.
+
+        Returns:
+            Main's results, in order.
+
+        Raises:
+            NotImplementedError: the step cannot be a part of an XLA program.
+        """
+        if not is_traced():
+            return self(*arrays)
+        if len(arrays) != len(self.args):
+            raise ValueError(f"the step takes {len(self.args)} arguments, not {len(arrays)}")
+        return list(self.traced(self._plain_in_xla, arrays))
+
+    @functools.cached_property
+    def _plain_in_xla(self) -> StepInXla:
+        numbers = (self._kept.num_args, self._kept.num_results)
+        given, made = ([None] * count for count in numbers)
+        donated, weak = ([False] * count for count in numbers)
+        return self.in_xla(donated, (given, made), weak, "step")
+
+    def traced(self, step: StepInXla | None, arrays: Sequence[Any]) -> Sequence[Any]:
+        """Returns the results of the step as a part of the function that JAX traces.
+
+        Args:
+            step: of `in_xla`; None if that is impossible.
+            arrays: main's arguments.
+
+        Raises:
+            NotImplementedError: the step cannot be a part of an XLA program.
+        """
+        reason = ""
+        if self.calls_back:
+            reason = "it calls back into this process: leave callbacks and fallback= out"
+        elif not self.is_on_host or jax.default_backend() != "cpu":
+            reason = "it and JAX must run on the CPU; scalify.transform has no such limit"
+        elif any(arg["storage"] is not None for arg in self.args):
+            reason = "it stores state narrow: Numerics(pack_state=False)"
+        if reason or step is None:
+            raise NotImplementedError(f"a step within JAX's trace: {reason or 'it has no results'}")
+        # Compiled again for measured scales, it would be another step.
+        self._remake = None
+        return step.traced(arrays, self._artefact)
 
     @property
     def kept(self) -> dict[str, NDArray[Any]]:

@@ -20,7 +20,14 @@ from scalify._first_batch import calibrate_on
 from scalify._jax_api import trace_context
 from scalify._jit_state import JitState, carry_over, describe_arguments
 from scalify._kept import CAST_SCALES
-from scalify._lowering import Arguments, Lowered, Signature, describe_changed_type, types_of
+from scalify._lowering import (
+    Arguments,
+    Lowered,
+    Signature,
+    describe_changed_type,
+    type_of,
+    types_of,
+)
 from scalify._nested import is_traced
 from scalify._ranks import compile_on
 from scalify._saved import Saved
@@ -118,6 +125,34 @@ class Jit:
         if is_traced():
             return self._signature.inline(args, kwargs)
         return self._run(self._signature.bind(args, kwargs), in_place=False)
+
+    def call(self, *args: Any, **kwargs: Any) -> Any:
+        """Runs one step under its own recipe, within `jax.jit` and `jax.lax.scan` too.
+
+        There the step is one custom call that Scalify's runtime computes in XLA's memory: donated
+        arguments are overwritten, unless the program reads them later. Each run takes over the
+        state that the last one left (scales, amaxes). Health policies need a Python call to act, so
+        they do not; `health` shows the last run.
+
+        A first call within a trace has no values: each step then measures the scales of arguments,
+        unless `Numerics(scales=)` gives them or the step has run before.
+
+        Raises:
+            NotImplementedError: the step cannot be a part of an XLA program (it is for a GPU, calls
+                back, or stores state narrow), or JAX differentiates or batches it.
+            TypeError: the step runs on several ranks.
+        """
+        if not is_traced():
+            return self(*args, **kwargs)
+        if self._mesh is not None:
+            raise TypeError(f"'{self._signature.name}' runs on several ranks: call it outside JAX")
+        arguments = self._signature.bind(args, kwargs)
+        key = self._key(arguments)
+        types = dataclasses.replace(arguments, leaves=list(map(type_of, arguments.leaves)))
+        entry = self._entry(types, key)
+        self._last, self._last_key, self._call = entry, key, None
+        self._last_arguments = describe_arguments(types)
+        return jax.tree.unflatten(entry.lowered.out_tree, entry.traced(arguments.leaves))
 
     def update(self, *args: Any) -> Any:
         """Runs one step on numpy arrays, and overwrites donated ones with their results.

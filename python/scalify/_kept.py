@@ -67,6 +67,11 @@ class KeptState:
         aliases = [result["alias_arg"] for result in results[self.num_results :]]
         self._replaced = [names[i] for i in aliases if i in kept]
 
+    @property
+    def measures(self) -> bool:
+        """Whether `added` reads the values of arguments."""
+        return self._left.measures
+
     def _is_kept(self, index: int | None) -> bool:
         return index is not None and index >= self.num_args
 

@@ -47,6 +47,7 @@ def inlined(
         held = "no recipe applies" if outer is None else f"that step's recipe '{outer}' applies"
         warn(
             f"'{name}' is called while {'JAX' if outer is None else 'another step'} traces, and "
-            f"is inlined: {held}, not '{recipe}'. scalify.transform of the function keeps its own"
+            f"is inlined: {held}, not '{recipe}'. Its .call, or scalify.transform of the function, "
+            "keeps its own"
         )
     return fn(*args, **kwargs)

@@ -117,13 +117,14 @@ class Executable:
             KeyboardInterrupt: between commands; donated Arrays are then lost.
         """
 
-    def xla_call(self, operands: Sequence[int], results: Sequence[int]) -> XlaCall:
+    def xla_call(self, operands: Sequence[int], results: Sequence[int], id: int = 0) -> XlaCall:
         """Returns the step for a custom call of an XLA program.
 
         Args:
             operands: the index of the step's argument for each operand; the step's last arguments
                 may be left out.
             results: the same for results.
+            id: the call's number, which no other one may have; 0 for the next one.
         """
 
     def health(self) -> list[dict[str, Any]]:
@@ -193,6 +194,17 @@ class XlaCall:
 
     def prepare(self, arguments: Sequence[Any]) -> None:
         """Sets the step's last arguments, which are not operands of the call."""
+
+    def set_hooks(
+        self, before: Callable[[list[Any]], None], after: Callable[[], None], takes_operands: bool
+    ) -> None:
+        """Sets what prepares and finishes each run, so that XLA may run the step at any time.
+
+        Args:
+            before: called with the operands, numpy arrays over XLA's memory, that it must not keep.
+            after: called after the run.
+            takes_operands: whether `before` reads the operands; else its list is empty.
+        """
 
     def finish(self) -> list[Any] | None:
         """Returns the step's last results, which the call does not return; None if it did not run.

@@ -2,21 +2,28 @@
 
 JAX itself therefore handles donation, deleted arguments, copies of arguments that are still viewed,
 devices and weak types. XLA allocates the step's memory: a result aliases its donated argument.
+
+The same custom call may be part of another function under `jax.jit`, which XLA then runs as often
+as it likes.
 """
 
 from __future__ import annotations
 
+import collections
 import functools
+import hashlib
 import operator
 import pathlib
 import re
 import threading
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import jax
 import numpy as np
 from jax.extend import core as jax_core
+from jax.interpreters import ad, batching
 from jax.interpreters import mlir as jax_mlir
 
 from scalify import _runtime
@@ -31,10 +38,18 @@ _TARGET = "scalify_step"
 class SeveralDevicesError(Exception):
     """The arguments are on several JAX devices, and the step runs on the host."""
 
+    def __init__(self) -> None:
+        super().__init__(
+            "a step within jax.jit runs on one device, and the program is for several: shard it "
+            "with scalify.jit(distribution=), or use scalify.transform"
+        )
+
 
 class _Kept(Protocol):
-    """The methods of `KeptState` that a call needs."""
+    """What a call needs of `KeptState`."""
 
+    @property
+    def measures(self) -> bool: ...
     def added(self, arrays: Sequence[Any]) -> list[Any]: ...
     def remember(self, own: Sequence[Any], added: Sequence[Any]) -> None: ...
 
@@ -83,7 +98,9 @@ class StepInXla:
         rest = sorted(set(range(len(args))) - set(given), key=lambda i: (not donated[i], i))
         self._results, self._operands = taken + free, given + rest
         self._kept = kept
+        self._runtime = runtime
         self._call = runtime.xla_call(self._operands, self._results)
+        self._within: _runtime.XlaCall | None = None
         self._lock = threading.Lock()
         self._order = _permutation(self._operands)
         self._back = _permutation(list(np.argsort(self._results)))
@@ -103,7 +120,7 @@ class StepInXla:
         self._aliases = tuple((place, place) for place in range(len(given)))
 
         def step(*operands: Any) -> Any:
-            return self._traced(operands)
+            return self._bind(operands, self._call.id)
 
         step.__name__ = step.__qualname__ = name
         self._run: Callable[..., Sequence[Any]] = jax.jit(
@@ -115,7 +132,36 @@ class StepInXla:
         """Bytes copied because XLA did not place a result in its donated argument's memory."""
         return self._call.copied
 
-    def _traced(self, operands: Sequence[Any]) -> list[Any]:
+    def traced(self, arrays: Sequence[Any], content: bytes) -> Sequence[Any]:
+        """Returns the results of the step as a part of the function that JAX traces.
+
+        Args:
+            arrays: tracers and arrays, the caller's arguments in order.
+            content: the artefact.
+        """
+        if self._within is None:
+            self._within = self._runtime.xla_call(
+                self._operands, self._results, _number_of(content)
+            )
+            self._within.set_hooks(*_hooks(self), self._kept.measures)
+        return self._back(self._bind(self._order(arrays), self._within.id, self))
+
+    def prepare_within(self, operands: Sequence[Any]) -> None:
+        """Prepares a run that XLA starts; the operands are numpy arrays if the step reads them."""
+        assert self._within is not None
+        arrays: list[Any] = [None] * len(self._operands)
+        for index, operand in zip(self._operands, operands, strict=False):
+            arrays[index] = operand
+        self._within.prepare(self._kept.added(arrays))
+
+    def finish_within(self) -> None:
+        """Keeps the state that a run which XLA started has left."""
+        assert self._within is not None
+        added = self._within.finish()
+        if added is not None:
+            self._kept.remember((), added)
+
+    def _bind(self, operands: Sequence[Any], number: int, owner: Any = None) -> list[Any]:
         flat = [
             one if impl is None else jax.random.key_data(one)
             for one, impl in zip(operands, self._in_keys, strict=True)
@@ -127,7 +173,7 @@ class StepInXla:
                     f"{one.shape}"
                 )
         results = _step_p.bind(
-            *flat, avals=self._avals, number=self._call.id, aliases=self._aliases
+            *flat, avals=self._avals, number=number, aliases=self._aliases, owner=owner
         )
         return [
             one if impl is None else jax.random.wrap_key_data(one, impl=impl)
@@ -162,6 +208,37 @@ class StepInXla:
             return results
 
 
+# How many calls within other functions each artefact has.
+_numbered: collections.Counter[int] = collections.Counter()
+
+
+def _number_of(content: bytes) -> int:
+    """Returns a number for one more call of an artefact within another function.
+
+    JAX's persistent cache keeps the program for other processes: there the same artefact must have
+    the same number, and no other one may.
+    """
+    digest = hashlib.blake2b(content, digest_size=5).digest()
+    first = 1 << 60 | int.from_bytes(digest, "little") << 16
+    _numbered[first] += 1
+    return first + _numbered[first] - 1
+
+
+def _hooks(owner: StepInXla) -> tuple[Callable[[Sequence[Any]], None], Callable[[], None]]:
+    """Returns what runs before and after each run that XLA starts, by which state is kept."""
+    weak = weakref.ref(owner)  # it owns the call, which owns the hooks
+
+    def before(operands: Sequence[Any]) -> None:
+        if (step := weak()) is not None:
+            step.prepare_within(operands)
+
+    def after() -> None:
+        if (step := weak()) is not None:
+            step.finish_within()
+
+    return before, after
+
+
 def _deleted_among(arrays: Sequence[Any]) -> RuntimeError | None:
     """Returns JAX's error for a deleted array, which it does not raise beside numpy arguments."""
     for array in arrays:
@@ -193,8 +270,15 @@ def _run_eagerly(*operands: Any, **params: Any) -> Any:
 
 
 def _lower(
-    ctx: Any, *operands: Any, avals: Any, number: int, aliases: tuple[tuple[int, int], ...]
+    ctx: Any,
+    *operands: Any,
+    avals: Any,
+    number: int,
+    aliases: tuple[tuple[int, int], ...],
+    owner: Any,
 ) -> Any:
+    # XLA's program knows the call by its number only.
+    ctx.module_context.add_keepalive(owner)
     if getattr(ctx.module_context.axis_context, "num_devices", 1) > 1:
         raise SeveralDevicesError
     # Without the side effect XLA drops a step whose results have no elements.
@@ -202,6 +286,15 @@ def _lower(
     return rule(ctx, *operands, id=np.int64(number))
 
 
+def _refuse_transformation(*_: Any, **__: Any) -> Any:
+    raise NotImplementedError(
+        "a step that scalify calls within JAX has no derivative, and no jax.vmap: transform the "
+        "function itself, or use scalify.transform, which jax.vmap takes"
+    )
+
+
+ad.primitive_jvps[_step_p] = _refuse_transformation
+batching.primitive_batchers[_step_p] = _refuse_transformation
 _step_p.def_abstract_eval(_abstract_eval)
 _step_p.def_impl(_run_eagerly)
 jax_mlir.register_lowering(_step_p, _lower, platform="cpu")
