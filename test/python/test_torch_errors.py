@@ -129,14 +129,36 @@ def test_tensors_that_a_step_cannot_take() -> None:
         step(*batch)
 
 
-def test_parameters_that_share_memory() -> None:
+@pytest.mark.parametrize("frozen", [False, True])
+def test_parameters_that_share_memory(frozen: bool) -> None:
     model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
-    model[1].weight = nn.Parameter(model[0].weight.data)
+    model[1].weight = nn.Parameter(model[0].weight.data, requires_grad=not frozen)
     step = scalify.torch.compile(
         model, CROSS_ENTROPY, torch.optim.SGD(model.parameters(), lr=0.1), recipe="none"
     )
-    with pytest.raises(ValueError, match=r"share memory.*tie weights by one Parameter"):
-        step(torch.randn(2, 4), torch.zeros(2, dtype=torch.int64))
+    x, y = torch.randn(2, 4), torch.zeros(2, dtype=torch.int64)
+    with pytest.raises(ValueError, match=r"'params\['0.weight'\]' overlaps") as raised:
+        step(x, y)
+    assert "one Parameter in two places" in raised.value.__notes__[0]
+    # Parts of one storage are apart.
+    flat = torch.randn(64)
+    model[0].weight = nn.Parameter(flat[:16].view(4, 4))
+    model[1].weight = nn.Parameter(flat[16:32].view(4, 4))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scalify.torch.compile(model, CROSS_ENTROPY, optimizer, recipe="none")(x, y)
+    assert torch.equal(flat[16:32].view(4, 4), model[1].weight)
+
+
+def test_an_input_in_a_parameter_s_memory() -> None:
+    model = nn.Linear(8, 8, bias=False)
+    step = scalify.torch.compile(
+        model, CROSS_ENTROPY, torch.optim.SGD(model.parameters(), lr=0.1), recipe="none"
+    )
+    before = model.weight.detach().clone()
+    with pytest.raises(ValueError, match=r"overlaps argument 'inputs\[0\]'"):
+        step(model.weight.detach(), torch.arange(8))
+    assert torch.equal(model.weight, before)
+    step(before, torch.arange(8))
 
 
 def test_optimizers_and_options() -> None:

@@ -6,15 +6,13 @@ those pass as bytes, and become the types of ml_dtypes.
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Mapping
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import torch
 
-__all__ = ["adopt", "as_argument", "check_apart", "to_tensor", "view"]
+__all__ = ["adopt", "as_argument", "to_tensor", "view"]
 
 # The runtime's kernels read whole vectors.
 _ALIGNMENT = 64
@@ -76,25 +74,6 @@ def check(tensor: torch.Tensor, name: str) -> None:
         raise ValueError(f"{name} has the layout {tensor.layout}: make it dense, .to_dense()")
     if tensor.dtype in (torch.float64, torch.complex128):
         raise ValueError(f"{name} is {tensor.dtype}, which JAX narrows: convert it, .float()")
-
-
-def check_apart(tensors: Mapping[str, torch.Tensor]) -> None:
-    """Checks that tensors that a step overwrites have memory of their own.
-
-    Raises:
-        ValueError: two of them overlap.
-    """
-    spans = sorted(
-        (one.data_ptr(), one.data_ptr() + one.numel() * one.element_size(), name)
-        for name, one in tensors.items()
-        if one.numel()
-    )
-    for (_, end, name), (start, _, other) in itertools.pairwise(spans):
-        if start < end:
-            raise ValueError(
-                f"{name} and {other} share memory, but are two tensors: tie weights by one "
-                "Parameter (head.weight = embedding.weight)"
-            )
 
 
 def as_argument(tensor: torch.Tensor, name: str) -> Any:

@@ -18,7 +18,7 @@ from scalify._jit_state import JitState
 from scalify.options import Numerics
 from scalify.recipe import RecipeLike
 from scalify.report import Report
-from scalify.torch._memory import adopt, as_argument, check_apart, to_tensor, view
+from scalify.torch._memory import adopt, as_argument, to_tensor, view
 from scalify.torch._optimizers import global_norm
 from scalify.torch._plan import Group, Optimization, Plan, Update, names_of
 from scalify.torch._trace import Objective, apply, full, short
@@ -124,9 +124,16 @@ class Step:
         tensors = self._tensors()
         traced = self._trace(plan, tensors, inputs)
         plan = traced.plan
-        results = step.update(
-            plan, *self._held(plan, tensors), update.numbers, self._key(plan), inputs
-        )
+        held = self._held(plan, tensors)
+        try:
+            results = step.update(plan, *held, update.numbers, self._key(plan), inputs)
+        except ValueError as error:
+            if "overlaps argument" in str(error):
+                error.add_note(
+                    "A tied weight is one Parameter in two places (head.weight = embed.weight); "
+                    "an input that is a parameter's memory needs a copy."
+                )
+            raise
         return self._finish(traced, tensors, results)
 
     def _tensors(self) -> dict[str, torch.Tensor]:
@@ -156,11 +163,8 @@ class Step:
         leaves, tree = jax.tree.flatten(trees)
         addresses = tuple(leaf.data_ptr() for leaf in leaves)
         if addresses != self._addresses:
-            paths = [jax.tree_util.keystr(path) for path, _ in jax.tree.leaves_with_path(trees)]
-            named = dict(zip(paths, leaves, strict=True))
-            check_apart(named)
-            for name, leaf in named.items():
-                adopt(leaf, name)
+            for path, leaf in jax.tree.leaves_with_path(trees):
+                adopt(leaf, jax.tree_util.keystr(path))
             # The arrays keep the memory, so that equal addresses are the same memory.
             self._views = [view(leaf) for leaf in leaves]
             self._addresses = tuple(leaf.data_ptr() for leaf in leaves)
