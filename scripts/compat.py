@@ -34,6 +34,7 @@ TESTS = (
     "test/python/test_transform_compose.py",
     "test/python/test_callbacks.py",
     "test/python/test_fallback.py",
+    "test/python/test_within_jit.py",
     "test/python/test_filter_jit.py",
     "test/python/test_nnx.py",
     "test/python/test_gradients.py",

@@ -492,7 +492,8 @@ T = "Transformations around it"
 _INSIDE = (
     "The function is inlined into the enclosing function, and compiled with the enclosing step's "
     "recipe, or under JAX alone with none, with a warning if its own recipe would cast. "
-    "`scalify.transform` keeps its recipe inside `jax.jit` and `jax.vmap`."
+    "`scalify.transform` keeps its recipe inside `jax.jit` and `jax.vmap`, `step.call` inside "
+    "`jax.jit`."
 )
 
 
