@@ -4,7 +4,7 @@ SHELL := /bin/bash
 PY := PYTHONPATH=python SCALIFY_BUILD=$(CURDIR)/build .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help train test test-torch check setup build lint tidy format bench bench-step bench-compiler bench-scans call drop-in numerics seeds sweep recipes along swiglu outliers switching digits ranks messages kills hosts matrix random decoupling zoo fuzz sanitize priors adversaries attention gpt-memory kernel-bytes planner links loops compat docs clean
+.PHONY: $(shell sed -n 's/^\([a-z-]*\):.*/\1/p' Makefile)
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /make \1|/' | column -t -s '|'
@@ -14,6 +14,9 @@ train: build ## train the example LLaMA in FP8, with the F32 run beside it (ARGS
 
 test: build ## run every test: lit, GoogleTest, pytest
 	@scripts/test.sh
+
+wheel: build ## make a wheel with all libraries it needs, in build/wheels, from the built tree
+	@scripts/wheel.sh
 
 setup: ## install Debian and Python packages
 	@scripts/setup.sh packages python

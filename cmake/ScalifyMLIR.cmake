@@ -22,7 +22,9 @@ endfunction()
 add_library(scalify_mlir INTERFACE)
 target_include_directories(scalify_mlir SYSTEM INTERFACE ${LLVM_INCLUDE_DIRS} ${MLIR_INCLUDE_DIRS})
 target_include_directories(scalify_mlir INTERFACE
-  ${PROJECT_SOURCE_DIR}/include ${PROJECT_BINARY_DIR}/include)
+  $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+  $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/include>
+  $<INSTALL_INTERFACE:include>)
 # Debian builds LLVM with RTTI and without exceptions.
 target_compile_options(scalify_mlir INTERFACE $<$<NOT:$<BOOL:$<TARGET_PROPERTY:SCALIFY_EXCEPTIONS>>>:-fno-exceptions>)
 separate_arguments(defs NATIVE_COMMAND "${LLVM_DEFINITIONS}")
@@ -62,6 +64,7 @@ function(add_scalify_library name)
   add_library(${name} STATIC ${ARG_UNPARSED_ARGUMENTS})
   target_link_libraries(${name} PUBLIC scalify_mlir ${ARG_LINK})
   add_dependencies(${name} scalify-headers)
+  set_property(GLOBAL APPEND PROPERTY SCALIFY_LIBRARIES ${name})
   if(SCALIFY_FUZZ_FLAGS AND CMAKE_CURRENT_SOURCE_DIR MATCHES "/lib/(Dialect|Import)")
     target_compile_options(${name} PRIVATE ${SCALIFY_FUZZ_FLAGS} -O1)
     # The precompiled header has other flags, and sources of Import include less than they use.

@@ -7,8 +7,11 @@
 #include "llvm/Support/Error.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
 #include "llvm/Support/Program.h"
 #include "llvm/Support/raw_ostream.h"
+
+#include <dlfcn.h>
 
 using namespace mlir;
 using namespace scalify;
@@ -29,12 +32,29 @@ struct TemporaryFile {
 };
 } // namespace
 
+/// Returns the folder of an installed package's programs: "bin" beside the
+/// extension module that contains this code, or the running program's own.
+static std::string packagedPrograms() {
+  Dl_info info = {};
+  if (dladdr(reinterpret_cast<void *>(&packagedPrograms), &info) &&
+      info.dli_fname && StringRef(info.dli_fname).ends_with(".so")) {
+    SmallString<128> folder(llvm::sys::path::parent_path(info.dli_fname));
+    llvm::sys::path::append(folder, "bin");
+    return folder.str().str();
+  }
+  std::string program = llvm::sys::fs::getMainExecutable(nullptr, nullptr);
+  return llvm::sys::path::parent_path(program).str();
+}
+
 std::string scalify::findTool(ArrayRef<StringRef> names,
                               ArrayRef<StringRef> folders) {
+  std::string packaged = packagedPrograms();
+  SmallVector<StringRef> places{packaged};
+  places.append(folders.begin(), folders.end());
   for (StringRef name : names) {
     if (auto found = llvm::sys::findProgramByName(name))
       return *found;
-    if (auto found = llvm::sys::findProgramByName(name, folders))
+    if (auto found = llvm::sys::findProgramByName(name, places))
       return *found;
   }
   return "";

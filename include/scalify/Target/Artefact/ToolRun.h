@@ -9,8 +9,8 @@
 
 namespace scalify {
 
-/// Returns the path of the first of `names` that is found, on the search path
-/// and then in the folders; "" if none is.
+/// Returns the path of the first of `names` that is found: on the search path,
+/// among an installed package's programs, then in the folders; "" if none is.
 std::string findTool(llvm::ArrayRef<llvm::StringRef> names,
                      llvm::ArrayRef<llvm::StringRef> folders);
 
