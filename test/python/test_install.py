@@ -1,0 +1,168 @@
+"""The installed package: a wheel in an empty environment, and a C++ project by find_package.
+
+Both install from the build tree by CMake's rules, which are those of `pip install .`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tomllib
+import venv
+import zipfile
+
+import numpy as np
+import pytest
+import safetensors.numpy
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("SCALIFY_BUILD") or ROOT / "build")
+PROJECT = ROOT / "test" / "install"
+
+# Neither PYTHONPATH nor SCALIFY_BUILD.
+CLEAN = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/")}
+
+TEN_LINES = """
+import json, jax, jax.numpy as jnp, scalify
+def step(w, x, y):
+    loss = lambda w: jnp.mean((jax.nn.gelu(jax.nn.gelu(x @ w[0]) @ w[1]) @ w[2] - y) ** 2)
+    value, slope = jax.value_and_grad(loss)(w)
+    return [p - 0.2 * g for p, g in zip(w, slope)], value
+k = jax.random.split(jax.random.key(0), 4)
+shapes = [(64, 128), (128, 128), (128, 16)]
+w = [jax.random.normal(k[i], s) / s[0]**0.5 for i, s in enumerate(shapes)]
+x = jax.random.normal(k[3], (256, 64))
+steps = {"f32": jax.jit(step), "fp8": scalify.jit(step, recipe="fp8")}
+losses = {name: [] for name in steps}
+for name, run in steps.items():
+    v = w
+    for _ in range(60):
+        v, loss = run(v, x, jnp.sin(x[:, :16]))
+        losses[name].append(float(loss))
+print(json.dumps([losses, [row["format"] for row in steps["fp8"].health()], scalify.__file__]))
+"""
+
+
+def run(*command: str | os.PathLike[str], **options: object) -> str:
+    """Returns a command's standard output, in an environment without Scalify's variables."""
+    done = subprocess.run(command, capture_output=True, text=True, env=CLEAN, **options)  # type: ignore[call-overload]
+    assert done.returncode == 0, done.stdout + done.stderr
+    return str(done.stdout)
+
+
+def make_wheel(folder: pathlib.Path) -> pathlib.Path:
+    """Packs what CMake installs as component "python" with scikit-build-core's metadata."""
+    files = folder / "files"
+    run("cmake", "--install", BUILD, "--component", "python", "--prefix", files, "--strip")
+    make = (
+        "import sys; from scikit_build_core.build import prepare_metadata_for_build_wheel as make"
+    )
+    metadata = (
+        files
+        / run(sys.executable, "-c", f"{make}; print(make(sys.argv[1]))", files, cwd=ROOT).split()[
+            -1
+        ]
+    )
+    tag = next(
+        line.removeprefix("Tag: ")
+        for line in (metadata / "WHEEL").read_text().splitlines()
+        if line.startswith("Tag: ")
+    )
+    names = [path.relative_to(files).as_posix() for path in files.rglob("*") if path.is_file()]
+    record = (metadata / "RECORD").relative_to(files).as_posix()
+    (files / record).write_text("".join(f"{name},,\n" for name in [*names, record]))
+    wheel = folder / f"{metadata.name.removesuffix('.dist-info')}-{tag}.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for name in [*names, record]:
+            archive.write(files / name, name)
+    return wheel
+
+
+@pytest.fixture(scope="module")
+def scripts(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """The bin folder of an environment with the wheel; other packages are this one's."""
+    folder = tmp_path_factory.mktemp("wheel")
+    venv.create(folder / "venv", with_pip=False, symlinks=True)
+    bin_folder = folder / "venv" / "bin"
+    (site,) = (folder / "venv").glob("lib/python*/site-packages")
+    (site / "project.pth").write_text(sysconfig.get_path("purelib"))
+    pip = (sys.executable, "-m", "pip", "--python", bin_folder / "python")
+    run(*pip, "install", "--quiet", "--no-deps", "--no-index", make_wheel(folder))
+    return bin_folder
+
+
+def test_ten_lines_train_in_fp8(scripts: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    losses, formats, file = json.loads(
+        run(scripts / "python", "-W", "ignore", "-c", TEN_LINES, cwd=tmp_path)
+    )
+    assert pathlib.Path(file).is_relative_to(scripts.parent)
+    assert {"f8E4M3FN", "f8E5M2"} <= set(formats)
+    assert losses["fp8"][-1] < losses["fp8"][0] / 2
+    # E4M3 rounds a factor by 6 % at most, and a product sums 128 of them: errors of both signs.
+    np.testing.assert_allclose(losses["fp8"], losses["f32"], rtol=0.02)
+
+
+def test_commands(scripts: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    run(scripts / "scalify", "compile", PROJECT / "step.mlir", "-o", tmp_path / "step.scalify")
+    x = np.arange(8, dtype=np.float32)
+    inputs = {"arg0": np.float32([1]).reshape(()), "arg1": x, "arg2": 3 * x}
+    safetensors.numpy.save_file(inputs, tmp_path / "in.safetensors")
+    out = ("--in", tmp_path / "in.safetensors", "--out", tmp_path / "out.safetensors")
+    run(scripts / "scalify", "run", tmp_path / "step.scalify", *out)
+    values = safetensors.numpy.load_file(tmp_path / "out.safetensors").values()
+    # Loss: mean of 4 x^2. Slope of half the sum: -2 times the sum of x^2.
+    assert sorted(float(value) for value in values) == [1 + 2 * 140 / 16, 4 * 140 / 8]
+    for name in ("scalify-opt", "scalify-compile", "scalify-run"):
+        assert run(scripts / name, "--version").startswith(name)
+    assert "--mesh" in run(scripts / "scalify", "plan", "--help")
+    wrong = subprocess.run([scripts / "scalify", "fly"], capture_output=True, text=True, env=CLEAN)
+    assert wrong.returncode == 2
+    assert "no command 'fly'" in wrong.stderr
+
+
+def test_missing_command_modules(scripts: pathlib.Path) -> None:
+    # Modules of a name that no installation has, so that the test outlives their absence.
+    code = (
+        "import sys, scalify_cli as cli; cli.MODULES['train'] = (sys.argv.pop(1), '');"
+        "sys.exit(cli.main())"
+    )
+    command = [scripts / "python", "-c", code, "scalify.no_such_module", "train"]
+    done = subprocess.run(command, capture_output=True, text=True, env=CLEAN)
+    assert done.returncode == 1
+    assert "no module scalify.no_such_module: install a scalify that has it" in done.stderr
+
+
+def test_cpp_project(tmp_path: pathlib.Path) -> None:
+    prefix, build = tmp_path / "prefix", tmp_path / "build"
+    run("cmake", "--install", BUILD, "--prefix", prefix)
+    compilers = ("-DCMAKE_C_COMPILER=clang-22", "-DCMAKE_CXX_COMPILER=clang++-22")
+    run(
+        *("cmake", "-S", PROJECT, "-B", build, "-G", "Ninja"),
+        *(f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_EXE_LINKER_FLAGS=-fuse-ld=lld-22", *compilers),
+    )
+    run("cmake", "--build", build)
+    # By the compiler's program, and by its libraries.
+    run(build / "compile", PROJECT / "step.mlir", build / "other.scalify")
+    for artefact in ("step.scalify", "other.scalify"):
+        assert run(build / "train", build / artefact).startswith("w 3.0000 ")
+    needs = subprocess.run(["ldd", build / "train"], capture_output=True, text=True).stdout
+    assert str(prefix) in needs
+    assert "LLVM" not in needs
+    shutil.copy(PROJECT / "step.mlir", tmp_path / "bad.scalify")
+    bad = subprocess.run(
+        [build / "train", tmp_path / "bad.scalify"], capture_output=True, text=True, env=CLEAN
+    )
+    assert bad.returncode == 1
+    assert "not a Scalify artefact" in bad.stderr
+
+
+def test_versions_of_the_build() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    lines = (ROOT / "requirements.txt").read_text().splitlines()
+    pinned = {line.split("#")[0].strip() for line in lines}
+    assert set(project["build-system"]["requires"]) <= pinned
