@@ -37,7 +37,7 @@ check ruff .venv/bin/ruff check --quiet .
 check ruff-format .venv/bin/ruff format --quiet --check .
 
 typed=()
-for dir in python/scalify python/scalify_cli python/scalify_plan examples/llama benchmarks integration scripts; do
+for dir in python/scalify python/scalify_cli python/scalify_plan python/scalify_runtime examples/llama benchmarks integration scripts; do
   [ -z "$(git ls-files --cached --others --exclude-standard "$dir/*.py")" ] || typed+=("$dir")
 done
 check mypy .venv/bin/mypy "${typed[@]}"

@@ -15,6 +15,7 @@ import sysconfig
 import tomllib
 import venv
 import zipfile
+from typing import Any
 
 import numpy as np
 import pytest
@@ -48,6 +49,11 @@ print(json.dumps([losses, [row["format"] for row in steps["fp8"].health()], scal
 """
 
 
+def settings(source: pathlib.Path) -> dict[str, Any]:
+    """Returns a package's pyproject.toml."""
+    return tomllib.loads((source / "pyproject.toml").read_text())
+
+
 def run(*command: str | os.PathLike[str], **options: object) -> str:
     """Returns a command's standard output, in an environment without Scalify's variables."""
     done = subprocess.run(command, capture_output=True, text=True, env=CLEAN, **options)  # type: ignore[call-overload]
@@ -55,16 +61,17 @@ def run(*command: str | os.PathLike[str], **options: object) -> str:
     return str(done.stdout)
 
 
-def make_wheel(folder: pathlib.Path) -> pathlib.Path:
-    """Packs what CMake installs as component "python" with scikit-build-core's metadata."""
+def make_wheel(folder: pathlib.Path, source: pathlib.Path) -> pathlib.Path:
+    """Packs what CMake installs as a package's component with scikit-build-core's metadata."""
     files = folder / "files"
-    run("cmake", "--install", BUILD, "--component", "python", "--prefix", files, "--strip")
+    (component,) = settings(source)["tool"]["scikit-build"]["install"]["components"]
+    run("cmake", "--install", BUILD, "--component", component, "--prefix", files, "--strip")
     make = (
         "import sys; from scikit_build_core.build import prepare_metadata_for_build_wheel as make"
     )
     metadata = (
         files
-        / run(sys.executable, "-c", f"{make}; print(make(sys.argv[1]))", files, cwd=ROOT).split()[
+        / run(sys.executable, "-c", f"{make}; print(make(sys.argv[1]))", files, cwd=source).split()[
             -1
         ]
     )
@@ -83,17 +90,21 @@ def make_wheel(folder: pathlib.Path) -> pathlib.Path:
     return wheel
 
 
-@pytest.fixture(scope="module")
-def scripts(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """The bin folder of an environment with the wheel; other packages are this one's."""
-    folder = tmp_path_factory.mktemp("wheel")
+def install(folder: pathlib.Path, source: pathlib.Path) -> pathlib.Path:
+    """Returns the bin folder of an environment with a wheel; other packages are this one's."""
     venv.create(folder / "venv", with_pip=False, symlinks=True)
     bin_folder = folder / "venv" / "bin"
     (site,) = (folder / "venv").glob("lib/python*/site-packages")
     (site / "project.pth").write_text(sysconfig.get_path("purelib"))
     pip = (sys.executable, "-m", "pip", "--python", bin_folder / "python")
-    run(*pip, "install", "--quiet", "--no-deps", "--no-index", make_wheel(folder))
+    run(*pip, "install", "--quiet", "--no-deps", "--no-index", make_wheel(folder, source))
     return bin_folder
+
+
+@pytest.fixture(scope="module")
+def scripts(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """The bin folder of an environment with Scalify."""
+    return install(tmp_path_factory.mktemp("wheel"), ROOT)
 
 
 def test_ten_lines_train_in_fp8(scripts: pathlib.Path, tmp_path: pathlib.Path) -> None:
@@ -137,6 +148,29 @@ def test_missing_command_modules(scripts: pathlib.Path) -> None:
     assert "no module scalify.no_such_module: install a scalify that has it" in done.stderr
 
 
+def test_runtime_alone(scripts: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    run(scripts / "scalify-compile", PROJECT / "step.mlir", "-o", tmp_path / "step.scalify")
+    own = install(tmp_path / "runtime", ROOT / "runtime")
+    code = """
+import sys, numpy as np, scalify_runtime
+step = scalify_runtime.load(sys.argv[1])
+w, x = np.float32(1), np.arange(8, dtype=np.float32)
+for _ in range(2):
+    w, loss = step.run([w, x, 3 * x])
+print(float(w), float(loss), {"jax", "scalify"} & set(sys.modules))
+"""
+    out = run(own / "python", "-c", code, tmp_path / "step.scalify", cwd=tmp_path)
+    # w goes from 1 by (3 - w) * 140 / 16 each time; the loss is that of the step before.
+    first = 1 + 2 * 140 / 16
+    second = first + (3 - first) * 140 / 16
+    assert out.split() == [str(second), str((3 - first) ** 2 * 140 / 8), "set()"]
+    assert run(own / "scalify-run", "--version").startswith("scalify-run")
+    files = [*own.parent.rglob("*.so"), *own.parent.rglob("bin/scalify-run")]
+    assert len(files) >= 2
+    for file in files:
+        assert b"libLLVM" not in file.read_bytes()
+
+
 def test_cpp_project(tmp_path: pathlib.Path) -> None:
     prefix, build = tmp_path / "prefix", tmp_path / "build"
     run("cmake", "--install", BUILD, "--prefix", prefix)
@@ -161,8 +195,10 @@ def test_cpp_project(tmp_path: pathlib.Path) -> None:
     assert "not a Scalify artefact" in bad.stderr
 
 
-def test_versions_of_the_build() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+def test_versions_of_the_builds() -> None:
     lines = (ROOT / "requirements.txt").read_text().splitlines()
     pinned = {line.split("#")[0].strip() for line in lines}
-    assert set(project["build-system"]["requires"]) <= pinned
+    whole, runtime = settings(ROOT), settings(ROOT / "runtime")
+    assert set(whole["build-system"]["requires"]) <= pinned
+    assert runtime["build-system"] == whole["build-system"]
+    assert runtime["project"]["version"] == whole["project"]["version"]
