@@ -17,12 +17,33 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"
 
+#include "llvm/ADT/StringSet.h"
+
 namespace scalify {
 #define GEN_PASS_DEF_INLINECALLSPASS
 #include "scalify/Import/Passes.h.inc"
 } // namespace scalify
 
 using namespace mlir;
+
+/// Names the function that no other calls `@main`, and hides the rest, if the
+/// module has no `@main` and one such function: a test, or a step by its name.
+static void nameMain(ModuleOp module, SymbolTable &symbols) {
+  if (symbols.lookup("main"))
+    return;
+  llvm::StringSet<> called;
+  module.walk([&](func::CallOp call) { called.insert(call.getCallee()); });
+  SmallVector<func::FuncOp> roots;
+  for (auto function : module.getOps<func::FuncOp>())
+    if (function.isPublic() && !called.contains(function.getSymName()))
+      roots.push_back(function);
+  if (roots.size() != 1)
+    return;
+  for (auto function : module.getOps<func::FuncOp>())
+    if (function != roots[0])
+      function.setPrivate();
+  (void)symbols.rename(roots[0], "main");
+}
 
 namespace {
 class InlineCalls : public scalify::impl::InlineCallsPassBase<InlineCalls> {
@@ -34,6 +55,7 @@ public:
 
   void runOnOperation() override {
     SymbolTable symbols(getOperation());
+    nameMain(getOperation(), symbols);
     for (auto function : getOperation().getOps<func::FuncOp>())
       if (function.isPublic() && failed(inlineInto(function, symbols)))
         return signalPassFailure();

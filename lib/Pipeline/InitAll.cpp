@@ -4,6 +4,7 @@
 
 #include "scalify/Codegen/Passes.h"
 #include "scalify/Dialect/CHLO/CHLO.h"
+#include "scalify/Dialect/Check/Check.h"
 #include "scalify/Dialect/Plan/Plan.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/Sdy/Sdy.h"
@@ -27,6 +28,7 @@
 void scalify::registerAllDialects(mlir::DialectRegistry &registry) {
   registry.insert<stablehlo::StableHLODialect>();
   registry.insert<chlo::CHLODialect>();
+  registry.insert<check::CheckDialect>();
   registry.insert<sdy::SdyDialect>();
   registry.insert<ScalifyDialect>();
   registry.insert<plan::PlanDialect>();

@@ -72,6 +72,8 @@ void scalify::buildFindRoles(OpPassManager &module) {
 static void buildImport(bool isForXLA, OpPassManager &module) {
   module.addPass(createInlineCallsPass());
   module.addPass(createImportCallbacksPass());
+  if (!isForXLA)
+    module.addPass(createImportChecksPass());
   module.addPass(createNormalizeShardingPass());
   module.addPass(createExpandCHLOPass());
   // XLA computes complex numbers itself, and chooses its own order of sums.

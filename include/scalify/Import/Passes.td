@@ -19,7 +19,8 @@ def InlineCallsPass : Pass<"scalify-inline-calls", "::mlir::ModuleOp"> {
     }
     ```
     becomes the body of `@relu` in place of the call. Recursive calls and calls
-    of functions without a body are errors.
+    of functions without a body are errors. In a module without `@main` the one
+    public function that no other calls gets this name.
     A call of `ApproxTopK` (jax.lax.approx_max_k) becomes a stable sort by its
     comparator, and slices. The result is exact, which the approximation allows.
   }];
@@ -59,6 +60,28 @@ def ImportCallbacksPass
         : (!stablehlo.token, tensor<3xf32>) -> (!stablehlo.token, tensor<3xf32>)
     ```
     becomes a call on `(tensor<i32>, tensor<3xf32>)`.
+  }];
+  let dependentDialects = ["::scalify::stablehlo::StableHLODialect"];
+}
+
+def ImportChecksPass : Pass<"scalify-import-checks", "::mlir::ModuleOp"> {
+  let summary = "make checks of test programs results of main";
+  let description = [{
+    For artefacts. Before: `check` ops, or custom calls of their names, as test
+    programs of the StableHLO project have; calls are inlined. After: a result
+    of `@main` for each, the number of elements that are not as expected, named
+    `check.<index>.<op>` by `jax.result_info`. A check inside a region is an
+    error.
+
+    ```mlir
+    check.expect_eq %x, %y : tensor<4xf32>
+    // becomes a result of @main
+    %equal = stablehlo.compare EQ, %x, %y, FLOAT
+        : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xi1>
+    %fails = stablehlo.not %equal : tensor<4xi1>
+    %ones = stablehlo.convert %fails : (tensor<4xi1>) -> tensor<4xi32>
+    %count = stablehlo.reduce(%ones init: %zero) applies stablehlo.add ...
+    ```
   }];
   let dependentDialects = ["::scalify::stablehlo::StableHLODialect"];
 }

@@ -21,6 +21,8 @@ namespace {
 constexpr const char *keptPrefix = "scalify.";
 /// The scales of casts, unless they are constants.
 constexpr const char *scalesName = "scalify.scales";
+/// Results that count the elements which a check of a test program rejects.
+constexpr const char *checkPrefix = "check.";
 /// Amaxes of arguments, which the function "measure" computes.
 constexpr const char *amaxName = "scalify.argument_amax";
 
@@ -236,10 +238,32 @@ const void *StepRunner::resultData(size_t index) const {
 std::string StepRunner::scalars() const {
   std::string text;
   for (size_t i = 0; i < results.size(); ++i)
-    if (results[i].type.shape.empty() && results[i].alias < 0)
+    if (results[i].type.shape.empty() && results[i].alias < 0 && !isCheck(i))
       text += "  " + results[i].name + " " +
               scalarText(results[i].type, resultData(i));
   return text;
+}
+
+bool StepRunner::isCheck(size_t index) const {
+  const Slot &result = results[index];
+  return result.name.rfind(checkPrefix, 0) == 0 && result.alias < 0 &&
+         result.type == *makeTensorType(DType::I32, {});
+}
+
+StepRunner::Checks StepRunner::checks() const {
+  Checks checks;
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (!isCheck(i))
+      continue;
+    ++checks.count;
+    auto failures = *static_cast<const int32_t *>(resultData(i));
+    if (failures == 0)
+      continue;
+    ++checks.failed;
+    checks.text += results[i].name + ": " + std::to_string(failures) +
+                   " elements are not as expected\n";
+  }
+  return checks;
 }
 
 void StepRunner::write(const std::string &path) const {

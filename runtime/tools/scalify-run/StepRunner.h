@@ -39,6 +39,13 @@ public:
   /// Returns "result[1] 4.158883 ..." for the scalar results of the last step.
   std::string scalars() const;
 
+  /// The checks of a test program (`check.*`), and a line for each that failed.
+  struct Checks {
+    int count = 0, failed = 0;
+    std::string text;
+  };
+  Checks checks() const;
+
   void write(const std::string &path) const;
   scalify_rt_executable *handle() const { return executable.get(); }
 
@@ -54,6 +61,7 @@ private:
     int64_t numSlices = 0;
   };
 
+  bool isCheck(size_t index) const;
   static Slot describe(const scalify_rt_tensor &tensor);
   void bindArgument(Slot &arg, size_t index);
   void measure();

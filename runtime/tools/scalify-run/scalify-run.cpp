@@ -29,7 +29,16 @@ void runSteps(StepRunner &runner, const Options &options) {
               1e3 * total / options.steps, 1e3 * best, where.c_str());
 }
 
-void runTool(const Options &options) {
+/// Returns the tool's exit code.
+int report(const StepRunner::Checks &checks) {
+  if (checks.count == 0)
+    return 0;
+  std::printf("%schecks: %d passed, %d failed\n", checks.text.c_str(),
+              checks.count - checks.failed, checks.failed);
+  return checks.failed ? 1 : 0;
+}
+
+int runTool(const Options &options) {
   StepRunner runner(options);
   runner.bind();
   check(scalify_rt_set_profiling(runner.handle(), options.profile));
@@ -42,6 +51,7 @@ void runTool(const Options &options) {
     std::printf("%s", scalify_rt_trace(runner.handle()));
   if (!options.output.empty())
     runner.write(options.output);
+  return report(runner.checks());
 }
 } // namespace
 
@@ -53,7 +63,7 @@ int main(int argc, char **argv) {
     else if (options.version)
       std::printf("scalify-run %s\n", scalify_rt_version());
     else
-      runTool(options);
+      return runTool(options);
     return 0;
   } catch (const std::exception &error) {
     std::fprintf(stderr, "scalify-run: error: %s\n", error.what());
