@@ -2,8 +2,7 @@
 //
 // One table of elementwise ops. For 16-bit types, functions that need a
 // polynomial are built in f32 and converted, as in XLA: only that rounding is
-// lost. A function without a polynomial for f64 has no expansion there, rather
-// than one of f32's accuracy.
+// lost.
 //
 //===----------------------------------------------------------------------===//
 
@@ -54,7 +53,6 @@ namespace {
 
 /// The element types of an expansion; floats narrower than F32 are converted.
 enum class Types {
-  F32,
   Real,   // F32 and F64
   IEEE,   // floats with infinities
   Narrow, // integers whose products fit 64 bits
@@ -84,7 +82,7 @@ constexpr Expansion kExpansions[] = {
     {"chlo.asinh", unary<import::buildAsinh>, Types::Real},
     {"chlo.atan", unary<import::buildAtan>, Types::Real},
     {"chlo.atanh", unary<import::buildAtanh>, Types::Real},
-    {"chlo.bessel_i1e", unary<import::buildBesselI1e>, Types::F32},
+    {"chlo.bessel_i1e", unary<import::buildBesselI1e>, Types::Real},
     {"chlo.cosh", unary<import::buildCosh>, Types::Real},
     {"chlo.digamma", unary<import::buildDigamma>, Types::Real},
     {"chlo.erf", unary<import::buildErf>, Types::Real},
@@ -106,8 +104,6 @@ constexpr Expansion kExpansions[] = {
 bool isOf(Types types, Type element) {
   auto real = dyn_cast<FloatType>(element);
   switch (types) {
-  case Types::F32:
-    return element.isF32();
   case Types::Real:
     return element.isF32() || element.isF64();
   case Types::IEEE:
@@ -134,9 +130,7 @@ struct ExpandElementwise : RewritePattern {
       return success();
     }
     auto element = dyn_cast<FloatType>(type);
-    bool isWidened =
-        expansion.types == Types::F32 || expansion.types == Types::Real;
-    if (!isWidened || !element || element.getWidth() > 16)
+    if (expansion.types != Types::Real || !element || element.getWidth() > 16)
       return rewriter.notifyMatchFailure(op, "no expansion for this type");
     SmallVector<Value> wide;
     for (Value operand : op->getOperands())

@@ -231,6 +231,8 @@ static constexpr double kBesselLarge[] = {0.389398455,     -0.00974958137,
 
 Value import::buildBesselI1e(ImplicitLocOpBuilder &b, Value operand) {
   Real x{&b, operand}, a = abs(x);
+  if (isDouble(x))
+    return buildDoubleBesselI1e(b, operand);
   Real small = horner(kBesselSmall, a * 0.25 + -1.0) * a;
   Real large = horner(kBesselLarge, a.like(16) / a + -1.0) / sqrt(a);
   return withSign(select(a.isLess(8), small, large), x).value;

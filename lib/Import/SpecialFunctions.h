@@ -19,6 +19,8 @@ mlir::Value buildSinh(mlir::ImplicitLocOpBuilder &builder, mlir::Value x);
 mlir::Value buildLgamma(mlir::ImplicitLocOpBuilder &builder, mlir::Value x);
 mlir::Value buildDigamma(mlir::ImplicitLocOpBuilder &builder, mlir::Value x);
 mlir::Value buildBesselI1e(mlir::ImplicitLocOpBuilder &builder, mlir::Value x);
+mlir::Value buildDoubleBesselI1e(mlir::ImplicitLocOpBuilder &builder,
+                                 mlir::Value x);
 /// Hurwitz' zeta function: the sum of (q + k)^-s over all k from 0.
 mlir::Value buildZeta(mlir::ImplicitLocOpBuilder &builder, mlir::Value s,
                       mlir::Value q);

@@ -42,10 +42,10 @@ func.func @is_inf(%x: tensor<4xf32>) -> (tensor<4xi1>, tensor<4xi1>) {
 
 // What has no expansion stays, for --scalify-validate-import to name.
 // CHECK-LABEL: @kept
-// CHECK: chlo.bessel_i1e {{.*}} tensor<4xf64>
-func.func @kept(%x: tensor<4xf64>) -> tensor<4xf64> {
-  %0 = chlo.bessel_i1e %x : tensor<4xf64> -> tensor<4xf64>
-  return %0 : tensor<4xf64>
+// CHECK: chlo.mulhi {{.*}} tensor<4xi64>
+func.func @kept(%x: tensor<4xi64>) -> tensor<4xi64> {
+  %0 = chlo.mulhi %x, %x : tensor<4xi64>, tensor<4xi64> -> tensor<4xi64>
+  return %0 : tensor<4xi64>
 }
 
 // The first of a stable descending sort; its order is that of XLA, tested against it in

@@ -16,10 +16,10 @@ func.func private @f() {
 
 // -----
 
-func.func public @main(%x: tensor<4xf64> {scalify.role = #scalify.role<batch>, scalify.name = "x"}) -> tensor<4xf64> {
-  // expected-error @+1 {{'chlo.bessel_i1e' op has no expansion in stablehlo for 'tensor<4xf64>'; compute it outside of the compiled function or write it with other ops}}
-  %0 = chlo.bessel_i1e %x : tensor<4xf64> -> tensor<4xf64>
-  return %0 : tensor<4xf64>
+func.func public @main(%x: tensor<4xi64> {scalify.role = #scalify.role<batch>, scalify.name = "x"}) -> tensor<4xi64> {
+  // expected-error @+1 {{'chlo.mulhi' op has no expansion in stablehlo for 'tensor<4xi64>'; compute it outside of the compiled function or write it with other ops}}
+  %0 = chlo.mulhi %x, %x : tensor<4xi64>, tensor<4xi64> -> tensor<4xi64>
+  return %0 : tensor<4xi64>
 }
 
 // -----
