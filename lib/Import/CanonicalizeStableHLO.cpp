@@ -30,6 +30,7 @@ FrozenRewritePatternSet scalify::import::getFolds(MLIRContext *context,
   populateConstantFolds(patterns, options);
   populatePadFolds(patterns, options);
   populateShapeFolds(patterns, options);
+  populateStaticFolds(patterns, options);
   return std::move(patterns);
 }
 

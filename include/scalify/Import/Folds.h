@@ -34,6 +34,10 @@ void populateShapeFolds(mlir::RewritePatternSet &patterns,
 /// Adds folds of sums of padded tensors that share no element.
 void populatePadFolds(mlir::RewritePatternSet &patterns,
                       const FoldOptions &options);
+/// Adds folds of ops with a static form: dynamic ops whose shapes are
+/// constants, maps, elements of tuples, and parts of real numbers.
+void populateStaticFolds(mlir::RewritePatternSet &patterns,
+                         const FoldOptions &options);
 
 /// Returns all folds.
 mlir::FrozenRewritePatternSet getFolds(mlir::MLIRContext *context,
