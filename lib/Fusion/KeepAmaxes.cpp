@@ -10,6 +10,7 @@
 
 #include "scalify/Precision/KeptArgument.h"
 
+#include "scalify/Dialect/Scalify/ElementAttr.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/Integers.h"
@@ -192,6 +193,8 @@ static void buildMeasureFunction(func::FuncOp main, ArrayRef<Kept> all,
   for (auto [i, kept] : llvm::enumerate(all)) {
     unsigned index = kept.argument.getArgNumber();
     measure.setArgAttr(i, kNameAttr, main.getArgAttr(index, kNameAttr));
+    if (Attribute element = main.getArgAttr(index, kElementAttr))
+      measure.setArgAttr(i, kElementAttr, element);
     measure.setArgAttr(i, kRoleAttr,
                        RoleAttr::get(builder.getContext(), Role::Input));
     amaxes.push_back(buildAmaxes(builder, loc, measure.getArgument(i), kept));

@@ -15,9 +15,8 @@
 #include "scalify/Import/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Quant/IR/QuantTypes.h"
 #include "mlir/IR/IRMapping.h"
-
-#include "llvm/ADT/StringSet.h"
 
 namespace scalify {
 #define GEN_PASS_DEF_INLINECALLSPASS
@@ -26,23 +25,46 @@ namespace scalify {
 
 using namespace mlir;
 
-/// Names the function that no other calls `@main`, and hides the rest, if the
-/// module has no `@main` and one such function: a test, or a step by its name.
+/// Hides functions that others use, if one public function is left: `@main`, or
+/// a test or a step by its own name, which becomes `@main`.
 static void nameMain(ModuleOp module, SymbolTable &symbols) {
-  if (symbols.lookup("main"))
-    return;
-  llvm::StringSet<> called;
-  module.walk([&](func::CallOp call) { called.insert(call.getCallee()); });
-  SmallVector<func::FuncOp> roots;
+  SmallVector<func::FuncOp> roots, used;
   for (auto function : module.getOps<func::FuncOp>())
-    if (function.isPublic() && !called.contains(function.getSymName()))
-      roots.push_back(function);
+    if (function.isPublic())
+      (SymbolTable::symbolKnownUseEmpty(function, module) ? roots : used)
+          .push_back(function);
   if (roots.size() != 1)
     return;
-  for (auto function : module.getOps<func::FuncOp>())
-    if (function != roots[0])
-      function.setPrivate();
-  (void)symbols.rename(roots[0], "main");
+  for (func::FuncOp function : used)
+    function.setPrivate();
+  if (!symbols.lookup("main"))
+    (void)symbols.rename(roots[0], "main");
+}
+
+/// No target computes quantized numbers, and most ops do not expect them.
+static LogicalResult refuseQuantized(ModuleOp module) {
+  auto isQuantized = [](Type type) {
+    return isa<quant::QuantizedType>(getElementTypeOrSelf(type));
+  };
+  WalkResult found = module.walk([&](Operation *op) {
+    auto refuse = [&](Type type) {
+      op->emitOpError("has the quantized type ")
+          << type
+          << ", which no target computes; pass integers, and write their "
+             "conversion with other ops";
+      return WalkResult::interrupt();
+    };
+    for (Type type : op->getResultTypes())
+      if (isQuantized(type))
+        return refuse(type);
+    for (Region &region : op->getRegions())
+      for (Block &block : region)
+        for (Type type : block.getArgumentTypes())
+          if (isQuantized(type))
+            return refuse(type);
+    return WalkResult::advance();
+  });
+  return failure(found.wasInterrupted());
 }
 
 namespace {
@@ -54,6 +76,8 @@ public:
   }
 
   void runOnOperation() override {
+    if (failed(refuseQuantized(getOperation())))
+      return signalPassFailure();
     SymbolTable symbols(getOperation());
     nameMain(getOperation(), symbols);
     for (auto function : getOperation().getOps<func::FuncOp>())

@@ -77,8 +77,11 @@ static void buildImport(bool isForXLA, OpPassManager &module) {
   module.addPass(createNormalizeShardingPass());
   module.addPass(createExpandCHLOPass());
   // XLA computes complex numbers itself, and chooses its own order of sums.
-  if (!isForXLA)
+  if (!isForXLA) {
+    module.addPass(createImportSignaturePass());
+    module.addPass(createWidenIntegersPass());
     module.addPass(createSplitComplexPass());
+  }
   buildRoles(module);
   if (!isForXLA)
     module.addPass(createChunkSumsPass());

@@ -7,7 +7,8 @@ using namespace scalify::rt;
 using namespace scalify::rt::py;
 
 namespace {
-constexpr uint8_t dlInt = 0, dlUInt = 1, dlFloat = 2, dlBFloat = 4, dlBool = 6;
+constexpr uint8_t dlInt = 0, dlUInt = 1, dlFloat = 2, dlBFloat = 4,
+                  dlComplex = 5, dlBool = 6;
 // DLPack 1.1 gives each FP8 format a code of its own.
 constexpr uint8_t dlE4M3FN = 10, dlE5M2 = 12;
 
@@ -35,6 +36,15 @@ uint8_t codeOf(DType type) {
   case DType::F32:
   case DType::F64:
     return dlFloat;
+  case DType::C64:
+  case DType::C128:
+    return dlComplex;
+  case DType::I2:
+  case DType::I4:
+    return dlInt;
+  case DType::U2:
+  case DType::U4:
+    return dlUInt;
   }
   return dlFloat;
 }
@@ -44,7 +54,7 @@ nb::dlpack::dtype toDLPack(DType type) {
 }
 
 DType fromDLPack(nb::dlpack::dtype dtype) {
-  for (int i = 0; i <= int(DType::F64); ++i)
+  for (int i = 0; i <= int(DType::C128); ++i)
     if (dtype == toDLPack(DType(i)))
       return DType(i);
   std::string text = "its element type, DLPack's code " +

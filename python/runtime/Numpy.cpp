@@ -29,6 +29,12 @@ constexpr Spelling spellings[] = {
     {DType::F16, "numpy", "float16"},
     {DType::F32, "numpy", "float32"},
     {DType::F64, "numpy", "float64"},
+    {DType::C64, "numpy", "complex64"},
+    {DType::C128, "numpy", "complex128"},
+    {DType::I2, "ml_dtypes", "int2"},
+    {DType::I4, "ml_dtypes", "int4"},
+    {DType::U2, "ml_dtypes", "uint2"},
+    {DType::U4, "ml_dtypes", "uint4"},
 };
 
 const Spelling &spellingOf(DType type) {

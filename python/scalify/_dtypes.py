@@ -23,6 +23,12 @@ _TYPES: dict[str, Any] = {
     "bf16": ml_dtypes.bfloat16,
     "f32": np.float32,
     "f64": np.float64,
+    "complex<f32>": np.complex64,
+    "complex<f64>": np.complex128,
+    "i2": ml_dtypes.int2,
+    "i4": ml_dtypes.int4,
+    "ui2": ml_dtypes.uint2,
+    "ui4": ml_dtypes.uint4,
     "f8E4M3FN": ml_dtypes.float8_e4m3fn,
     "f8E5M2": ml_dtypes.float8_e5m2,
 }

@@ -25,9 +25,17 @@ enum class DType : uint8_t {
   F16,
   F32,
   F64,
+  // Types of arguments and results only; commands work on the parts of complex
+  // numbers, and on bytes.
+  C64,
+  C128,
+  I2,
+  I4,
+  U2,
+  U4,
 };
 
-/// Bytes of one element; an i1 takes one byte.
+/// Bytes of one element; one of fewer bits takes one byte.
 int64_t byteWidth(DType type);
 
 /// Returns the type's name in the manifest, which is MLIR's: "f32", "ui8",

@@ -18,3 +18,11 @@ func.func public @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   return %0 : tensor<4xf32>
 }
 func.func private @outside(tensor<4xf32>) -> tensor<4xf32>
+
+// -----
+
+// expected-error @+1 {{has the quantized type 'tensor<2x!quant.uniform<i8:f32, 1.000000e-01:-30>>', which no target computes}}
+func.func @main(%x: tensor<2x!quant.uniform<i8:f32, 0.1:-30>>) -> tensor<2xf32> {
+  %0 = "stablehlo.uniform_dequantize"(%x) : (tensor<2x!quant.uniform<i8:f32, 0.1:-30>>) -> tensor<2xf32>
+  return %0 : tensor<2xf32>
+}

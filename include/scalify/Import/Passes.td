@@ -19,8 +19,9 @@ def InlineCallsPass : Pass<"scalify-inline-calls", "::mlir::ModuleOp"> {
     }
     ```
     becomes the body of `@relu` in place of the call. Recursive calls and calls
-    of functions without a body are errors. In a module without `@main` the one
-    public function that no other calls gets this name.
+    of functions without a body are errors, and so are quantized types
+    (`!quant.uniform`). The one public function that no other uses is `@main`,
+    whatever its name.
     A call of `ApproxTopK` (jax.lax.approx_max_k) becomes a stable sort by its
     comparator, and slices. The result is exact, which the approximation allows.
   }];
@@ -118,14 +119,54 @@ def ExpandCHLOPass : Pass<"scalify-expand-chlo", "::mlir::ModuleOp"> {
   let dependentDialects = ["::scalify::stablehlo::StableHLODialect"];
 }
 
+def ImportSignaturePass
+    : Pass<"scalify-import-signature", "::mlir::ModuleOp"> {
+  let summary = "store complex and narrow arguments and results in bytes";
+  let description = [{
+    For artefacts. Before: arguments and results of `@main` of any element type.
+    After: those of complex numbers are real, with a last dimension of two (the
+    parts), and those of integers below 8 bits are of 8 bits; each carries its
+    element type as `scalify.element`, which the artefact names to the caller.
+
+    ```mlir
+    func.func public @main(%z: tensor<4xcomplex<f32>>) -> tensor<4xi4>
+    // becomes
+    func.func public @main(%z: tensor<4x2xf32> {scalify.element = complex<f32>})
+        -> (tensor<4xi8> {scalify.element = i4})
+    ```
+  }];
+  let dependentDialects = ["::scalify::stablehlo::StableHLODialect",
+                           "::scalify::ScalifyDialect"];
+}
+
+def WidenIntegersPass : Pass<"scalify-widen-integers", "::mlir::ModuleOp"> {
+  let summary = "compute integers of 2 and 4 bits in bytes";
+  let description = [{
+    For artefacts. Before: integers of 2 and 4 bits anywhere but in the
+    signature of `@main`. After: integers of 8 bits with the same values;
+    results that may be out of range are wrapped. A bitcast between such types
+    and others is an error.
+
+    ```mlir
+    %1 = stablehlo.add %0, %0 : tensor<4xi4>
+    // becomes
+    %1 = stablehlo.add %0, %0 : tensor<4xi8>
+    %2 = stablehlo.shift_left %1, %c4 : tensor<4xi8>
+    %3 = stablehlo.shift_right_arithmetic %2, %c4 : tensor<4xi8>
+    ```
+  }];
+  let dependentDialects = ["::scalify::stablehlo::StableHLODialect"];
+  let statistics = [
+    Statistic<"numWidened", "widened", "ops on such integers">];
+}
+
 def SplitComplexPass : Pass<"scalify-split-complex", "::mlir::ModuleOp"> {
   let summary = "split complex tensors into real and imaginary parts";
   let description = [{
-    For artefacts. Before: complex tensors anywhere. After: only arguments and
-    results of functions are complex, and the operands and results of ops
-    without a form by parts (Fourier transforms, calls of libraries): their
-    parts come from `stablehlo.real` and `imag`, and `stablehlo.complex` joins
-    them again. Sums and movements of data become two ops, a product of matrices
+    For artefacts. Before: complex tensors anywhere but in the signature of
+    `@main`. After: only operands and results of ops without a form by parts are
+    complex (Fourier transforms, calls of libraries): their parts come from
+    `stablehlo.real` and `imag`, and `stablehlo.complex` joins them again. Sums and movements of data become two ops, a product of matrices
     four; functions are computed from the parts.
 
     ```mlir

@@ -52,6 +52,7 @@ static constexpr Entry kEntries[] = {
     {"target", OnModule, {is<TargetAttr>, "#scalify.target"}},
     {"role", OnArgument, {is<RoleAttr>, "#scalify.role"}},
     {"name", OnArgument, kText},
+    {"element", OnArgument | OnResult, {is<TypeAttr>, "a type"}},
     {"in_memory", OnOp, kFlag},
     {"in_order", OnOp, kFlag},
     {"chunk_sums", OnOp, kFlag},

@@ -1,13 +1,17 @@
 //===- ComplexMath.cpp - Functions of complex numbers by parts ------------===//
 //
 // Formulas are those of the textbooks (Abramowitz and Stegun 1964, 3.7 and
-// 4.3-4.5), in forms whose intermediate values overflow no earlier than the
-// result, as far as that is cheap. Special values are those of the parts'
-// arithmetic: complex infinities have no sign that all libraries agree on.
+// 4.3-4.5), those of inverse functions Kahan's ("Branch cuts for complex
+// elementary functions", 1987), in forms whose intermediate values overflow no
+// earlier than the result, as far as that is cheap. Special values are those of
+// the parts' arithmetic: complex infinities have no sign that all libraries
+// agree on.
 //
 //===----------------------------------------------------------------------===//
 
 #include "ComplexMath.h"
+
+#include "../SpecialFunctions.h"
 
 #include "scalify/Dialect/CHLO/CHLO.h"
 
@@ -128,6 +132,37 @@ static Parts areaTangent(Parts x) {
                 x.re.like(0.5));
 }
 
+static Real realAreaSine(Real x) { return {x.b, buildAsinh(*x.b, x.value)}; }
+
+/// The square roots of 1 - x and 1 + x. Kahan's formulas take their products.
+static std::pair<Parts, Parts> rootsAtOne(Parts x) {
+  return {squareRoot({1.0 - x.re, 0.0 - x.im}), squareRoot({x.re + 1.0, x.im})};
+}
+
+static Parts arcSine(Parts x) {
+  auto [minus, plus] = rootsAtOne(x);
+  return {atan2(x.re, minus.re * plus.re - minus.im * plus.im),
+          realAreaSine(minus.re * plus.im - minus.im * plus.re)};
+}
+
+static Parts arcCosine(Parts x) {
+  auto [minus, plus] = rootsAtOne(x);
+  return {atan2(minus.re, plus.re) * 2.0,
+          realAreaSine(plus.re * minus.im - plus.im * minus.re)};
+}
+
+static Parts areaSine(Parts x) { // -i arcsin(i x)
+  Parts t = arcSine(turned(x));
+  return {t.im, 0.0 - t.re};
+}
+
+static Parts areaCosine(Parts x) {
+  Parts minus = squareRoot({x.re + -1.0, x.im});
+  Parts plus = squareRoot({x.re + 1.0, x.im});
+  return {realAreaSine(minus.re * plus.re + minus.im * plus.im),
+          atan2(minus.im, plus.re) * 2.0};
+}
+
 static Parts one(Parts like) { return {like.re.like(1), like.re.like(0)}; }
 
 static Parts sign(Parts x) {
@@ -137,7 +172,12 @@ static Parts sign(Parts x) {
 }
 
 static Parts raised(Parts x, Parts y) {
-  Parts found = exponential(y * logarithm(x));
+  // |x|^c e^(-d t) at the angle d log |x| + c t, for y = c + id and t = arg x:
+  // a power of a real number, not an exponential of its rounded logarithm.
+  Real size = magnitude(x), turn = atan2(x.im, x.re);
+  Real length = power(size, y.re) * exp(0.0 - y.im * turn);
+  Real angle = y.im * log(size) + y.re * turn;
+  Parts found = {length * cosine(angle), length * sine(angle)};
   // 0^y: 0 for a positive real part of y, 1 for y = 0.
   Value isZero = magnitude(x).compare(ComparisonDirection::EQ, x.re.like(0));
   Value isOne = magnitude(y).compare(ComparisonDirection::EQ, y.re.like(0));
@@ -176,6 +216,11 @@ std::optional<Parts> import::buildComplex(Operation *op,
       .Case([&](SignOp) { return sign(x); })
       .Case([&](chlo::SinhOp) { return hyperbolicSine(x); })
       .Case([&](chlo::CoshOp) { return cosineOf(turned(x)); })
+      .Case([&](chlo::AsinOp) { return arcSine(x); })
+      .Case([&](chlo::AcosOp) { return arcCosine(x); })
+      .Case([&](chlo::AsinhOp) { return areaSine(x); })
+      .Case([&](chlo::AcoshOp) { return areaCosine(x); })
+      .Case([&](chlo::ConjOp) { return Parts{x.re, 0.0 - x.im}; })
       .Case([&](chlo::AtanhOp) { return areaTangent(x); })
       .Case([&](chlo::AtanOp) { // -i artanh(i x)
         Parts t = areaTangent(turned(x));

@@ -72,6 +72,7 @@ private:
   void convert(Operation *op);
   void convertConstant(stablehlo::ConstantOp op);
   void convertConvert(ConvertOp op);
+  void convertIota(IotaOp op);
   void convertCompare(CompareOp op);
   bool convertElementwise(Operation *op);
   void convertProduct(Operation *op);
@@ -165,6 +166,13 @@ void Splitter::convertConvert(ConvertOp op) {
     op.getResult().replaceAllUsesWith(re);
 }
 
+void Splitter::convertIota(IotaOp op) {
+  ImplicitLocOpBuilder b(op.getLoc(), op);
+  Type part = partOf(op.getType());
+  Value re = IotaOp::create(b, part, op.getIotaDimension());
+  set(op.getResult(), {re, buildZeros(b, b.getLoc(), part)});
+}
+
 void Splitter::convertCompare(CompareOp op) {
   ImplicitLocOpBuilder b(op.getLoc(), op);
   Pair lhs = get(op.getLhs()), rhs = get(op.getRhs());
@@ -189,6 +197,8 @@ bool Splitter::convertElementwise(Operation *op) {
     Pair pair = get(operand);
     operands.push_back({{&b, pair.re}, {&b, pair.im}});
   }
+  if (operands.empty())
+    return false;
   if (isa<AbsOp>(op)) {
     op->getResult(0).replaceAllUsesWith(magnitude(operands[0]).value);
     return true;
@@ -345,6 +355,8 @@ void Splitter::convert(Operation *op) {
     return convertConvert(to);
   if (auto compare = dyn_cast<CompareOp>(op))
     return convertCompare(compare);
+  if (auto iota = dyn_cast<IotaOp>(op))
+    return convertIota(iota);
   if (isa<DotGeneralOp, ConvolutionOp>(op))
     return convertProduct(op);
   if (isByParts(op) ||

@@ -6,6 +6,7 @@
 #include "ManifestParts.h"
 #include "scalify/Dialect/Plan/PlanMemory.h"
 #include "scalify/Dialect/Plan/PlanStreams.h"
+#include "scalify/Dialect/Scalify/ElementAttr.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/StableHLO/OpKinds.h"
 #include "scalify/Fusion/HostCalls.h"
@@ -329,10 +330,18 @@ static void writeShards(json::Object &entry, DictionaryAttr attrs) {
     entry["flat"] = partsOf(flat.get("whole"), flat.get("parts"));
 }
 
-static json::Object typeInfo(Type type) {
-  auto tensor = cast<RankedTensorType>(type);
-  return json::Object{{"shape", shapeOf(tensor.getShape())},
-                      {"dtype", manifest::typeName(tensor.getElementType())}};
+/// Writes the type of an argument or result as the caller sees it.
+static json::Object typeInfo(Attribute stored, Attribute attrs) {
+  auto tensor = cast<RankedTensorType>(cast<TypeAttr>(stored).getValue());
+  ArrayRef<int64_t> shape = tensor.getShape();
+  Type element = tensor.getElementType();
+  if (auto own = cast<DictionaryAttr>(attrs).getAs<TypeAttr>(kElementAttr)) {
+    element = own.getValue();
+    if (isa<ComplexType>(element))
+      shape = shape.drop_back();
+  }
+  return json::Object{{"shape", shapeOf(shape)},
+                      {"dtype", manifest::typeName(element)}};
 }
 
 static std::string nameOf(DictionaryAttr attrs, size_t number) {
@@ -366,8 +375,7 @@ void ManifestWriter::writeArgs(json::Object &manifest) {
   llvm::DenseMap<int64_t, int64_t> aliasOf;
   for (auto [i, attr] : llvm::enumerate(list("plan.args"))) {
     auto attrs = cast<DictionaryAttr>(attr);
-    json::Object arg =
-        typeInfo(cast<TypeAttr>(list("plan.arg_types")[i]).getValue());
+    json::Object arg = typeInfo(list("plan.arg_types")[i], attrs);
     arg["name"] = nameOf(attrs, i);
     arg["role"] = text(attrs, plan::kRoleKey, "input");
     auto scale = attrs.getAs<IntegerAttr>("scalify.scale");
@@ -393,8 +401,7 @@ void ManifestWriter::writeArgs(json::Object &manifest) {
     args.push_back(std::move(arg));
   }
   for (auto [i, attr] : llvm::enumerate(list("plan.results"))) {
-    json::Object result =
-        typeInfo(cast<TypeAttr>(list("plan.result_types")[i]).getValue());
+    json::Object result = typeInfo(list("plan.result_types")[i], attr);
     result["name"] = text(cast<DictionaryAttr>(attr), "jax.result_info",
                           "result[" + std::to_string(i) + "]");
     writeShards(result, cast<DictionaryAttr>(attr));
@@ -473,7 +480,7 @@ static json::Object pipelineOf(DictionaryAttr pipeline) {
     for (auto [type, attr] :
          llvm::zip_equal(pipeline.getAs<ArrayAttr>(types),
                          pipeline.getAs<ArrayAttr>(attrs))) {
-      json::Object info = typeInfo(cast<TypeAttr>(type).getValue());
+      json::Object info = typeInfo(type, attr);
       writeShards(info, cast<DictionaryAttr>(attr));
       all.push_back(std::move(info));
     }

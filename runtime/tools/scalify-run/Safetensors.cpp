@@ -25,7 +25,7 @@ constexpr Spelling spellings[] = {
     {"U64", DType::U64},        {"F8_E4M3", DType::F8E4M3FN},
     {"F8_E5M2", DType::F8E5M2}, {"BF16", DType::BF16},
     {"F16", DType::F16},        {"F32", DType::F32},
-    {"F64", DType::F64},
+    {"F64", DType::F64},        {"C64", DType::C64},
 };
 
 const char *spell(DType type) {
