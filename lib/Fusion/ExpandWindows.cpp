@@ -147,6 +147,8 @@ private:
   FailureOr<Value> choose();
   LogicalResult buildChoice(Region &region);
   Value around(Value ofWindows, Value padding);
+  FailureOr<Value> combine(Value values, Value isMine,
+                           ArrayRef<int64_t> inside);
 
   ImplicitLocOpBuilder &b;
   stablehlo::SelectAndScatterOp op;
@@ -245,11 +247,6 @@ FailureOr<Value> SelectedElements::scatter() {
     op.emitOpError("has more elements than 32 bits index: split the operand");
     return failure();
   }
-  if (!stablehlo::isSum(op.getScatter())) {
-    op.emitOpError("scatters by other than a sum, which no kernel supports; "
-                   "scalify.transform leaves it to XLA");
-    return failure();
-  }
   FailureOr<Value> chosen = choose();
   if (failed(chosen))
     return failure();
@@ -265,11 +262,42 @@ FailureOr<Value> SelectedElements::scatter() {
   Value isMine = stablehlo::CompareOp::create(
       b, where, mine, stablehlo::ComparisonDirection::EQ,
       stablehlo::ComparisonType::SIGNED);
+  if (!stablehlo::isSum(op.getScatter()))
+    return combine(given, isMine, inside);
   Value zeros = stablehlo::BroadcastInDimOp::create(b, given.getType(), zero,
                                                     ArrayRef<int64_t>());
   Value parts = stablehlo::SelectOp::create(b, isMine, given, zeros);
   return stablehlo::buildReduce<stablehlo::AddOp>(b, b.getLoc(), parts,
                                                   op.getInitValue(), inside);
+}
+
+/// Combines the values where `isMine` by the op's own body, which need not have
+/// a neutral element: pairs of a value and whether it counts are reduced.
+FailureOr<Value> SelectedElements::combine(Value values, Value isMine,
+                                           ArrayRef<int64_t> inside) {
+  Value yes = stablehlo::buildConstant(
+      b, RankedTensorType::get({}, b.getI1Type()), true);
+  auto reduce =
+      stablehlo::ReduceOp::create(b, ValueRange{values, isMine},
+                                  ValueRange{op.getInitValue(), yes}, inside);
+  OpBuilder::InsertionGuard guard(b);
+  auto value = RankedTensorType::get({}, type.getElementType());
+  auto flag = RankedTensorType::get({}, b.getI1Type());
+  SmallVector<Location> locs(4, b.getLoc());
+  Block *block =
+      b.createBlock(&reduce.getBody(), {}, {value, flag, value, flag}, locs);
+  Value x = block->getArgument(0), hasX = block->getArgument(1);
+  Value y = block->getArgument(2), hasY = block->getArgument(3);
+  auto both =
+      stablehlo::applyToElements(b, op, op.getScatter().front(), {x, y});
+  if (failed(both))
+    return failure();
+  Value one = stablehlo::SelectOp::create(b, hasX, x, y);
+  Value areBoth = stablehlo::AndOp::create(b, hasX, hasY);
+  Value joined = stablehlo::SelectOp::create(b, areBoth, both->front(), one);
+  Value has = stablehlo::OrOp::create(b, hasX, hasY);
+  stablehlo::ReturnOp::create(b, ValueRange{joined, has});
+  return reduce.getResult(0);
 }
 
 static FailureOr<SmallVector<Value>> expandWindows(ImplicitLocOpBuilder &b,

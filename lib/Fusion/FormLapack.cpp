@@ -49,7 +49,14 @@ static Value finishFactor(ImplicitLocOpBuilder &b, Value factor, Value info,
   return SelectOp::create(b, type, chosen, triangle, nan);
 }
 
+/// Converts the operands and results of a solver of 16 bits, which LAPACK
+/// lacks.
+static SmallVector<Value> formWide(ImplicitLocOpBuilder &b, Operation *op);
+
 static SmallVector<Value> form(ImplicitLocOpBuilder &b, Operation *op) {
+  if (isa<stablehlo::CholeskyOp, stablehlo::TriangularSolveOp>(op) &&
+      stablehlo::getElementBits(op->getResult(0).getType()) == 16)
+    return formWide(b, op);
   LapackMatch match = *matchLapack(op);
   SmallVector<Type> types;
   for (unsigned result : match.results)
@@ -68,6 +75,21 @@ static SmallVector<Value> form(ImplicitLocOpBuilder &b, Operation *op) {
   for (auto [i, result] : llvm::enumerate(match.results))
     values[result] = call.getResult(i);
   return values;
+}
+
+static SmallVector<Value> formWide(ImplicitLocOpBuilder &b, Operation *op) {
+  Operation *wide = b.clone(*op);
+  Type element = getElementTypeOrSelf(op->getResult(0).getType());
+  for (OpOperand &operand : wide->getOpOperands()) {
+    b.setInsertionPoint(wide);
+    operand.set(stablehlo::ConvertOp::create(b, operand.get(), b.getF32Type()));
+  }
+  Value result = wide->getResult(0);
+  result.setType(typeOf(result).clone(b.getF32Type()));
+  SmallVector<Value> values = form(b, wide);
+  b.setInsertionPoint(op);
+  wide->erase();
+  return {stablehlo::ConvertOp::create(b, values[0], element)};
 }
 
 void FormLapackPass::runOnOperation() {

@@ -227,7 +227,9 @@ static std::optional<LapackMatch> matchCall(stablehlo::CustomCallOp call) {
 static std::optional<LapackMatch>
 matchSolver(rt::LapackRoutine routine, Value solved, std::string letters) {
   RankedTensorType type = typeOf(solved);
-  if (!type.getElementType().isF32() && !type.getElementType().isF64())
+  Type element = type.getElementType();
+  if (!element.isF32() && !element.isF64() && !element.isF16() &&
+      !element.isBF16())
     return std::nullopt;
   rt::LapackShape shape;
   shape.routine = routine;

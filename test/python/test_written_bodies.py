@@ -1,0 +1,107 @@
+"""Ops with bodies and types that JAX does not write, as StableHLO text: against XLA and numpy."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import jax
+import ml_dtypes
+import numpy as np
+import pytest
+import scipy.special
+from jax import lax
+from stablehlo_run import run_stablehlo
+
+import scalify
+from scalify import _compiler, _runtime
+
+RNG = np.random.default_rng(5)
+
+
+def run(text: str, *arrays: Any) -> list[np.ndarray]:
+    artefact, _ = _compiler.compile(text, json.dumps({"recipe": "none"}))
+    return [np.asarray(one) for one in _runtime.Executable(artefact).run(list(arrays))]
+
+
+def body(op: str, element: str) -> str:
+    return (
+        f"^bb0(%a: tensor<{element}>, %b: tensor<{element}>):\n"
+        f"  %r = stablehlo.{op} %a, %b : tensor<{element}>\n"
+        f"  stablehlo.return %r : tensor<{element}>\n"
+    )
+
+
+@pytest.mark.parametrize("op", ["add", "multiply", "maximum", "minimum"])
+@pytest.mark.parametrize("stride", [1, 2])
+def test_select_and_scatter_with_any_body(op: str, stride: int) -> None:
+    """Windows of three overlap for a stride of one: an element combines up to three values.
+
+    Values are integers, so that no order rounds.
+    """
+    size = (9 - 3) // stride + 1
+    text = f"""func.func @main(%x: tensor<9xf32>, %s: tensor<{size}xf32>) -> tensor<9xf32> {{
+  %init = stablehlo.constant dense<2.0> : tensor<f32>
+  %0 = "stablehlo.select_and_scatter"(%x, %s, %init) ({{
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %c = stablehlo.compare GE, %a, %b, FLOAT : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    stablehlo.return %c : tensor<i1>
+  }}, {{
+{body(op, "f32")}
+  }}) {{window_dimensions = array<i64: 3>, window_strides = array<i64: {stride}>,
+       padding = dense<0> : tensor<1x2xi64>}}
+    : (tensor<9xf32>, tensor<{size}xf32>, tensor<f32>) -> tensor<9xf32>
+  return %0 : tensor<9xf32>
+}}"""
+    x = RNG.integers(-9, 9, 9).astype(np.float32)
+    source = RNG.integers(-4, 5, size).astype(np.float32)
+    np.testing.assert_array_equal(run(text, x, source)[0], run_stablehlo(text, x, source)[0])
+
+
+@pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, np.float16])
+def test_solvers_of_16_bits(dtype: Any) -> None:
+    """They compute in F32: one rounding of the result, and those of the operands are given."""
+    element = {"bfloat16": "bf16", "float16": "f16"}[np.dtype(dtype).name]
+    a = np.tril(RNG.normal(size=(4, 4)) / 4 + np.eye(4)).astype(dtype)
+    b = RNG.normal(size=(4, 2)).astype(dtype)
+    text = f"""func.func @main(%a: tensor<4x4x{element}>, %b: tensor<4x2x{element}>)
+    -> (tensor<4x2x{element}>, tensor<4x4x{element}>) {{
+  %0 = "stablehlo.triangular_solve"(%a, %b) {{left_side = true, lower = true,
+      transpose_a = #stablehlo<transpose NO_TRANSPOSE>, unit_diagonal = false}}
+    : (tensor<4x4x{element}>, tensor<4x2x{element}>) -> tensor<4x2x{element}>
+  %1 = stablehlo.transpose %a, dims = [1, 0] : (tensor<4x4x{element}>) -> tensor<4x4x{element}>
+  %2 = stablehlo.dot_general %a, %1, contracting_dims = [1] x [0]
+    : (tensor<4x4x{element}>, tensor<4x4x{element}>) -> tensor<4x4x{element}>
+  %3 = stablehlo.cholesky %2, lower = true : tensor<4x4x{element}>
+  return %0, %3 : tensor<4x2x{element}>, tensor<4x4x{element}>
+}}"""
+    solved, factor = run(text, a, b)
+    assert solved.dtype == factor.dtype == dtype
+    wide = a.astype(np.float64)
+    half = float(ml_dtypes.finfo(dtype).eps)
+    exact = np.linalg.solve(wide, b.astype(np.float64))
+    np.testing.assert_allclose(solved.astype(np.float64), exact, rtol=half, atol=half / 4)
+    # The product's own rounding is amplified by the condition, some 10.
+    square = factor.astype(np.float64) @ factor.astype(np.float64).T
+    np.testing.assert_allclose(square, wide @ wide.T, rtol=8 * half, atol=8 * half)
+
+
+def test_bessel_in_f64() -> None:
+    """Within 6 units in the last place of SciPy's, which has some itself."""
+    x = np.concatenate([np.linspace(-30, 30, 4001), np.geomspace(1e-12, 1e6, 500), [8.0, np.inf]])
+    with jax.enable_x64(True):
+        mine = np.asarray(scalify.jit(lax.bessel_i1e, "none")(x))
+    expected = scipy.special.i1e(x)
+    assert mine.dtype == np.float64
+    np.testing.assert_allclose(mine, expected, rtol=6 * 2.0**-52, atol=0)
+
+
+def test_a_map_of_several_operands() -> None:
+    text = f"""func.func @main(%x: tensor<3xf32>, %y: tensor<3xf32>) -> tensor<3xf32> {{
+  %0 = "stablehlo.map"(%x, %y) ({{
+{body("power", "f32")}
+  }}) {{dimensions = array<i64: 0>}} : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+  return %0 : tensor<3xf32>
+}}"""
+    x, y = np.float32([1, 2, 3]), np.float32([2, 3, 0.5])
+    np.testing.assert_allclose(run(text, x, y)[0], x**y, rtol=1e-6)
