@@ -81,7 +81,8 @@ class Shardy:
         self._is_late = False
         self._errors = tempfile.TemporaryFile(mode="w+")  # noqa: SIM115 - closed on exit
         self._process = subprocess.Popen(
-            [sys.executable, str(SHARDY)],
+            # -P: modules of this package do not hide those of the standard library.
+            [sys.executable, "-P", str(SHARDY)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,

@@ -1,0 +1,195 @@
+"""A run: from its configuration to its last checkpoint, resumed where an earlier one ended."""
+
+from __future__ import annotations
+
+import math
+import pathlib
+import time
+from typing import Any
+
+import jax
+import numpy as np
+
+from scalify import checkpoint
+from scalify.models import llama
+from scalify.train import model as models
+from scalify.train.config import differences, to_json
+from scalify.train.data import Blend
+from scalify.train.log import Log, health_shares, memory_of_process
+from scalify.train.optimizer import make_optimizer, make_schedule
+from scalify.train.settings import Config
+from scalify.train.step import Layout, decaying, make_step, numerics_of, recipe_of
+from scalify.train.stop import Stop
+
+__all__ = ["Run"]
+
+
+class Run:
+    """One run.
+
+    Attributes:
+        trained: the weights that change: all, or those of adapters.
+        moments: of the optimizer.
+        frozen: weights that do not change, {} if all do.
+        position: in the data.
+        done: steps so far.
+    """
+
+    def __init__(self, config: Config) -> None:
+        """Opens the data, makes or loads the weights, and continues from the newest checkpoint.
+
+        Raises:
+            OSError: a file cannot be read.
+            ValueError: parts of the configuration do not fit together.
+        """
+        self.config = config
+        self.layout = Layout.of(config.train)
+        data, train = config.data, config.train
+        self.data = Blend(data.train, data.packing, data.sequence, train.seed)
+        self.validation = (
+            Blend(data.validation, data.packing, data.sequence, train.seed)
+            if data.validation
+            else None
+        )
+        self.model = models.model_config(config.model, self.data.vocabulary)
+        weights = models.initial(config.model, self.model, train.seed)
+        self.flops = models.flops_of_token(weights, self.model, data.sequence)
+        self.trained: Any = weights
+        self.frozen: Any = {}
+        self.schedule = make_schedule(config.optimizer.learning_rate, train.steps, config.schedule)
+        decays = decaying(self.trained)
+        optimizer = make_optimizer(config.optimizer, self.schedule, decays)
+        self.moments = jax.jit(optimizer.init)(self.trained)
+        self.position = self.data.start()
+        self.done = 0
+
+        def loss(trained: Any, frozen: Any, batch: Any) -> jax.Array:
+            return llama.loss(trained, batch, self.model)
+
+        shapes = (self.trained, self.moments, self.frozen)
+        self.recipe = recipe_of(config.recipe)
+        self.step = self.layout.train(
+            make_step(loss, optimizer, train.micro_batches),
+            self.recipe,
+            numerics_of(config.recipe),
+            shapes,
+        )
+        self.evaluate_step = self.layout.evaluate(
+            loss, config.evaluation.recipe, (self.trained, self.frozen)
+        )
+        folder = pathlib.Path(config.log.folder)
+        self.checkpoints = pathlib.Path(config.checkpoint.folder or folder / "checkpoints")
+        self._resume()
+        self.log = Log(config, self.done) if self.layout.is_first else None
+        self._remember(folder)
+
+    def _resume(self) -> None:
+        """Continues from the newest checkpoint, if there is one."""
+        if checkpoint.latest(self.checkpoints, jit=self.step) is None:
+            return
+        self.done, tree = checkpoint.load(self.checkpoints, self._tree(), jit=self.step)
+        self.trained, self.moments, self.position = (
+            tree[name] for name in ("trained", "moments", "position")
+        )
+
+    def _tree(self) -> dict[str, Any]:
+        return {"trained": self.trained, "moments": self.moments, "position": self.position}
+
+    def save(self) -> pathlib.Path:
+        """Writes a checkpoint of the steps so far; collective over the ranks."""
+        keep = self.config.checkpoint.keep
+        return checkpoint.save(self.checkpoints, self._tree(), self.done, jit=self.step, keep=keep)
+
+    def _remember(self, folder: pathlib.Path) -> None:
+        """Writes the configuration beside the log, and says what differs from an earlier one."""
+        if self.log is None:
+            return
+        path = folder / "config.json"
+        if self.done:
+            self.log.say(f"resumed after step {self.done} from '{self.checkpoints}'")
+            for line in differences(path.read_text(), self.config) if path.exists() else ():
+                self.log.say(f"the configuration has changed: {line}")
+        path.write_text(to_json(self.config) + "\n", encoding="utf-8")
+        what = self.recipe.name
+        self.log.say(
+            f"{models.count(self.trained) / 1e6:.2f} M trained parameters, "
+            f"{models.count(self.frozen) / 1e6:.2f} M frozen; recipe {what}; "
+            f"steps of {self.config.train.batch} x {self.config.data.sequence} tokens"
+        )
+
+    def train(self) -> int:
+        """Trains to the last step, or to a signal; returns the signal, 0 without one."""
+        with Stop(self.layout.mesh) as stop:
+            while self.done < self.config.train.steps:
+                self._one_step()
+                signal = stop.wanted()
+                is_last = self.done == self.config.train.steps
+                if is_last or signal or self.done % self.config.checkpoint.every == 0:
+                    self.save()
+                self._look(is_last)
+                if signal:
+                    return signal
+        return 0
+
+    def _one_step(self) -> None:
+        train = self.config.train
+        started = time.perf_counter()
+        picks, self.position = self.data.take(self.position, train.batch)
+        batch = self.layout.batch(self.data, picks, train.micro_batches)
+        self.trained, self.moments, metrics = self.step(
+            self.trained, self.moments, self.frozen, batch
+        )
+        loss = float(np.asarray(metrics["loss"]))
+        seconds = time.perf_counter() - started
+        self.done += 1
+        if not math.isfinite(loss):
+            raise FloatingPointError(
+                f"the loss of step {self.done} is {loss}: continue from '{self.checkpoints}' with "
+                "a lower learning rate, or with another recipe"
+            )
+        if self.log is None:
+            return
+        tokens = train.batch * self.config.data.sequence
+        values: dict[str, Any] = {
+            "loss": loss,
+            "gradient_norm": float(np.asarray(metrics["gradient_norm"])),
+            "learning_rate": float(self.schedule(self.done - 1)),
+            "samples": int(self.position[:, 0].sum()),
+            "seconds": seconds,
+            "tokens_per_second": tokens / seconds,
+            "memory": memory_of_process(),
+        }
+        peak = self.config.log.peak_flops
+        if peak is not None:
+            ranks = 1 if self.layout.mesh is None else self.layout.mesh.size
+            values["mfu"] = self.flops * tokens / seconds / (peak * ranks)
+        if self.done % self.config.log.health_every == 0:
+            values |= health_shares(self.step.health())
+        self.log.record("step", self.done, **values)
+
+    def _look(self, is_last: bool) -> None:
+        """Evaluates and writes a sample where they are due."""
+        evaluation = self.config.evaluation
+        if evaluation.every and (is_last or self.done % evaluation.every == 0):
+            found = self.evaluate()
+            if self.log is not None:
+                self.log.record("evaluation", self.done, loss=found)
+
+    def evaluate(self) -> float:
+        """Returns the mean loss over the targets of the evaluation; collective over the ranks."""
+        assert self.validation is not None
+        trained = self.layout.whole(self.trained)
+        position = self.validation.start()
+        found = []
+        for _ in range(self.config.evaluation.batches):
+            picks, position = self.validation.take(position, self.config.train.batch)
+            batch = self.layout.batch(self.validation, picks, 1)
+            results = self.evaluate_step(trained, self.frozen, batch)
+            found.append([float(np.asarray(result)) for result in results])
+        losses, targets = np.array(found).T
+        return float(np.average(losses, weights=targets))
+
+    def close(self) -> None:
+        """Ends the log."""
+        if self.log is not None:
+            self.log.close()

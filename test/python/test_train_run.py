@@ -1,0 +1,108 @@
+"""`scalify train` on a tiny model: the loss falls, and runs resume bit for bit."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import signal
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+from train_runs import finish, prepare, records, start
+
+from scalify import checkpoint
+from scalify.train.command import main
+
+
+def run(config: pathlib.Path, *overrides: str) -> None:
+    sets = [word for override in overrides for word in ("--set", override)]
+    assert main([str(config), *sets]) == 0
+
+
+def losses(folder: pathlib.Path) -> list[float]:
+    found = records(folder)
+    assert [one["step"] for one in found] == list(range(1, len(found) + 1))
+    return [one["loss"] for one in found]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def kept_code(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Keeps the code of kernels, which all runs here share."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SCALIFY_CACHE", str(tmp_path_factory.mktemp("kernels")))
+        yield
+
+
+def test_twenty_steps_in_fp8_lower_the_loss(tmp_path: pathlib.Path) -> None:
+    config = prepare(tmp_path)
+    evaluated = ("evaluation.every=10", "evaluation.batches=2", "log.peak_flops=1e12")
+    run(config, *evaluated, "train.steps=20")
+    found = losses(tmp_path / "run")
+    # The log of a uniform guess over the vocabulary is 4.16.
+    assert 3.9 < found[0] < 4.4
+    assert found[-1] < 3.2
+    validated = [one["loss"] for one in records(tmp_path / "run", "evaluation")]
+    assert len(validated) == 2 and validated[1] < validated[0]
+    last = records(tmp_path / "run")[-1]
+    assert last["samples"] == 20 * 8
+    assert 0 <= last["saturated"] < 0.01 and 0 <= last["flushed"] < 0.1
+    assert last["mfu"] > 0 and last["tokens_per_second"] > 0 and last["memory"] > 1 << 20
+    assert len(list((tmp_path / "run" / "checkpoints").glob("step-*"))) == 2
+
+
+def test_micro_batches_have_the_gradients_of_the_batch(tmp_path: pathlib.Path) -> None:
+    config = prepare(tmp_path)
+    found = []
+    for parts in (1, 4):
+        folder = f"log.folder={tmp_path}/{parts}"
+        run(config, folder, f"train.micro_batches={parts}", "recipe.name=none", "train.steps=4")
+        one = records(tmp_path / str(parts))
+        found.append([[row["loss"], row["gradient_norm"]] for row in one])
+    # Sums of F32 in another order.
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-5)
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_a_killed_run_resumes_bit_for_bit(tmp_path: pathlib.Path, ranks: int) -> None:
+    config = prepare(tmp_path)
+    on = [f"train.mesh={{data={ranks}}}", "train.micro_batches=2", f"train.zero={2 * (ranks - 1)}"]
+    on += ["train.steps=200", "checkpoint.every=20"]
+    # One process computes the steps of all ranks.
+    run(config, *on, f"log.folder={tmp_path}/whole")
+    victims = start(config, *on, ranks=ranks, job=f"{tmp_path.name}-a")
+    checkpoints = tmp_path / "run" / "checkpoints"
+    deadline = time.monotonic() + 120
+    while not list(checkpoints.glob("step-*")):
+        assert time.monotonic() < deadline, "the run writes no checkpoint"
+        time.sleep(0.001)
+    for one in victims:
+        os.kill(one.pid, signal.SIGKILL)
+    said = [one.communicate()[0] for one in victims]
+    assert [one.returncode for one in victims] == [-signal.SIGKILL] * ranks, said
+    said = finish(start(config, *on, ranks=ranks, job=f"{tmp_path.name}-b"))
+    assert re.search(r"resumed after step \d+0 ", said)
+    assert losses(tmp_path / "run") == losses(tmp_path / "whole")
+    saved = [checkpoint.load(tmp_path / name / "checkpoints") for name in ("run", "whole")]
+    assert saved[0].step == saved[1].step == 200
+    assert saved[0].tree.keys() == saved[1].tree.keys()
+    for name, array in saved[0].tree.items():
+        np.testing.assert_array_equal(array, saved[1].tree[name], err_msg=name)
+
+
+def test_ctrl_c_saves_and_ends(tmp_path: pathlib.Path) -> None:
+    config = prepare(tmp_path)
+    (command,) = start(config, "train.steps=1000000", "checkpoint.every=1000000")
+    log = tmp_path / "run" / "log.jsonl"
+    deadline = time.monotonic() + 120
+    while not log.exists() or not log.read_text():
+        assert time.monotonic() < deadline, "the run writes no log"
+        time.sleep(0.01)
+    command.send_signal(signal.SIGINT)
+    said, _ = command.communicate(timeout=60)
+    assert command.returncode == 128 + signal.SIGINT, said
+    done = len(records(tmp_path / "run"))
+    assert f"SIGINT: saved after step {done};" in said
+    assert checkpoint.load(tmp_path / "run" / "checkpoints").step == done
