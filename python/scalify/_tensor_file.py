@@ -18,7 +18,7 @@ import numpy as np
 import safetensors
 from numpy.typing import NDArray
 
-__all__ = ["DamagedError", "TensorFile", "is_storable", "write"]
+__all__ = ["DamagedError", "TensorFile", "is_storable", "map_tensors", "write"]
 
 # Bytes of an array with one checksum each, and so the unit of reads.
 BLOCK = 1 << 22
@@ -81,6 +81,34 @@ def write(path: pathlib.Path, arrays: Mapping[str, NDArray[Any]]) -> tuple[int, 
         os.fsync(file.fileno())
         length = int.from_bytes(file.read(8), "little")
         return path.stat().st_size, zlib.crc32(file.read(length))
+
+
+def map_tensors(path: pathlib.Path) -> dict[str, NDArray[Any]]:
+    """Returns the arrays of any safetensors file, mapped and unchecked, in the file's order.
+
+    The library's own reader makes numpy arrays of no format that numpy lacks (BF16, FP8).
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: it is no safetensors file, truncated, or has formats that are not known here.
+    """
+    if path.stat().st_size < 8:
+        raise ValueError(f"'{path}' is no safetensors file: it is shorter than its header")
+    content = np.memmap(path, np.uint8, mode="r")
+    length = int.from_bytes(content[:8].tobytes(), "little")
+    try:
+        header = json.loads(content[8 : 8 + length].tobytes())
+        header.pop("__metadata__", None)
+        data = content[8 + length :]
+        found = {}
+        for name, entry in sorted(header.items(), key=lambda one: one[1]["data_offsets"]):
+            begin, end = entry["data_offsets"]
+            if end > len(data):
+                raise ValueError(f"'{name}' is cut off")
+            found[name] = data[begin:end].view(_DTYPES[entry["dtype"]]).reshape(entry["shape"])
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"'{path}' is no safetensors file that can be read: {error}") from error
+    return found
 
 
 def _bytes_of(array: NDArray[Any]) -> NDArray[np.uint8]:

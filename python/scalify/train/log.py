@@ -126,7 +126,9 @@ class _Display:
     def step(self, step: int, values: Mapping[str, Any]) -> None:
         loss = values["loss"]
         self.loss = loss if self.loss is None else MEMORY * self.loss + (1 - MEMORY) * loss
-        speed = f"{values['tokens_per_second']:,.0f} tokens/s"
+        speed = "compiled"
+        if "tokens_per_second" in values:
+            speed = f"{values['tokens_per_second']:,.0f} tokens/s"
         if "mfu" in values:
             speed += f"  MFU {100 * values['mfu']:.1f} %"
         if self.bar is not None:

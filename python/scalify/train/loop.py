@@ -16,7 +16,10 @@ from scalify.train import model as models
 from scalify.train.config import differences, to_json
 from scalify.train.data import Blend
 from scalify.train.log import Log, health_shares, memory_of_process
+from scalify.train.lora import adapt, initial_adapters, merge
 from scalify.train.optimizer import make_optimizer, make_schedule
+from scalify.train.page import write_page
+from scalify.train.sample import Sampler
 from scalify.train.settings import Config
 from scalify.train.step import Layout, decaying, make_step, numerics_of, recipe_of
 from scalify.train.stop import Stop
@@ -53,18 +56,22 @@ class Run:
         )
         self.model = models.model_config(config.model, self.data.vocabulary)
         weights = models.initial(config.model, self.model, train.seed)
-        self.flops = models.flops_of_token(weights, self.model, data.sequence)
+        self.flops = llama.flops_per_token(self.model, data.sequence)
         self.trained: Any = weights
         self.frozen: Any = {}
+        if config.lora.rank:
+            self.trained = initial_adapters(weights, config.lora, train.seed)
+            self.frozen = weights
         self.schedule = make_schedule(config.optimizer.learning_rate, train.steps, config.schedule)
         decays = decaying(self.trained)
         optimizer = make_optimizer(config.optimizer, self.schedule, decays)
         self.moments = jax.jit(optimizer.init)(self.trained)
         self.position = self.data.start()
         self.done = 0
+        self._is_warm = False
 
         def loss(trained: Any, frozen: Any, batch: Any) -> jax.Array:
-            return llama.loss(trained, batch, self.model)
+            return llama.loss(self._params(trained, frozen), batch, self.model)
 
         shapes = (self.trained, self.moments, self.frozen)
         self.recipe = recipe_of(config.recipe)
@@ -80,6 +87,7 @@ class Run:
         folder = pathlib.Path(config.log.folder)
         self.checkpoints = pathlib.Path(config.checkpoint.folder or folder / "checkpoints")
         self._resume()
+        self.sampler = self._sampler()
         self.log = Log(config, self.done) if self.layout.is_first else None
         self._remember(folder)
 
@@ -91,6 +99,18 @@ class Run:
         self.trained, self.moments, self.position = (
             tree[name] for name in ("trained", "moments", "position")
         )
+
+    def _sampler(self) -> Sampler | None:
+        section, tokenizer = self.config.sample, self.config.data.tokenizer
+        if not section.every or tokenizer is None:
+            return None
+        end = self.data.sources[0].file.end
+        return Sampler(section, tokenizer, self.model, end)
+
+    def _params(self, trained: Any, frozen: Any) -> Any:
+        """Returns the parameters of the model, whose projections may be adapted."""
+        lora = self.config.lora
+        return adapt(frozen, trained, lora) if lora.rank else trained
 
     def _tree(self) -> dict[str, Any]:
         return {"trained": self.trained, "moments": self.moments, "position": self.position}
@@ -156,11 +176,14 @@ class Run:
             "learning_rate": float(self.schedule(self.done - 1)),
             "samples": int(self.position[:, 0].sum()),
             "seconds": seconds,
-            "tokens_per_second": tokens / seconds,
             "memory": memory_of_process(),
         }
+        # The first step of a process compiles: its time says nothing of the speed.
+        is_warm, self._is_warm = self._is_warm, True
+        if is_warm:
+            values["tokens_per_second"] = tokens / seconds
         peak = self.config.log.peak_flops
-        if peak is not None:
+        if is_warm and peak is not None:
             ranks = 1 if self.layout.mesh is None else self.layout.mesh.size
             values["mfu"] = self.flops * tokens / seconds / (peak * ranks)
         if self.done % self.config.log.health_every == 0:
@@ -174,6 +197,16 @@ class Run:
             found = self.evaluate()
             if self.log is not None:
                 self.log.record("evaluation", self.done, loss=found)
+        sample = self.config.sample
+        if self.sampler is not None and (is_last or self.done % sample.every == 0):
+            params = self.params()
+            if self.log is not None:
+                self.log.record("sample", self.done, text=self.sampler.text(params))
+
+    def params(self) -> Any:
+        """Returns the whole model's parameters, with adapters merged; collective over the ranks."""
+        trained, lora = self.layout.whole(self.trained), self.config.lora
+        return merge(self.frozen, trained, lora) if lora.rank else trained
 
     def evaluate(self) -> float:
         """Returns the mean loss over the targets of the evaluation; collective over the ranks."""
@@ -190,6 +223,13 @@ class Run:
         return float(np.average(losses, weights=targets))
 
     def close(self) -> None:
-        """Ends the log."""
-        if self.log is not None:
-            self.log.close()
+        """Ends the log, and writes the run's page."""
+        if self.log is None:
+            return
+        self.log.close()
+        if self.config.log.page and self.done:
+            folder = pathlib.Path(self.config.log.folder)
+            try:
+                write_page([folder], folder / "report.html")
+            except (ImportError, OSError) as error:
+                print(f"report.html was not written: {error}", flush=True)

@@ -1,9 +1,9 @@
-"""The model of a run: its configuration, its weights, and how many FLOPs a token needs."""
+"""The model of a run: its configuration, and the weights that training starts from."""
 
 from __future__ import annotations
 
 import dataclasses
-import pathlib
+import difflib
 from typing import Any
 
 import jax
@@ -13,7 +13,7 @@ import numpy as np
 from scalify.models import llama
 from scalify.train.settings import ModelSection
 
-__all__ = ["count", "flops_of_token", "initial", "model_config"]
+__all__ = ["count", "initial", "model_config"]
 
 
 def model_config(section: ModelSection, vocabulary: int) -> llama.LlamaConfig:
@@ -24,18 +24,25 @@ def model_config(section: ModelSection, vocabulary: int) -> llama.LlamaConfig:
         ValueError: a field is unknown or wrong.
     """
     override = dict(section.override)
-    if section.name is not None:
-        config = llama.named(section.name)
-    elif section.config is not None or section.weights is not None:
-        path = section.config or str(pathlib.Path(str(section.weights)) / "config.json")
-        config = llama.LlamaConfig.from_json(path)
-    else:
-        config = llama.LlamaConfig(**({"vocab_size": vocabulary} | override))
-        override = {}
+    known = {field.name for field in dataclasses.fields(llama.LlamaConfig)}
+    for key in override:
+        if key not in known:
+            near = difflib.get_close_matches(key, known, 1, 0.5)
+            guess = f"did you mean '{near[0]}'?" if near else f"known: {', '.join(sorted(known))}"
+            raise ValueError(f"unknown key 'model.override.{key}': {guess}")
     try:
+        if section.name is not None:
+            config = llama.LlamaConfig.named(section.name)
+        elif section.config is not None or section.weights is not None:
+            config = llama.LlamaConfig.from_json(section.config or str(section.weights))
+        else:
+            config, override = llama.LlamaConfig(**({"vocab_size": vocabulary} | override)), {}
+        if config.head_size * config.num_attention_heads == config.hidden_size:
+            # The head size follows from the others, so it does not stay when they change.
+            override = {"head_dim": None} | override if override else override
         config = dataclasses.replace(config, **override)
-    except TypeError as error:
-        raise ValueError(f"model.override: {error}") from error
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"model: {error}") from error
     if config.vocab_size < vocabulary:
         raise ValueError(
             f"the model has {config.vocab_size} tokens and the data {vocabulary}: they come from "
@@ -55,16 +62,3 @@ def initial(section: ModelSection, config: llama.LlamaConfig, seed: int) -> Any:
 def count(tree: Any) -> int:
     """Returns the number of elements of a tree of arrays."""
     return sum(int(np.prod(leaf.shape)) for leaf in jax.tree.leaves(tree))
-
-
-def flops_of_token(params: Any, config: llama.LlamaConfig, sequence: int) -> float:
-    """Returns the FLOPs that training needs for a token, forward and backward.
-
-    6 N + 12 L D T: Chowdhery et al. 2022 (PaLM), appendix B, with the parameters N that a token is
-    multiplied by (no table of embeddings, but the head), L layers, D = heads times head size and
-    T tokens of a sample. Recomputation does not count.
-    """
-    table = config.vocab_size * config.hidden_size
-    parameters = count(params) - (0 if config.tie_word_embeddings else table)
-    width = config.num_attention_heads * config.head_dim
-    return 6.0 * parameters + 12.0 * config.num_hidden_layers * width * sequence

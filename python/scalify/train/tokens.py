@@ -19,9 +19,10 @@ import numpy as np
 import safetensors
 from numpy.typing import NDArray
 
+from scalify._tensor_file import map_tensors
+
 __all__ = ["TokenFile", "TokenWriter"]
 
-_DTYPES = {"U8": np.uint8, "U16": np.uint16, "U32": np.uint32, "I64": np.int64}
 _KIND = "scalify.tokens/1"
 
 
@@ -45,14 +46,10 @@ class TokenFile:
         """
         self.path = pathlib.Path(path)
         try:
-            content = np.memmap(self.path, np.uint8, mode="r")
-            length = int.from_bytes(content[:8].tobytes(), "little")
-            header = json.loads(content[8 : 8 + length].tobytes())
-            metadata = header.pop("__metadata__")
-            if metadata["kind"] != _KIND:
-                raise ValueError(f"kind '{metadata['kind']}'")
-            data = content[8 + length :]
-            arrays = {name: _view(data, entry) for name, entry in header.items()}
+            arrays = map_tensors(self.path)
+            metadata = _metadata(self.path)
+            if metadata.get("kind") != _KIND:
+                raise ValueError(f"its kind is {metadata.get('kind')}")
             self.tokens: NDArray[Any] = arrays["tokens"]
             self.documents: NDArray[np.int64] = np.asarray(arrays["documents"])
             self.trained: NDArray[np.uint8] | None = arrays.get("trained")
@@ -69,11 +66,10 @@ class TokenFile:
         return len(self.tokens)
 
 
-def _view(data: NDArray[np.uint8], entry: dict[str, Any]) -> NDArray[Any]:
-    begin, end = entry["data_offsets"]
-    if end > len(data):
-        raise ValueError(f"{len(data)} bytes where {end} were written")
-    return data[begin:end].view(_DTYPES[entry["dtype"]])
+def _metadata(path: pathlib.Path) -> dict[str, str]:
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        return json.loads(file.read(length)).get("__metadata__", {})
 
 
 class TokenWriter:
