@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from train_runs import prepare, records
 
+from scalify._tensor_file import map_tensors
+from scalify.models import llama
 from scalify.train.config import read
 from scalify.train.loop import Run
 from scalify.train.lora import Adapted, adapt, initial_adapters, merge
@@ -74,6 +76,7 @@ def test_the_backward_makes_no_gradient_of_a_frozen_weight() -> None:
 def test_a_step_changes_adapters_alone(tmp_path: pathlib.Path) -> None:
     config = prepare(tmp_path)
     sets = ["lora.rank=4", "lora.targets=['q_proj', 'down_proj']", "optimizer.weight_decay=0"]
+    sets += [f"export.folder={tmp_path}/model", f"export.fp8={tmp_path}/model-fp8"]
     run = Run(read(config, sets))
     before = jax.tree.map(np.array, (run.trained, run.frozen))
     assert run.train() == 0
@@ -84,6 +87,13 @@ def test_a_step_changes_adapters_alone(tmp_path: pathlib.Path) -> None:
     assert len(run.trained) == 2 * 2
     for old, new in zip(*map(jax.tree.leaves, (before[0], after[0])), strict=True):
         assert np.any(old != new)
+    folder = tmp_path / "model"
+    config_of, loaded = llama.hf.load(folder)
+    assert config_of.hidden_size == 32
+    for old, new in zip(*map(jax.tree.leaves, (run.params(), loaded)), strict=True):
+        np.testing.assert_array_equal(np.asarray(old), np.asarray(new))
+    names = map_tensors(tmp_path / "model-fp8" / "model.safetensors").keys()
+    assert "model.layers.1.mlp.down_proj.weight_scale" in names
     losses = [one["loss"] for one in records(tmp_path / "run")]
     assert losses[-1] < losses[0] - 0.1
 

@@ -51,21 +51,22 @@ def quantize(weight: NDArray[Any], strategy: Strategy) -> tuple[NDArray[Any], ND
 
 
 def export_fp8(
-    source: pathlib.Path, out: pathlib.Path, strategy: Strategy = "channel"
+    source: pathlib.Path, out: pathlib.Path, strategy: Strategy = "channel", replace: bool = False
 ) -> tuple[int, int]:
     """Writes a Hugging Face checkpoint with the weights of its linear layers in FP8.
 
     Args:
         source: a folder with config.json and safetensors, also sharded.
-        out: a folder, which must not exist.
+        out: a new or empty folder.
         strategy: scales of rows ("channel") or of whole matrices ("tensor").
+        replace: overwrite the files of an earlier export.
 
     Returns:
         The bytes of all tensors before and after.
 
     Raises:
-        OSError: files cannot be read or written, or `out` exists.
-        ValueError: there are no weights, or they are quantized already.
+        OSError: files cannot be read or written.
+        ValueError: there are no weights, they are quantized already, or `out` has files.
     """
     config = json.loads((source / "config.json").read_text(encoding="utf-8"))
     if "quantization_config" in config:
@@ -73,7 +74,9 @@ def export_fp8(
     files = sorted(source.glob("*.safetensors"))
     if not files:
         raise ValueError(f"'{source}' has no safetensors")
-    out.mkdir(parents=True)
+    out.mkdir(parents=True, exist_ok=True)
+    if any(out.iterdir()) and not replace:
+        raise ValueError(f"'{out}' has files: name a new folder")
     before = after = 0
     places: dict[str, str] = {}
     for path in files:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pathlib
+import shutil
 import time
 from typing import Any
 
@@ -15,6 +16,7 @@ from scalify.models import llama
 from scalify.train import model as models
 from scalify.train.config import differences, to_json
 from scalify.train.data import Blend
+from scalify.train.export import export_fp8
 from scalify.train.log import Log, health_shares, memory_of_process
 from scalify.train.lora import adapt, initial_adapters, merge
 from scalify.train.optimizer import make_optimizer, make_schedule
@@ -144,12 +146,31 @@ class Run:
                 self._one_step()
                 signal = stop.wanted()
                 is_last = self.done == self.config.train.steps
+                if not signal:
+                    self._look(is_last)
                 if is_last or signal or self.done % self.config.checkpoint.every == 0:
                     self.save()
-                self._look(is_last)
                 if signal:
                     return signal
+        self.export()
         return 0
+
+    def export(self) -> None:
+        """Writes the weights for other programs; collective over the ranks."""
+        section = self.config.export
+        if section.folder is None:
+            return
+        params = self.params()
+        if self.log is None:
+            return
+        folder = pathlib.Path(section.folder)
+        llama.hf.save(folder, self.model, params, dtype=section.dtype or None)
+        if self.config.data.tokenizer is not None:
+            shutil.copy(self.config.data.tokenizer, folder / "tokenizer.json")
+        self.log.say(f"weights in Hugging Face's layout: {folder}")
+        if section.fp8 is not None:
+            _, size = export_fp8(folder, pathlib.Path(section.fp8), replace=True)
+            self.log.say(f"weights in FP8, {size:,} bytes: {section.fp8}")
 
     def _one_step(self) -> None:
         train = self.config.train

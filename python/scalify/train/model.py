@@ -52,10 +52,15 @@ def model_config(section: ModelSection, vocabulary: int) -> llama.LlamaConfig:
 
 
 def initial(section: ModelSection, config: llama.LlamaConfig, seed: int) -> Any:
-    """Returns the weights that training starts from: of a folder, or drawn from the seed."""
+    """Returns the weights that training starts from: of a folder, or drawn from the seed.
+
+    Raises:
+        OSError: a file cannot be read.
+        ValueError: the folder's weights are not those of the configuration.
+    """
     dtype = jnp.dtype(section.dtype)
     if section.weights is not None:
-        return llama.load(section.weights, config, dtype)
+        return llama.hf.load(section.weights, config, dtype=dtype)[1]
     return jax.jit(lambda key: llama.init(config, key, dtype))(jax.random.key(seed))
 
 

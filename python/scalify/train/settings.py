@@ -11,6 +11,7 @@ __all__ = [
     "Config",
     "DataSection",
     "EvaluationSection",
+    "ExportSection",
     "LogSection",
     "LoraSection",
     "ModelSection",
@@ -249,6 +250,26 @@ class CheckpointSection:
 
 
 @dataclasses.dataclass(frozen=True)
+class ExportSection:
+    """Weights for other programs at the end of a run, adapters merged.
+
+    Attributes:
+        folder: for Hugging Face's layout; None writes nothing.
+        fp8: folder for the same with linear layers in FP8, as compressed-tensors has them.
+        dtype: of the first; "" for that of the masters.
+    """
+
+    folder: str | None = None
+    fp8: str | None = None
+    dtype: str = ""
+
+    def __post_init__(self) -> None:
+        _one_of("export.dtype", self.dtype, "", "float32", "bfloat16", "float16")
+        if self.fp8 and not self.folder:
+            raise ValueError("export.fp8 is made from export.folder: name that folder too")
+
+
+@dataclasses.dataclass(frozen=True)
 class LogSection:
     """What is written about a run.
 
@@ -315,6 +336,7 @@ class Config:
     sample: SampleSection = SampleSection()
     recipe: RecipeSection = RecipeSection()
     checkpoint: CheckpointSection = CheckpointSection()
+    export: ExportSection = ExportSection()
     log: LogSection = LogSection()
     lora: LoraSection = LoraSection()
 
