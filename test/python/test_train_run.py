@@ -70,7 +70,7 @@ def test_micro_batches_have_the_gradients_of_the_batch(tmp_path: pathlib.Path) -
 def test_a_killed_run_resumes_bit_for_bit(tmp_path: pathlib.Path, ranks: int) -> None:
     config = prepare(tmp_path)
     on = [f"train.mesh={{data={ranks}}}", "train.micro_batches=2", f"train.zero={2 * (ranks - 1)}"]
-    on += ["train.steps=200", "checkpoint.every=20"]
+    on += ["train.steps=100", "checkpoint.every=20", "evaluation.every=50", "evaluation.batches=1"]
     # One process computes the steps of all ranks.
     run(config, *on, f"log.folder={tmp_path}/whole")
     victims = start(config, *on, ranks=ranks, job=f"{tmp_path.name}-a")
@@ -86,8 +86,10 @@ def test_a_killed_run_resumes_bit_for_bit(tmp_path: pathlib.Path, ranks: int) ->
     said = finish(start(config, *on, ranks=ranks, job=f"{tmp_path.name}-b"))
     assert re.search(r"resumed after step \d+0 ", said)
     assert losses(tmp_path / "run") == losses(tmp_path / "whole")
+    evaluated = [records(tmp_path / name, "evaluation") for name in ("run", "whole")]
+    assert len(evaluated[0]) == 2 and evaluated[0] == evaluated[1]
     saved = [checkpoint.load(tmp_path / name / "checkpoints") for name in ("run", "whole")]
-    assert saved[0].step == saved[1].step == 200
+    assert saved[0].step == saved[1].step == 100
     assert saved[0].tree.keys() == saved[1].tree.keys()
     for name, array in saved[0].tree.items():
         np.testing.assert_array_equal(array, saved[1].tree[name], err_msg=name)
