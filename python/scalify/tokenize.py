@@ -83,8 +83,11 @@ def _run(options: argparse.Namespace) -> None:
         if options.chat:
             raise ValueError("--train reads text: train the tokenizer without --chat first")
         texts = (text for text in documents(options.files, split))
-        train_tokenizer(texts, options.train).save(str(options.tokenizer))
-        print(f"{options.tokenizer}: byte-level BPE of {options.train} tokens")
+        made = train_tokenizer(texts, options.train)
+        made.save(str(options.tokenizer))
+        count = made.get_vocab_size()
+        few = "" if count == options.train else ": the text has no more pairs to merge"
+        print(f"{options.tokenizer}: byte-level BPE of {count:,} tokens{few}")
     if options.out is not None:
         _write(options, split)
 

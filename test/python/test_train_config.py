@@ -45,7 +45,7 @@ def test_defaults_types_and_overrides() -> None:
         ("train.seed = true", "expected a whole number, not bool"),
         ("train.micro_batches = 3", "train.batch = 4 is no multiple of 3"),
         ("train.zero = 4", "expected a level, 0 to 3"),
-        ("train.mesh = {tensor = 2}", "train.mesh has tensor = 2: expected data"),
+        ("train.mesh = {stage = 2}", "train.mesh has stage = 2: expected data"),
         ("schedule.kind = 'linear'", "expected one of cosine, wsd, constant"),
         ("schedule.kind = 'wsd'", "'wsd' needs the steps of its decay"),
         ("schedule.warmup = 11", "more than train.steps = 10"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import pathlib
 import re
@@ -39,7 +40,11 @@ def kept_code(tmp_path_factory: pytest.TempPathFactory) -> Any:
 def test_twenty_steps_in_fp8_lower_the_loss(tmp_path: pathlib.Path) -> None:
     config = prepare(tmp_path)
     evaluated = ("evaluation.every=10", "evaluation.batches=2", "log.peak_flops=1e12")
+    if importlib.util.find_spec("tensorboardX"):
+        evaluated += ("log.tensorboard=true",)
     run(config, *evaluated, "train.steps=20")
+    folder = tmp_path / "run" / "tensorboard"
+    assert len(list(folder.glob("events.*"))) == ("log.tensorboard=true" in evaluated)
     found = losses(tmp_path / "run")
     # The log of a uniform guess over the vocabulary is 4.16.
     assert 3.9 < found[0] < 4.4
@@ -64,6 +69,18 @@ def test_micro_batches_have_the_gradients_of_the_batch(tmp_path: pathlib.Path) -
         found.append([first["loss"], first["gradient_norm"]])
     # Sums of F32 in another order.
     np.testing.assert_allclose(found[1], found[0], rtol=1e-5)
+
+
+def test_ranks_that_split_matrices_have_the_losses_of_one(tmp_path: pathlib.Path) -> None:
+    config = prepare(tmp_path)
+    for name, mesh in (("one", "{}"), ("four", "{data=2,tensor=2}")):
+        sets = [f"log.folder={tmp_path}/{name}", f"train.mesh={mesh}", "recipe.name=none"]
+        run(config, *sets, "train.steps=3")
+    # Sums of F32 in another order; a step's error enters the next one's weights.
+    np.testing.assert_allclose(losses(tmp_path / "four"), losses(tmp_path / "one"), rtol=1e-4)
+    sets = ["train.mesh={tensor=2}", "model.override.vocab_size=65", "model.override.head_dim=16"]
+    words = [word for one in sets for word in ("--set", one)]
+    assert main([str(config), *words]) == 2
 
 
 @pytest.mark.parametrize("ranks", [1, 2])

@@ -42,7 +42,8 @@ def test_documents_come_back_from_a_file_of_tokens(
     found = []
     for path in (out, tmp_path / "a.held.tokens"):
         file = TokenFile(path)
-        assert (file.vocabulary, file.end) == (300, tokenizer.token_to_id("<|endoftext|>"))
+        assert file.vocabulary == tokenizer.get_vocab_size() <= 300
+        assert file.end == tokenizer.token_to_id("<|endoftext|>")
         for begin, end in zip(file.documents, file.documents[1:], strict=False):
             assert file.tokens[end - 1] == file.end
             found.append(tokenizer.decode(file.tokens[begin : end - 1].tolist()))

@@ -17,13 +17,14 @@ from scalify.train import model as models
 from scalify.train.config import differences, to_json
 from scalify.train.data import Blend
 from scalify.train.export import export_fp8
+from scalify.train.layout import Layout
 from scalify.train.log import Log, health_shares, memory_of_process
 from scalify.train.lora import adapt, initial_adapters, merge
 from scalify.train.optimizer import make_optimizer, make_schedule
 from scalify.train.page import write_page
 from scalify.train.sample import Sampler
 from scalify.train.settings import Config
-from scalify.train.step import Layout, decaying, make_step, numerics_of, recipe_of
+from scalify.train.step import decaying, make_step, numerics_of, recipe_of
 from scalify.train.stop import Stop
 
 __all__ = ["Run"]
@@ -67,7 +68,7 @@ class Run:
         self.schedule = make_schedule(config.optimizer.learning_rate, train.steps, config.schedule)
         decays = decaying(self.trained)
         optimizer = make_optimizer(config.optimizer, self.schedule, decays)
-        self.moments = jax.jit(optimizer.init)(self.trained)
+        self.moments = optimizer.init(self.trained)
         self.position = self.data.start()
         self.done = 0
         self._is_warm = False
@@ -75,17 +76,16 @@ class Run:
         def loss(trained: Any, frozen: Any, batch: Any) -> jax.Array:
             return llama.loss(self._params(trained, frozen), batch, self.model)
 
-        shapes = (self.trained, self.moments, self.frozen)
+        state = (self.trained, self.moments, self.frozen)
+        specs = self.layout.specs(self.model, optimizer, *state)
         self.recipe = recipe_of(config.recipe)
         self.step = self.layout.train(
             make_step(loss, optimizer, train.micro_batches),
             self.recipe,
             numerics_of(config.recipe),
-            shapes,
+            specs,
         )
-        self.evaluate_step = self.layout.evaluate(
-            loss, config.evaluation.recipe, (self.trained, self.frozen)
-        )
+        self.evaluate_step = self.layout.evaluate(loss, config.evaluation.recipe, specs)
         folder = pathlib.Path(config.log.folder)
         self.checkpoints = pathlib.Path(config.checkpoint.folder or folder / "checkpoints")
         self._resume()

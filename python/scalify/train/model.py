@@ -61,7 +61,8 @@ def initial(section: ModelSection, config: llama.LlamaConfig, seed: int) -> Any:
     dtype = jnp.dtype(section.dtype)
     if section.weights is not None:
         return llama.hf.load(section.weights, config, dtype=dtype)[1]
-    return jax.jit(lambda key: llama.init(config, key, dtype))(jax.random.key(seed))
+    # Not under jit: one program of all layers compiles for minutes, one of each shape in seconds.
+    return llama.init(config, jax.random.key(seed), dtype)
 
 
 def count(tree: Any) -> int:

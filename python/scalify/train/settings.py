@@ -161,7 +161,8 @@ class TrainSection:
         batch: samples of an update, over all ranks and micro-batches.
         micro_batches: parts of the batch whose gradients are computed one after another.
         seed: of initial weights and of the order of data.
-        mesh: sizes of the axes of ranks, as {data = 2}; none: one rank, or all launched ones.
+        mesh: sizes of the axes of ranks, "data" and "tensor", as {data = 2}; without it all
+            launched ranks are of data.
         zero: level of ZeRO, 0 to 3.
     """
 
@@ -177,8 +178,11 @@ class TrainSection:
         if self.zero not in range(4):
             raise ValueError(f"train.zero = {self.zero}: expected a level, 0 to 3")
         for axis, size in self.mesh.items():
-            if axis != "data" or not isinstance(size, int) or size < 1:
-                raise ValueError(f"train.mesh has {axis} = {size}: expected data = ranks")
+            if axis not in ("data", "tensor") or not isinstance(size, int) or size < 1:
+                raise ValueError(
+                    f"train.mesh has {axis} = {size}: expected data = ranks, tensor = ranks, or "
+                    "both"
+                )
         parts = self.micro_batches * self.mesh.get("data", 1)
         if self.batch % parts:
             raise ValueError(
