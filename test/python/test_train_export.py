@@ -64,3 +64,21 @@ def test_nothing_saturates() -> None:
     ratio = np.max(np.abs(weight), axis=1, keepdims=True) / (448 * scale)
     assert np.all(ratio <= 1) and np.all(ratio > 1 - 2.0**-7)
     assert np.all(np.isfinite(narrow.astype(np.float32)))
+
+
+def test_transformers_reads_the_layout(tmp_path: pathlib.Path) -> None:
+    torch = pytest.importorskip("torch", reason="torch and transformers are options")
+    transformers = pytest.importorskip("transformers", reason="transformers is an option")
+    pytest.importorskip("compressed_tensors", reason="transformers reads FP8 weights by it")
+    sizes = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2}
+    heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 128}
+    model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**sizes, **heads))
+    model.save_pretrained(tmp_path / "wide")
+    export_fp8(tmp_path / "wide", tmp_path / "narrow")
+    narrow = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "narrow")
+    assert narrow.model.layers[0].self_attn.q_proj.weight.dtype == torch.float8_e4m3fn
+    tokens = torch.arange(40).reshape(2, 20)
+    want, found = (one(tokens).logits.detach().numpy() for one in (model, narrow))
+    # A cast to E4M3 errs by 0.42 * 2^-4 of an element, 14 of them add up by their squares.
+    assert np.linalg.norm(found - want) < 0.42 * 2**-4 * 14**0.5 * np.linalg.norm(want)
+    assert np.any(found != want)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from train_runs import finish, prepare, records, start
+from train_runs import finish, prepare, records, start, write_corpus
 
 from scalify import checkpoint
 from scalify.train.command import main
@@ -37,7 +37,9 @@ def kept_code(tmp_path_factory: pytest.TempPathFactory) -> Any:
         yield
 
 
-def test_twenty_steps_in_fp8_lower_the_loss(tmp_path: pathlib.Path) -> None:
+def test_twenty_steps_in_fp8_lower_the_loss(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     config = prepare(tmp_path)
     evaluated = ("evaluation.every=10", "evaluation.batches=2", "log.peak_flops=1e12")
     if importlib.util.find_spec("tensorboardX"):
@@ -45,6 +47,9 @@ def test_twenty_steps_in_fp8_lower_the_loss(tmp_path: pathlib.Path) -> None:
     run(config, *evaluated, "train.steps=20")
     folder = tmp_path / "run" / "tensorboard"
     assert len(list(folder.glob("events.*"))) == ("log.tensorboard=true" in evaluated)
+    write_corpus(tmp_path / "corpus.tokens", documents=61)
+    assert main([str(config), "--set", "train.steps=30"]) == 2
+    assert "tokens, and had" in capsys.readouterr().err
     found = losses(tmp_path / "run")
     # The log of a uniform guess over the vocabulary is 4.16.
     assert 3.9 < found[0] < 4.4

@@ -160,6 +160,11 @@ class Blend:
         """The largest vocabulary of the sources."""
         return max(source.file.vocabulary for source in self.sources)
 
+    @property
+    def tokens(self) -> NDArray[np.int64]:
+        """The number of tokens of each source."""
+        return np.array([len(source.file) for source in self.sources], np.int64)
+
     def start(self) -> NDArray[np.int64]:
         """Returns the position of the first sample."""
         return np.zeros((len(self.sources), 3), np.int64)

@@ -6,6 +6,7 @@ import math
 import pathlib
 import shutil
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -23,7 +24,7 @@ from scalify.train.lora import adapt, initial_adapters, merge
 from scalify.train.optimizer import make_optimizer, make_schedule
 from scalify.train.page import write_page
 from scalify.train.sample import Sampler
-from scalify.train.settings import Config
+from scalify.train.settings import Config, Source
 from scalify.train.step import decaying, make_step, numerics_of, recipe_of
 from scalify.train.stop import Stop
 
@@ -50,28 +51,39 @@ class Run:
         """
         self.config = config
         self.layout = Layout.of(config.train)
-        data, train = config.data, config.train
-        self.data = Blend(data.train, data.packing, data.sequence, train.seed)
-        self.validation = (
-            Blend(data.validation, data.packing, data.sequence, train.seed)
-            if data.validation
-            else None
-        )
-        self.model = models.model_config(config.model, self.data.vocabulary)
-        weights = models.initial(config.model, self.model, train.seed)
-        self.flops = llama.flops_per_token(self.model, data.sequence)
+        self.data = self._blend(config.data.train)
+        self.validation = self._blend(config.data.validation) if config.data.validation else None
+        vocabulary = max(one.vocabulary for one in (self.data, self.validation) if one is not None)
+        self.model = models.model_config(config.model, vocabulary)
+        weights = models.initial(config.model, self.model, config.train.seed)
+        self.flops = llama.flops_per_token(self.model, config.data.sequence)
         self.trained: Any = weights
         self.frozen: Any = {}
         if config.lora.rank:
-            self.trained = initial_adapters(weights, config.lora, train.seed)
+            self.trained = initial_adapters(weights, config.lora, config.train.seed)
             self.frozen = weights
+        self.position = self.data.start()
+        self.done = 0
+        self._is_warm = False
+        self._compile()
+        folder = pathlib.Path(config.log.folder)
+        self.checkpoints = pathlib.Path(config.checkpoint.folder or folder / "checkpoints")
+        self._resume()
+        self.sampler = self._sampler()
+        self.log = Log(config, self.done) if self.layout.is_first else None
+        self._remember(folder)
+
+    def _blend(self, sources: Sequence[Source]) -> Blend:
+        data = self.config.data
+        return Blend(sources, data.packing, data.sequence, self.config.train.seed)
+
+    def _compile(self) -> None:
+        """Makes the optimizer and the steps, which compile at their first call."""
+        config, train = self.config, self.config.train
         self.schedule = make_schedule(config.optimizer.learning_rate, train.steps, config.schedule)
         decays = decaying(self.trained)
         optimizer = make_optimizer(config.optimizer, self.schedule, decays)
         self.moments = optimizer.init(self.trained)
-        self.position = self.data.start()
-        self.done = 0
-        self._is_warm = False
 
         def loss(trained: Any, frozen: Any, batch: Any) -> jax.Array:
             return llama.loss(self._params(trained, frozen), batch, self.model)
@@ -86,21 +98,28 @@ class Run:
             specs,
         )
         self.evaluate_step = self.layout.evaluate(loss, config.evaluation.recipe, specs)
-        folder = pathlib.Path(config.log.folder)
-        self.checkpoints = pathlib.Path(config.checkpoint.folder or folder / "checkpoints")
-        self._resume()
-        self.sampler = self._sampler()
-        self.log = Log(config, self.done) if self.layout.is_first else None
-        self._remember(folder)
 
     def _resume(self) -> None:
-        """Continues from the newest checkpoint, if there is one."""
+        """Continues from the newest checkpoint, if there is one.
+
+        Raises:
+            ValueError: the files of tokens are not those of the checkpoint.
+        """
         if checkpoint.latest(self.checkpoints, jit=self.step) is None:
             return
         self.done, tree = checkpoint.load(self.checkpoints, self._tree(), jit=self.step)
         self.trained, self.moments, self.position = (
             tree[name] for name in ("trained", "moments", "position")
         )
+        for source, now, before in zip(
+            self.config.data.train, self.data.tokens, tree["tokens"], strict=True
+        ):
+            if now != before:
+                raise ValueError(
+                    f"'{source.path}' has {now:,} tokens, and had {before:,} when "
+                    f"'{self.checkpoints}' was written, so that samples would repeat: restore the "
+                    "file, or start a new run from the exported weights"
+                )
 
     def _sampler(self) -> Sampler | None:
         section, tokenizer = self.config.sample, self.config.data.tokenizer
@@ -115,7 +134,12 @@ class Run:
         return adapt(frozen, trained, lora) if lora.rank else trained
 
     def _tree(self) -> dict[str, Any]:
-        return {"trained": self.trained, "moments": self.moments, "position": self.position}
+        return {
+            "trained": self.trained,
+            "moments": self.moments,
+            "position": self.position,
+            "tokens": self.data.tokens,
+        }
 
     def save(self) -> pathlib.Path:
         """Writes a checkpoint of the steps so far; collective over the ranks."""
