@@ -36,6 +36,14 @@ def make_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command; returns its exit status."""
     options = make_parser().parse_args(argv)
+    try:
+        return _run(options)
+    except KeyboardInterrupt:
+        print("scalify train: stopped; the last checkpoint stays", file=sys.stderr)
+        return 128 + signal.SIGINT
+
+
+def _run(options: argparse.Namespace) -> int:
     from scalify.train.config import read, to_json
 
     try:

@@ -158,4 +158,5 @@ def _bar() -> Any:
         progress.TextColumn("{task.fields[loss]}"),
         progress.TextColumn("{task.fields[speed]}"),
         progress.TimeRemainingColumn(),
+        refresh_per_second=4,
     )

@@ -16,7 +16,7 @@ from scalify import checkpoint
 from scalify.models import llama
 from scalify.train import model as models
 from scalify.train.config import differences, to_json
-from scalify.train.data import Blend
+from scalify.train.data import Blend, Documents
 from scalify.train.export import export_fp8
 from scalify.train.layout import Layout
 from scalify.train.log import Log, health_shares, memory_of_process
@@ -60,6 +60,8 @@ class Run:
         self.trained: Any = weights
         self.frozen: Any = {}
         if config.lora.rank:
+            # Frozen weights have no gradients: a third of their FLOPs is left out.
+            self.flops -= llama.flops_per_token(self.model, 0) / 3
             self.trained = initial_adapters(weights, config.lora, config.train.seed)
             self.frozen = weights
         self.position = self.data.start()
@@ -155,6 +157,12 @@ class Run:
             self.log.say(f"resumed after step {self.done} from '{self.checkpoints}'")
             for line in differences(path.read_text(), self.config) if path.exists() else ():
                 self.log.say(f"the configuration has changed: {line}")
+        for source in self.data.sources:
+            if isinstance(source, Documents) and source.cut:
+                self.log.say(
+                    f"'{source.file.path}': {source.cut:,} of {len(source.lengths):,} documents "
+                    "are longer than data.sequence, and cut"
+                )
         path.write_text(to_json(self.config) + "\n", encoding="utf-8")
         what = self.recipe.name
         self.log.say(
