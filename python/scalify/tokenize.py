@@ -15,14 +15,12 @@ import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from scalify.models.tokenizer import END, load, train_texts
 from scalify.train.chat import TEMPLATES, Template, conversation
 from scalify.train.tokens import TokenWriter
 
-__all__ = ["documents", "main", "make_parser", "train_tokenizer"]
+__all__ = ["documents", "main", "make_parser"]
 
-END = "<|endoftext|>"
-# Conversations of the built-in templates are written with these.
-SPECIAL = [END, "<|im_start|>", "<|im_end|>"]
 BATCH = 256  # documents that the tokenizer gets at once, for its threads
 
 
@@ -82,8 +80,7 @@ def _run(options: argparse.Namespace) -> None:
             raise ValueError(f"'{options.tokenizer}' exists: leave out --train, or remove it")
         if options.chat:
             raise ValueError("--train reads text: train the tokenizer without --chat first")
-        texts = (text for text in documents(options.files, split))
-        made = train_tokenizer(texts, options.train)
+        made = train_texts(documents(options.files, split), options.train)
         made.save(str(options.tokenizer))
         count = made.get_vocab_size()
         few = "" if count == options.train else ": the text has no more pairs to merge"
@@ -93,7 +90,7 @@ def _run(options: argparse.Namespace) -> None:
 
 
 def _write(options: argparse.Namespace, split: str | None) -> None:
-    tokenizer = _tokenizers().Tokenizer.from_file(str(options.tokenizer))
+    tokenizer = load(options.tokenizer)
     names = (options.end,) if options.end else (END, "</s>", "<|end_of_text|>")
     end = next((i for n in names if (i := tokenizer.token_to_id(n)) is not None), None)
     if end is None:
@@ -193,36 +190,6 @@ def documents(files: Sequence[pathlib.Path], split: str | None = None) -> Iterat
         with _open(path) as file:
             text = file.read()
         yield from (part for part in (text.split(split) if split else [text]) if part.strip())
-
-
-def train_tokenizer(texts: Iterator[str], vocabulary: int) -> Any:
-    """Returns a byte-level BPE tokenizer trained on texts, whose end of a document is END.
-
-    Raises:
-        ValueError: the vocabulary has no room for all bytes.
-    """
-    if vocabulary < 256 + len(SPECIAL):
-        raise ValueError(f"--train {vocabulary}: expected at least {256 + len(SPECIAL)} tokens")
-    library = _tokenizers()
-    tokenizer = library.Tokenizer(library.models.BPE())
-    tokenizer.pre_tokenizer = library.pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = library.decoders.ByteLevel()
-    trainer = library.trainers.BpeTrainer(
-        vocab_size=vocabulary,
-        special_tokens=SPECIAL,
-        initial_alphabet=library.pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
-    tokenizer.train_from_iterator(texts, trainer)
-    return tokenizer
-
-
-def _tokenizers() -> Any:
-    try:
-        import tokenizers
-    except ImportError as error:
-        raise ImportError("tokenizing needs the library: pip install tokenizers") from error
-    return tokenizers
 
 
 if __name__ == "__main__":

@@ -59,7 +59,7 @@ def test_errors_name_the_file_and_the_way_out(
         return capsys.readouterr().err
 
     assert "name a file of tokens by --out" in said(text)
-    assert "expected at least 259 tokens" in said("--train", 100, text)
+    assert "bytes and special tokens need 259" in said("--train", 100, text)
     assert tokenize(tmp_path, "--train", 300, text) == 0
     assert "exists: leave out --train" in said("--train", 300, text)
     bad = tmp_path / "bad.jsonl"

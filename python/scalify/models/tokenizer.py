@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["END", "SPECIAL", "decode", "encode", "load", "save", "train"]
+__all__ = ["END", "SPECIAL", "decode", "encode", "load", "save", "train", "train_texts"]
 
 END = "<|endoftext|>"
 # The end of a text, and the marks of a turn in conversations (ChatML).
@@ -84,6 +84,15 @@ def train(
         ValueError: no room for all bytes, or a file is no UTF-8 text.
         OSError: a file cannot be read.
     """
+    return train_texts(_pieces(files), vocab_size, special)
+
+
+def train_texts(texts: Iterable[str], vocab_size: int, special: Sequence[str] = SPECIAL) -> Any:
+    """Returns the tokenizer of `train`, trained on texts.
+
+    Raises:
+        ValueError: no room for all bytes.
+    """
     library = _library()
     least = 256 + len(special)
     if vocab_size < least:
@@ -97,7 +106,7 @@ def train(
         initial_alphabet=library.pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    tokenizer.train_from_iterator(_pieces(files), trainer)
+    tokenizer.train_from_iterator(texts, trainer)
     return tokenizer
 
 

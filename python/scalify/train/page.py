@@ -123,6 +123,8 @@ def _charts(runs: Sequence[Curves]) -> list[Any]:
         ("Values that casts flush to zero", "share of a step's", "flushed", "linear"),
         ("Values that casts saturate", "share of a step's", "saturated", "linear"),
     ):
+        if not any(run.curve(key)[0] for run in runs):
+            continue
         chart = _chart(title, unit, scale)
         _lines(chart, runs, key, faint=key in ("gradient_norm", "tokens_per_second"))
         charts.append(chart)
@@ -166,6 +168,7 @@ def _lines(chart: Any, runs: Sequence[Curves], key: str, faint: bool) -> None:
     elif chart.legend:
         chart.legend.click_policy = "hide"
         chart.legend.label_text_font_size = "9pt"
+        chart.legend.background_fill_alpha = 0.5
 
 
 def _header(runs: Sequence[Curves]) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import pathlib
 from typing import Any
 
 from scalify.models import llama
+from scalify.models.tokenizer import load
 from scalify.train.settings import SampleSection
 
 __all__ = ["Sampler"]
@@ -27,15 +27,10 @@ class Sampler:
 
         Raises:
             ImportError: the library is missing.
+            OSError: there is no such file.
             ValueError: the file is no tokenizer, or the prompt is empty and nothing ends documents.
         """
-        try:
-            import tokenizers
-        except ImportError as error:
-            raise ImportError("samples need the library: pip install tokenizers") from error
-        if not pathlib.Path(tokenizer).exists():
-            raise ValueError(f"data.tokenizer: there is no '{tokenizer}'")
-        self.tokenizer = tokenizers.Tokenizer.from_file(tokenizer)
+        self.tokenizer = load(tokenizer)
         self.section, self.config, self.end = section, config, end
         encoded = self.tokenizer.encode(section.prompt, add_special_tokens=False).ids
         self.prompt = encoded or [end]
