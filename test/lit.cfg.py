@@ -8,7 +8,7 @@ import lit.formats
 config.name = "Scalify"
 config.test_format = lit.formats.ShTest(execute_external=False)
 config.suffixes = [".mlir", ".test"]
-config.excludes = ["Inputs", "python", "CMakeLists.txt"]
+config.excludes = ["Inputs", "install", "python", "CMakeLists.txt"]
 config.test_source_root = os.path.dirname(__file__)
 verify = os.environ.get("SCALIFY_OPT_VERIFY_ROUNDTRIP") == "1"
 # Two folders for temporary files, so that both modes can run at once.
