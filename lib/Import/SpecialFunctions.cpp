@@ -74,11 +74,14 @@ Value import::buildAtanh(ImplicitLocOpBuilder &b, Value operand) {
   return ((log1p(x) - log1p(x * -1.0)) * 0.5).value;
 }
 
-// Computes e^x / 2 and e^-x / 2 from the root of e^x, which does not overflow
-// before the result and whose argument is exact.
+// Computes e^x / 2 and e^-x / 2: for large |x| from the root of e^x, which does
+// not overflow before the result and whose argument is exact.
 static std::pair<Real, Real> halves(Real x) {
-  Real root = exp(x * 0.5);
-  return {root * 0.5 * root, root.like(0.5) / root / root};
+  Real bound = x.like(isDouble(x) ? 600 : 64);
+  Value isLarge = abs(x).compare(ComparisonDirection::GT, bound);
+  Real e = exp(select(isLarge, x * 0.5, x));
+  Real other = select(isLarge, e, e.like(1));
+  return {e * 0.5 * other, e.like(0.5) / e / other};
 }
 
 Value import::buildCosh(ImplicitLocOpBuilder &b, Value operand) {

@@ -67,3 +67,25 @@ func.func @gradient(%x: tensor<9xf32>, %g: tensor<4xf32>, %zero: tensor<f32>) ->
   }) : (tensor<9xf32>, tensor<4xf32>, tensor<f32>) -> tensor<9xf32>
   return %r : tensor<9xf32>
 }
+
+// A body other than a sum combines the values of the windows that chose the element.
+// CHECK-LABEL: @scatter_products
+// CHECK: %[[MINE:.*]] = stablehlo.compare EQ
+// CHECK: %[[R:.*]]:2 = stablehlo.reduce(%{{.*}} init: %arg2), (%[[MINE]] init: %{{.*}})
+// CHECK: %[[BOTH:.*]] = stablehlo.multiply
+// CHECK: %[[ONE:.*]] = stablehlo.select
+// CHECK: %[[AND:.*]] = stablehlo.and
+// CHECK: stablehlo.select %[[AND]], %[[BOTH]], %[[ONE]]
+// CHECK: return %[[R]]#0
+func.func @scatter_products(%x: tensor<4xf32>, %g: tensor<2xf32>, %one: tensor<f32>) -> tensor<4xf32> {
+  %r = "stablehlo.select_and_scatter"(%x, %g, %one) <{window_dimensions = array<i64: 2>, window_strides = array<i64: 2>}> ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %p = stablehlo.compare GE, %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    stablehlo.return %p : tensor<i1>
+  }, {
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %p = stablehlo.multiply %a, %b : tensor<f32>
+    stablehlo.return %p : tensor<f32>
+  }) : (tensor<4xf32>, tensor<2xf32>, tensor<f32>) -> tensor<4xf32>
+  return %r : tensor<4xf32>
+}

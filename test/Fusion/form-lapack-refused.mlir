@@ -27,9 +27,9 @@ func.func @main(%a: tensor<4x4xf32>) -> tensor<4x4xf32> {
 
 // -----
 
-// LAPACK does not compute in 16 bits.
-func.func @main(%a: tensor<4x4xf16>) -> tensor<4x4xf16> {
+// LAPACK does not compute in 8 bits.
+func.func @main(%a: tensor<4x4xf8E5M2>) -> tensor<4x4xf8E5M2> {
   // expected-error @below {{'stablehlo.cholesky' op not in the CPU target: no lowering for this op; scalify.transform leaves it to XLA}}
-  %l = stablehlo.cholesky %a : tensor<4x4xf16>
-  return %l : tensor<4x4xf16>
+  %l = stablehlo.cholesky %a : tensor<4x4xf8E5M2>
+  return %l : tensor<4x4xf8E5M2>
 }

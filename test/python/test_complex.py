@@ -164,8 +164,3 @@ def test_attention_with_complex_rotations(recipe: str) -> None:
         a, b = np.asarray(found[name]).ravel(), np.asarray(expected[name]).ravel()
         cosine = a @ b / np.linalg.norm(a) / np.linalg.norm(b)
         assert cosine > (0.98 if recipe == "fp8" else 1 - 1e-6), name
-
-
-def test_complex_arguments_are_refused_by_name() -> None:
-    with pytest.raises(scalify.CompileError, match="complex"):
-        scalify.jit(lambda z: z * 2, "none")(X + 1j * Y)

@@ -15,6 +15,7 @@ from jax import lax
 from test_scalify_run import BUILD, TOOL
 
 import scalify
+from scalify import _compiler, _runtime
 
 RNG = np.random.default_rng(3)
 # Some ten roundings of F32.
@@ -55,6 +56,21 @@ def test_inverse_functions(name: str) -> None:
     np.testing.assert_allclose(np.abs(mine.real), np.abs(exact.real), rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(np.abs(mine.imag), np.abs(exact.imag), rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(mine[:192], exact[:192], rtol=1e-5, atol=1e-6)
+
+
+def test_the_angle_of_complex_numbers() -> None:
+    """StableHLO's atan2 of complex numbers is the angle whose tangent is the quotient."""
+    u, v = complex_numbers(64), complex_numbers(64)
+    text = """func.func @main(%u: tensor<64xcomplex<f32>>, %v: tensor<64xcomplex<f32>>)
+    -> (tensor<64xcomplex<f32>>, tensor<64xcomplex<f32>>) {
+  %0 = stablehlo.atan2 %u, %v : tensor<64xcomplex<f32>>
+  %1 = stablehlo.bitcast_convert %u : (tensor<64xcomplex<f32>>) -> tensor<64xcomplex<f32>>
+  return %0, %1 : tensor<64xcomplex<f32>>, tensor<64xcomplex<f32>>
+}"""
+    artefact, _ = _compiler.compile(text, '{"recipe": "none"}')
+    angle, same = _runtime.Executable(artefact).run([u, v])
+    np.testing.assert_array_equal(same, u)
+    np.testing.assert_allclose(np.tan(angle.astype(np.complex128)), u / v, rtol=1e-4)
 
 
 @pytest.mark.parametrize("recipe", ["none", "fp8"])

@@ -194,6 +194,10 @@ std::optional<Parts> import::buildComplex(Operation *op,
       .Case([&](MulOp) { return x * y; })
       .Case([&](DivOp) { return x / y; })
       .Case([&](PowOp) { return raised(x, y); })
+      .Case([&](Atan2Op) { // -i log((v + i u) / sqrt(u^2 + v^2))
+        Parts t = logarithm((y + turned(x)) / squareRoot(x * x + y * y));
+        return Parts{t.im, 0.0 - t.re};
+      })
       .Case([&](ExpOp) { return exponential(x); })
       .Case([&](Expm1Op) { return exponentialMinusOne(x); })
       .Case([&](LogOp) { return logarithm(x); })

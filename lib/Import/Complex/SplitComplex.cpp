@@ -357,6 +357,9 @@ void Splitter::convert(Operation *op) {
     return convertCompare(compare);
   if (auto iota = dyn_cast<IotaOp>(op))
     return convertIota(iota);
+  if (isa<BitcastConvertOp>(op) &&
+      op->getOperand(0).getType() == op->getResult(0).getType())
+    return set(op->getResult(0), get(op->getOperand(0)));
   if (isa<DotGeneralOp, ConvolutionOp>(op))
     return convertProduct(op);
   if (isByParts(op) ||
