@@ -261,10 +261,8 @@ def test_arrays_that_do_not_fit_are_named(gpu: _runtime.Executable) -> None:
     cases = [
         (Foreign(at, (N,), device=(CUDA, 1)), "it lies on GPU 1, and the step runs on GPU 0"),
         (Foreign(at, (N,), device=(ROCM, 0)), "it lies on DLPack's device 10:0"),
-        (Foreign(at, (N,), COMPLEX), "its element type, DLPack's code 5 of 64 bits"),
         (Foreign(at, (N // 2,), strides=(2,)), "it is not dense and row major"),
         (Foreign(at, (N,), device=(CPU, 0), strides=(-1,)), "it is not dense and row major"),
-        (np.zeros(N, np.complex64), "'complex64' has no counterpart"),
     ]
     for array, reason in cases:
         with pytest.raises(ValueError, match=rf"argument 'batch\['g'\]': .*{reason}"):
@@ -272,6 +270,7 @@ def test_arrays_that_do_not_fit_are_named(gpu: _runtime.Executable) -> None:
     for array, what in [
         (Foreign(at, (N - 1,)), r"f32\[63\]"),
         (Foreign(at, (N,), BF16), r"bf16\[64\]"),
+        (Foreign(at, (N,), COMPLEX), r"complex<f32>\[64\]"),
     ]:
         with pytest.raises(ValueError, match=rf"'batch\['g'\]' takes f32\[64\], not {what}"):
             gpu.run((w, array, x))
