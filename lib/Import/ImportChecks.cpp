@@ -173,14 +173,17 @@ static Value close(ImplicitLocOpBuilder &b, Value x, Value y, uint64_t min,
 
 static Value holds(ImplicitLocOpBuilder &b, const Check &check, Value x,
                    Value y) {
-  if (check.kind != Kind::Equal && isa<ComplexType>(getElementTypeOrSelf(x))) {
+  Type element = getElementTypeOrSelf(x);
+  if (isa<ComplexType>(element)) {
     Value re = holds(b, check, RealOp::create(b, x), RealOp::create(b, y));
     Value im = holds(b, check, ImagOp::create(b, x), ImagOp::create(b, y));
     return AndOp::create(b, re, im);
   }
   switch (check.kind) {
-  case Kind::Equal:
-    return equal(b, x, y);
+  case Kind::Equal: // also two NaNs, so that a program may expect them
+    return isa<FloatType>(element)
+               ? OrOp::create(b, equal(b, x, y), bothNaN(b, x, y)).getResult()
+               : equal(b, x, y);
   case Kind::Almost:
     return almost(b, x, y, check.tolerance);
   case Kind::Close:

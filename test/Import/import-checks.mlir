@@ -10,7 +10,9 @@ func.func @negation_of_two() {
   // CHECK: %[[Y:.*]] = stablehlo.negate
   // CHECK: %[[EXPECTED:.*]] = stablehlo.constant dense<[-1.000000e+00, -2.000000e+00]>
   // CHECK: %[[EQ:.*]] = stablehlo.compare EQ, %[[Y]], %[[EXPECTED]], FLOAT
-  // CHECK: %[[NE:.*]] = stablehlo.not %[[EQ]]
+  // CHECK: %[[NAN:.*]] = stablehlo.and
+  // CHECK: %[[OK:.*]] = stablehlo.or %[[EQ]], %[[NAN]]
+  // CHECK: %[[NE:.*]] = stablehlo.not %[[OK]]
   // CHECK: %[[ONES:.*]] = stablehlo.convert %[[NE]] : (tensor<2xi1>) -> tensor<2xi32>
   // CHECK: %[[COUNT:.*]] = stablehlo.reduce(%[[ONES]]
   check.expect_eq_const %0, dense<[-1.0, -2.0]> : tensor<2xf32>

@@ -40,6 +40,8 @@ def test_passing_and_failing_checks(tmp_path: pathlib.Path) -> None:
     body = constant("%x", "f32", [1, 2, 3]) + constant("%y", "f32", [1, -2, 4])
     same = "  check.expect_eq %x, %x : tensor<3xf32>\n"
     assert run(tmp_path, body + same)[0] == 0
+    nans = constant("%n", "f32", [np.nan, 1]) + "  check.expect_eq %n, %n : tensor<2xf32>\n"
+    assert run(tmp_path, nans)[0] == 0
     code, output = run(tmp_path, body + same + "  check.expect_eq %x, %y : tensor<3xf32>\n")
     assert code == 1
     assert "check.1.expect_eq: 2 elements are not as expected" in output

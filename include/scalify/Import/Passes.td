@@ -75,10 +75,10 @@ def ImportChecksPass : Pass<"scalify-import-checks", "::mlir::ModuleOp"> {
     error.
 
     ```mlir
-    check.expect_eq %x, %y : tensor<4xf32>
+    check.expect_eq %x, %y : tensor<4xi32>
     // becomes a result of @main
-    %equal = stablehlo.compare EQ, %x, %y, FLOAT
-        : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xi1>
+    %equal = stablehlo.compare EQ, %x, %y, SIGNED
+        : (tensor<4xi32>, tensor<4xi32>) -> tensor<4xi1>
     %fails = stablehlo.not %equal : tensor<4xi1>
     %ones = stablehlo.convert %fails : (tensor<4xi1>) -> tensor<4xi32>
     %count = stablehlo.reduce(%ones init: %zero) applies stablehlo.add ...
