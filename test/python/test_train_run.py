@@ -7,7 +7,9 @@ import os
 import pathlib
 import re
 import signal
+import tempfile
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,16 @@ from train_runs import finish, prepare, records, start, write_corpus
 
 from scalify import checkpoint
 from scalify.train.command import main
+
+
+@pytest.fixture
+def folder(tmp_path: pathlib.Path) -> Iterator[pathlib.Path]:
+    """Is in memory where it can be: a kill leaves alone what the kernel has, and a disk is slow."""
+    if not os.access("/dev/shm", os.W_OK):
+        yield tmp_path
+        return
+    with tempfile.TemporaryDirectory(prefix="train-", dir="/dev/shm") as name:
+        yield pathlib.Path(name)
 
 
 def run(config: pathlib.Path, *overrides: str) -> None:
@@ -89,14 +101,14 @@ def test_ranks_that_split_matrices_have_the_losses_of_one(tmp_path: pathlib.Path
 
 
 @pytest.mark.parametrize("ranks", [1, 2])
-def test_a_killed_run_resumes_bit_for_bit(tmp_path: pathlib.Path, ranks: int) -> None:
-    config = prepare(tmp_path)
+def test_a_killed_run_resumes_bit_for_bit(folder: pathlib.Path, ranks: int) -> None:
+    config = prepare(folder)
     on = [f"train.mesh={{data={ranks}}}", "train.micro_batches=2", f"train.zero={2 * (ranks - 1)}"]
-    on += ["train.steps=100", "checkpoint.every=20", "evaluation.every=50", "evaluation.batches=1"]
+    on += ["train.steps=60", "checkpoint.every=10", "evaluation.every=30", "evaluation.batches=1"]
     # One process computes the steps of all ranks.
-    run(config, *on, f"log.folder={tmp_path}/whole")
-    victims = start(config, *on, ranks=ranks, job=f"{tmp_path.name}-a")
-    checkpoints = tmp_path / "run" / "checkpoints"
+    run(config, *on, f"log.folder={folder}/whole")
+    victims = start(config, *on, ranks=ranks, job=f"{folder.name}-a")
+    checkpoints = folder / "run" / "checkpoints"
     deadline = time.monotonic() + 120
     while not list(checkpoints.glob("step-*")):
         assert time.monotonic() < deadline, "the run writes no checkpoint"
@@ -105,22 +117,22 @@ def test_a_killed_run_resumes_bit_for_bit(tmp_path: pathlib.Path, ranks: int) ->
         os.kill(one.pid, signal.SIGKILL)
     said = [one.communicate()[0] for one in victims]
     assert [one.returncode for one in victims] == [-signal.SIGKILL] * ranks, said
-    said = finish(start(config, *on, ranks=ranks, job=f"{tmp_path.name}-b"))
+    said = finish(start(config, *on, ranks=ranks, job=f"{folder.name}-b"))
     assert re.search(r"resumed after step \d+0 ", said)
-    assert losses(tmp_path / "run") == losses(tmp_path / "whole")
-    evaluated = [records(tmp_path / name, "evaluation") for name in ("run", "whole")]
+    assert losses(folder / "run") == losses(folder / "whole")
+    evaluated = [records(folder / name, "evaluation") for name in ("run", "whole")]
     assert len(evaluated[0]) == 2 and evaluated[0] == evaluated[1]
-    saved = [checkpoint.load(tmp_path / name / "checkpoints") for name in ("run", "whole")]
-    assert saved[0].step == saved[1].step == 100
+    saved = [checkpoint.load(folder / name / "checkpoints") for name in ("run", "whole")]
+    assert saved[0].step == saved[1].step == 60
     assert saved[0].tree.keys() == saved[1].tree.keys()
     for name, array in saved[0].tree.items():
         np.testing.assert_array_equal(array, saved[1].tree[name], err_msg=name)
 
 
-def test_ctrl_c_saves_and_ends(tmp_path: pathlib.Path) -> None:
-    config = prepare(tmp_path)
+def test_ctrl_c_saves_and_ends(folder: pathlib.Path) -> None:
+    config = prepare(folder)
     (command,) = start(config, "train.steps=1000000", "checkpoint.every=1000000")
-    log = tmp_path / "run" / "log.jsonl"
+    log = folder / "run" / "log.jsonl"
     deadline = time.monotonic() + 120
     while not log.exists() or not log.read_text():
         assert time.monotonic() < deadline, "the run writes no log"
@@ -128,6 +140,6 @@ def test_ctrl_c_saves_and_ends(tmp_path: pathlib.Path) -> None:
     command.send_signal(signal.SIGINT)
     said, _ = command.communicate(timeout=60)
     assert command.returncode == 128 + signal.SIGINT, said
-    done = len(records(tmp_path / "run"))
+    done = len(records(folder / "run"))
     assert f"SIGINT: saved after step {done};" in said
-    assert checkpoint.load(tmp_path / "run" / "checkpoints").step == done
+    assert checkpoint.load(folder / "run" / "checkpoints").step == done
