@@ -6,6 +6,7 @@ Apart from the package `scalify`, whose import takes most of a second.
 from __future__ import annotations
 
 import importlib
+import importlib.metadata
 import os
 import pathlib
 import sys
@@ -101,6 +102,9 @@ def main() -> int:
         return _run_module(command, arguments)
     if command in ("-h", "--help"):
         print(_usage(), end="")
+        return 0
+    if command == "--version":
+        print(f"scalify {importlib.metadata.version('scalify')}")
         return 0
     given = f"there is no command '{command}'" if command else "a command is missing"
     print(f"scalify: error: {given}\n{_usage()}", end="", file=sys.stderr)

@@ -130,22 +130,31 @@ def test_commands(scripts: pathlib.Path, tmp_path: pathlib.Path) -> None:
     assert sorted(float(value) for value in values) == [1 + 2 * 140 / 16, 4 * 140 / 8]
     for name in ("scalify-opt", "scalify-compile", "scalify-run"):
         assert run(scripts / name, "--version").startswith(name)
+    version = settings(ROOT)["project"]["version"]
+    assert run(scripts / "scalify", "--version") == f"scalify {version}\n"
     assert "--mesh" in run(scripts / "scalify", "plan", "--help")
     wrong = subprocess.run([scripts / "scalify", "fly"], capture_output=True, text=True, env=CLEAN)
     assert wrong.returncode == 2
     assert "no command 'fly'" in wrong.stderr
 
 
-def test_missing_command_modules(scripts: pathlib.Path) -> None:
-    # Modules of a name that no installation has, so that the test outlives their absence.
+def test_commands_of_modules(scripts: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "trainer.py").write_text("def main(argv):\n    print(argv)\n    return 3\n")
+    (tmp_path / "needy.py").write_text("import no_such_package\n")
     code = (
         "import sys, scalify_cli as cli; cli.MODULES['train'] = (sys.argv.pop(1), '');"
         "sys.exit(cli.main())"
     )
-    command = [scripts / "python", "-c", code, "scalify.no_such_module", "train"]
-    done = subprocess.run(command, capture_output=True, text=True, env=CLEAN)
-    assert done.returncode == 1
-    assert "no module scalify.no_such_module: install a scalify that has it" in done.stderr
+    # Modules of our own, so that the test does not depend on those of the package.
+    for module, status, text in (
+        ("trainer", 3, "['config.toml', '--steps', '2']"),
+        ("needy", 1, "it needs the package 'no_such_package': pip install no_such_package"),
+        ("no_such_module", 1, "no module no_such_module: install a scalify that has it"),
+    ):
+        command = [scripts / "python", "-c", code, module, "train", "config.toml", "--steps", "2"]
+        done = subprocess.run(command, capture_output=True, text=True, env=CLEAN, cwd=tmp_path)
+        assert done.returncode == status
+        assert text in done.stdout + done.stderr
 
 
 def test_runtime_alone(scripts: pathlib.Path, tmp_path: pathlib.Path) -> None:
