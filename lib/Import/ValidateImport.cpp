@@ -59,7 +59,8 @@ static LogicalResult checkDialect(Operation *op) {
     return op->emitOpError("is left; run --scalify-inline-calls first");
   if (dialect == "chlo")
     return op->emitOpError("has no expansion in stablehlo for ")
-           << op->getOperand(0).getType()
+           << (op->getNumOperands() ? op->getOperand(0).getType()
+                                    : op->getResult(0).getType())
            << "; compute it outside of the compiled function or write it "
               "with other ops";
   return op->emitOpError("is not a stablehlo op");

@@ -66,3 +66,11 @@ func.func public @main(%x: tensor<4xf32> {scalify.role = #scalify.role<param>, s
   %0 = stablehlo.constant {scalify.phase = #scalify.phase<forward>} dense<0.0> : tensor<2xf32>
   return %0 : tensor<2xf32>
 }
+
+// -----
+
+func.func public @main() -> tensor<f32> {
+  // expected-error @+1 {{'chlo.constant' op has no expansion in stablehlo for 'tensor<f32>'}}
+  %0 = "chlo.constant"() <{value = dense<1.0> : tensor<f32>}> : () -> tensor<f32>
+  return %0 : tensor<f32>
+}
