@@ -85,6 +85,9 @@ call: build ## time what a call costs beyond its kernels beside jax.jit's, by th
 drop-in: build ## write the page of what differs from jax.jit from the entries of its test
 	@$(PY) test/python/drop_in.py --write docs/drop-in.md
 
+op-types: build ## write the page of ops and the element types that compile, from the dialects' tests (minutes)
+	@$(PY) test/python/op_types.py --write docs/op-types.md
+
 messages: build ## table: exchanges of CPU ranks through shared memory by their bytes, latency, rate and bucket (ARGS= for options)
 	@$(PY) benchmarks/messages.py $(ARGS)
 
