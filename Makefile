@@ -149,7 +149,6 @@ test-torch: build ## run the tests of scalify.torch in an environment with PyTor
 docs: setup ## write the reference of dialects and passes from the td files into build/docs
 	@scripts/docs.sh
 
-.PHONY: man
 man: build ## write man pages and shell completion of the programs into build/share
 	@scripts/man.sh
 

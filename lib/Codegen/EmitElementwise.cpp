@@ -188,10 +188,9 @@ template <typename Op> Value Emit::shift(bool arithmetic) {
 
 // Maps floats to integers in the order -NaN < -inf < .. < -0 < +0 < .. < NaN.
 Value Emit::totalOrderKey(Value v) {
-  Type bits = withElement(
-      type,
-      b.getIntegerType(cast<FloatType>(registerType(element)).getWidth()));
-  unsigned width = getElementTypeOrSelf(bits).getIntOrFloatBitWidth();
+  // Registers hold BF16 and FP8 as F32.
+  unsigned width = getElementTypeOrSelf(v.getType()).getIntOrFloatBitWidth();
+  Type bits = withElement(v.getType(), b.getIntegerType(width));
   Value word = arith::BitcastOp::create(b, loc, bits, v);
   Value sign = arith::ShRSIOp::create(
       b, loc, word, constantLike(b, loc, bits, int64_t(width - 1)));

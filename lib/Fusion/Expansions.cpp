@@ -16,10 +16,13 @@ Value scalify::spreadOver(ImplicitLocOpBuilder &b, Value scalar, Type type) {
                                              ArrayRef<int64_t>());
 }
 
-static bool isStatic(Operation *op) {
+/// True for ops on tensors of static shape and real numbers. Import splits
+/// complex numbers where it can; `scalify-prepare-plan` refuses the others.
+static bool isExpandable(Operation *op) {
   return llvm::all_of(op->getOperandTypes(), [](Type type) {
     auto tensor = dyn_cast<RankedTensorType>(type);
-    return tensor && tensor.hasStaticShape();
+    return tensor && tensor.hasStaticShape() &&
+           !isa<ComplexType>(tensor.getElementType());
   });
 }
 
@@ -42,7 +45,7 @@ FailureOr<unsigned> scalify::expandOps(func::FuncOp function,
                                        Expansion expand) {
   SmallVector<Operation *> ops;
   function.walk([&](Operation *op) {
-    if (isChosen(op) && isStatic(op))
+    if (isChosen(op) && isExpandable(op))
       ops.push_back(op);
   });
   for (Operation *op : ops) {

@@ -105,6 +105,8 @@ void chooseTiles(GemmPlan &plan, Tiles tiles) {
       // Multiples of 16 keep every tile but the last on full vector kernels.
       int64_t tileM = ceilDiv(ceilDiv(plan.m, partsM), 16) * 16;
       int64_t tileN = ceilDiv(ceilDiv(plan.n, partsN), 16) * 16;
+      if (tileM == 0 || tileN == 0)
+        continue;
       int64_t leastM = isWhole ? fewest : smallest;
       if ((partsM > 1 && tileM < leastM) || (partsN > 1 && tileN < smallest))
         continue;

@@ -195,3 +195,24 @@ def test_selections_keep_the_sign_of_zero(dtype: Any, wide: Any) -> None:
         own = np.asarray(scalify.jit(run, "none")(x)).astype(np.float32)
     np.testing.assert_array_equal(np.signbit(own), [True, False, True, False] * 8)
     np.testing.assert_array_equal(own, [0, 0, -2, 2] * 8)
+
+
+@pytest.mark.parametrize("name", ["f8E4M3FN", "f8E5M2"])
+def test_total_order_of_fp8(name: str) -> None:
+    """Its key had the width of a byte for values that registers hold as F32."""
+    dtype = getattr(ml_dtypes, "float8_" + name[2:].lower())
+    codes = np.arange(256, dtype=np.uint8)
+    codes = codes[~np.isnan(codes.view(dtype).astype(np.float32))]
+    left, right = np.repeat(codes, len(codes)), np.tile(codes, len(codes))
+    tensor = f"tensor<{len(left)}x{name}>"
+    text = f"""func.func public @main(%x: {tensor}, %y: {tensor}) -> tensor<{len(left)}xi1> {{
+      %r = stablehlo.compare LT, %x, %y, TOTALORDER : ({tensor}, {tensor}) -> tensor<{len(left)}xi1>
+      return %r : tensor<{len(left)}xi1>
+    }}"""
+    (found,) = scalify.compile(text, "none")(left.view(dtype), right.view(dtype))
+
+    def key(code: np.ndarray) -> np.ndarray:
+        signed = code.view(np.int8).astype(np.int32)
+        return np.where(signed < 0, signed ^ 0x7F, signed)
+
+    np.testing.assert_array_equal(np.asarray(found), key(left) < key(right))
