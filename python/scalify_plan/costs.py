@@ -32,7 +32,8 @@ def itemsize(element: str) -> int:
     bits = re.match(r"\D+(\d+)", element)
     if bits is None:
         raise ValueError(f"element type '{element}' has no number of bits")
-    return max(1, int(bits.group(1)) // 8)
+    parts = 2 if element.startswith("complex") else 1
+    return parts * max(1, int(bits.group(1)) // 8)
 
 
 @functools.lru_cache(maxsize=1 << 16)
