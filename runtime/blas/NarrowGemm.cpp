@@ -92,7 +92,14 @@ public:
               int64_t cols)
       : dnnl(Dnnl::get()) {
     OneThread guard;
-    left = describe(dnnl, dnnl_bf16, rows, plan.k, plan.transA, plan.lda);
+    packed.rows = plan.transA ? plan.k : rows;
+    packed.cols = plan.transA ? rows : plan.k;
+    packed.stride = plan.lda;
+    int64_t rightCols = plan.transB ? plan.k : cols;
+    isPacked = packed.stride != packed.cols && plan.ldb == rightCols &&
+               plan.ldc == cols;
+    left = describe(dnnl, dnnl_bf16, rows, plan.k, plan.transA,
+                    isPacked ? packed.cols : plan.lda);
     right = describe(dnnl, dnnl_bf16, plan.k, cols, plan.transB, plan.ldb);
     result = describe(dnnl, dnnl_f32, rows, cols, false, plan.ldc);
     dnnl_matmul_desc_t matmul;
@@ -123,10 +130,13 @@ public:
   TileProduct &operator=(const TileProduct &) = delete;
 
   void run(const uint16_t *a, const uint16_t *b, float *c) const {
+    uint8_t *own = getScratch(packedBytes() + scratchBytes);
+    if (isPacked)
+      a = pack(a, reinterpret_cast<uint16_t *>(own));
     Memory memories[] = {{dnnl, left, const_cast<uint16_t *>(a)},
                          {dnnl, right, const_cast<uint16_t *>(b)},
                          {dnnl, result, c},
-                         {dnnl, scratch, getScratch(scratchBytes)}};
+                         {dnnl, scratch, own + packedBytes()}};
     dnnl_exec_arg_t args[] = {{DNNL_ARG_SRC, memories[0].handle},
                               {DNNL_ARG_WEIGHTS, memories[1].handle},
                               {DNNL_ARG_DST, memories[2].handle},
@@ -156,17 +166,40 @@ private:
     dnnl.postOpsDestroy(ops);
   }
 
+  /// Bytes of the packed operand, whole cache lines.
+  size_t packedBytes() const {
+    if (!isPacked)
+      return 0;
+    auto bytes = static_cast<size_t>(packed.rows * packed.cols) * 2;
+    return (bytes + line - 1) / line * line;
+  }
+
+  const uint16_t *pack(const uint16_t *from, uint16_t *to) const {
+    for (int64_t row = 0; row < packed.rows; ++row)
+      std::memcpy(to + row * packed.cols, from + row * packed.stride,
+                  static_cast<size_t>(packed.cols) * 2);
+    return to;
+  }
+
   /// Returns memory of the calling thread, on a cache line.
-  static void *getScratch(size_t bytes) {
-    constexpr size_t line = 64;
+  static uint8_t *getScratch(size_t bytes) {
     thread_local std::vector<uint8_t> memory;
     if (memory.size() < bytes + line)
       memory.resize(bytes + line);
     auto address = reinterpret_cast<uintptr_t>(memory.data());
-    return reinterpret_cast<void *>((address + line - 1) / line * line);
+    return reinterpret_cast<uint8_t *>((address + line - 1) / line * line);
   }
 
+  static constexpr size_t line = 64;
+
   const Dnnl &dnnl;
+  /// The left operand in memory. If it alone has gaps between its rows, they
+  /// are packed: the library's faster kernels read no gaps, and its others
+  /// allocate memory in each call.
+  struct {
+    int64_t rows = 0, cols = 0, stride = 0;
+  } packed;
+  bool isPacked = false;
   dnnl_memory_desc_t left, right, result, scratch;
   size_t scratchBytes = 0;
   dnnl_primitive_t primitive = nullptr;

@@ -1,8 +1,7 @@
 """Donated state stays in its memory: by addresses, and by the bytes that a process asks for.
 
 A child process runs under a library that counts what malloc and its kin, and mmap, give out in
-pieces of at least 128 KiB; each tensor of the state is larger, and the panels that oneDNN packs for
-these products are smaller.
+pieces of at least 64 KiB; each tensor of the state is larger.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ COUNTER = r"""
 #include <stdatomic.h>
 #include <stddef.h>
 #include <sys/mman.h>
-#define LEAST (1 << 17)
+#define LEAST (1 << 16)
 static atomic_ulong bytes;
 unsigned long counted_bytes(void) { return bytes; }
 static void *saw(void *p, size_t n) { if (n >= LEAST) bytes += n; return p; }

@@ -202,9 +202,8 @@ def test_a_step_takes_the_memory_that_the_plan_says(
     assert measured["arguments"] == sum(plan["arguments"].values())
     pages = -(-plan["arena"] // 4096) * 4096
     assert measured["mapped"] == measured["resident"] == pages
-    # The rest are tables, panels of GEMMs, the code that oneDNN writes for each shape of a product,
-    # and Python's own objects.
-    assert max(measured["grown"]) < pages + (2 << 20)
+    # The rest are tables, panels of GEMMs and Python's own objects.
+    assert max(measured["grown"]) < pages + (1 << 20)
     # Of it all is needed at once but for what packing and places at multiples of 64 bytes leave.
     assert 0.97 * plan["arena"] <= live_bytes(executable.manifest) <= plan["arena"]
 
