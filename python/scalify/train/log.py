@@ -13,10 +13,10 @@ from typing import Any
 
 from scalify.train.settings import Config
 
-__all__ = ["Log", "health_shares", "memory_of_process", "read_records"]
+__all__ = ["SMOOTHING", "Log", "health_shares", "memory_of_process", "read_records"]
 
-# Smoothing of the loss and the speed that the progress display shows.
-MEMORY = 0.9
+# The share that a smoothed curve keeps at each step, in the progress display and on the page.
+SMOOTHING = 0.9
 
 
 def read_records(path: pathlib.Path) -> Iterator[dict[str, Any]]:
@@ -125,7 +125,7 @@ class _Display:
 
     def step(self, step: int, values: Mapping[str, Any]) -> None:
         loss = values["loss"]
-        self.loss = loss if self.loss is None else MEMORY * self.loss + (1 - MEMORY) * loss
+        self.loss = loss if self.loss is None else SMOOTHING * self.loss + (1 - SMOOTHING) * loss
         speed = "compiled"
         if "tokens_per_second" in values:
             speed = f"{values['tokens_per_second']:,.0f} tokens/s"

@@ -16,14 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from scalify.train.log import read_records
+from scalify.train.log import SMOOTHING, read_records
 
 __all__ = ["Curves", "main", "write_page"]
 
 # Distinct to most colour-blind readers: Okabe and Ito 2008.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 POINTS = 2000  # of a curve; a longer one shows means
-SMOOTHED = 0.9
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,8 +72,8 @@ def smooth(values: Sequence[float]) -> list[float]:
     """Returns exponential means, whose first values are those of the values so far."""
     mean, weight, means = 0.0, 0.0, []
     for value in values:
-        mean = SMOOTHED * mean + (1 - SMOOTHED) * value
-        weight = SMOOTHED * weight + 1 - SMOOTHED
+        mean = SMOOTHING * mean + (1 - SMOOTHING) * value
+        weight = SMOOTHING * weight + 1 - SMOOTHING
         means.append(mean / weight)
     return means
 
