@@ -107,11 +107,11 @@ random: build ## run 10,000 random programs against jax.jit, their gradients and
 decoupling: build ## table of formats of the optimizer's variables, from a trained state (hours; goes on where it stopped; ARGS=--write)
 	@$(PY) benchmarks/numerics/decoupling.py $(ARGS)
 
-zoo: build ## put the programs of test/zoo to the bars and write docs/numerics.md (ARGS= for options)
-	@$(PY) test/zoo/bars.py --recipe fp8,fp16 --keep benchmarks/results/zoo.jsonl --page docs/numerics.md $(ARGS)
+zoo: build ## put the programs of test/zoo to the bars and write docs/research/numerics.md (ARGS= for options)
+	@$(PY) test/zoo/bars.py --recipe fp8,fp16 --keep benchmarks/results/zoo.jsonl --page docs/research/numerics.md $(ARGS)
 
-priors: build ## leave out each prior and put the programs that move to the bars; writes docs/priors.md (ARGS= for options)
-	@$(PY) test/zoo/priors.py --keep benchmarks/results/priors.jsonl --page docs/priors.md $(ARGS)
+priors: build ## leave out each prior and put the programs that move to the bars; writes docs/research/priors.md (ARGS= for options)
+	@$(PY) test/zoo/priors.py --keep benchmarks/results/priors.jsonl --page docs/research/priors.md $(ARGS)
 
 loops: build ## run training loops in public style by jax.jit and by ours, 30 steps each, and compare losses (minutes; ARGS= for options)
 	@$(PY) test/loops/run.py $(ARGS)

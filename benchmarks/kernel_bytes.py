@@ -88,7 +88,7 @@ def main() -> int:
     parser.add_argument("--layers", type=int, default=3)
     parser.add_argument("--seq", type=int, default=2048)
     parser.add_argument("--bar", type=float, default=1.3)
-    parser.add_argument("--write", action="store_true", help="to docs/gpu-kernels.md")
+    parser.add_argument("--write", action="store_true", help="to docs/research/gpu-kernels.md")
     options = parser.parse_args()
     found = {recipe: layer(recipe, options.layers, options.seq) for recipe in options.recipes}
     header = [
@@ -123,7 +123,10 @@ def main() -> int:
             "are not counted."
         )
         gradients.write(
-            "docs/gpu-kernels.md", "Kernels of a GPU", f"{about}\n\n{table}", "make kernel-bytes"
+            "docs/research/gpu-kernels.md",
+            "Kernels of a GPU",
+            f"{about}\n\n{table}",
+            "make kernel-bytes",
         )
     return int(any(m["moved"] > options.bar * m["least"] for m in found.values()))
 

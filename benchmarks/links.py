@@ -265,7 +265,9 @@ def main() -> int:
     parser.add_argument("--zero", type=int, default=2, help="level (2)")
     parser.add_argument("--recipe", default="fp8")
     parser.add_argument("--straggler", default="19:8", help="every:factor (19:8)")
-    parser.add_argument("--write", action="store_true", help="to docs/links.md and results/")
+    parser.add_argument(
+        "--write", action="store_true", help="to docs/research/links.md and results/"
+    )
     options = parser.parse_args()
     cfg = ModelConfig(layers=options.layers, dim=options.dim, ffn=11 * options.dim // 4)
     plan = TrainConfig(batch=options.batch)
@@ -309,7 +311,7 @@ def write(
         "machine's noise, but for an unsteady link these are its luckiest steps."
     )
     text = f"{about}\n\n{how}\n\n{table}"
-    gradients.write("docs/links.md", "Links that misbehave", text, "make links")
+    gradients.write("docs/research/links.md", "Links that misbehave", text, "make links")
     day = datetime.datetime.now(datetime.UTC).date().isoformat()
     rows = [
         {"schedule": schedule, "link": link, "seconds": [round(one, 5) for one in seconds]}

@@ -93,11 +93,11 @@ def disturbed_links_table() -> str:
 def main() -> int:
     """Runs the command."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--write", action="store_true", help="to docs/planner-tables.md")
+    parser.add_argument("--write", action="store_true", help="to docs/research/planner-tables.md")
     options = parser.parse_args()
     share = published.calibration()
     parts = [
-        "**Simulated: none of this was run.** [The planner](planner.md) describes the model.",
+        "**Simulated: none of this was run.** [The planner](../planner.md) describes the model.",
         "## Published rows",
         text.of_rows(published.rows()),
         "A calibrated row of Megatron-LM is the uncalibrated one times a factor fitted on the "
@@ -120,7 +120,7 @@ def main() -> int:
     print(table)
     if options.write:
         page = f"# Tables of the planner\n\nWritten by `make planner ARGS=--write`.\n\n{table}\n"
-        (ROOT / "docs" / "planner-tables.md").write_text(page, encoding="utf-8")
+        (ROOT / "docs" / "research" / "planner-tables.md").write_text(page, encoding="utf-8")
     return 0
 
 

@@ -243,7 +243,9 @@ def main() -> int:
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--steps", type=int, default=40, help="F32 steps before the state (40)")
     parser.add_argument("--case", choices=list(CASES), action="append", help="all by default")
-    parser.add_argument("--write", action="store_true", help="to docs/numerics-adversaries.md")
+    parser.add_argument(
+        "--write", action="store_true", help="to docs/research/numerics-adversaries.md"
+    )
     options = parser.parse_args()
     cfg = ModelConfig(layers=options.layers, seq=options.seq)
     plan = TrainConfig(batch=options.batch)
@@ -267,7 +269,7 @@ def main() -> int:
     print(text)
     if options.write:
         title = "Where one loss scale cannot win"
-        common.write("docs/numerics-adversaries.md", title, text, "make adversaries")
+        common.write("docs/research/numerics-adversaries.md", title, text, "make adversaries")
     return 0 if wins else 1
 
 

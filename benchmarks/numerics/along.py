@@ -309,7 +309,7 @@ def main() -> int:
     parser.add_argument("--paths", nargs="+", default=list(PATHS), choices=list(PATHS))
     parser.add_argument("--recipe", default="fp8")
     parser.add_argument("--static", action="store_true", help="also an artefact of constants")
-    parser.add_argument("--write", action="store_true", help="to docs/numerics-along.md")
+    parser.add_argument("--write", action="store_true", help="to docs/research/numerics-along.md")
     options = parser.parse_args()
     text, lines, good = load(), [], True
     runs: list[tuple[str, Any, dict[str, Any]]] = [
@@ -332,7 +332,7 @@ def main() -> int:
             f"same weights, and a loss by F32 no more than {100 * LOSS_BAR:.1f} % above that of "
             f"FP8.\n\n{table}"
         )
-        common.write("docs/numerics-along.md", "Along FP8 training", page, "make along")
+        common.write("docs/research/numerics-along.md", "Along FP8 training", page, "make along")
     return 0 if good else 1
 
 

@@ -285,7 +285,9 @@ def main() -> int:
     parser.add_argument("--kind", action="append", choices=[cfg.kind for cfg in KINDS])
     parser.add_argument("--store", type=pathlib.Path, default=RESULTS / "attention.jsonl")
     parser.add_argument("--kept", action="store_true", help="print what is kept, measure nothing")
-    parser.add_argument("--write", action="store_true", help="to docs/numerics-attention.md")
+    parser.add_argument(
+        "--write", action="store_true", help="to docs/research/numerics-attention.md"
+    )
     options = parser.parse_args()
     store = Store(options.store)
     benches = [
@@ -313,7 +315,9 @@ def main() -> int:
     text = "\n\n".join([*parts, *tables])
     print(text)
     if options.write:
-        common.write("docs/numerics-attention.md", "Formats of attention", text, "make attention")
+        common.write(
+            "docs/research/numerics-attention.md", "Formats of attention", text, "make attention"
+        )
     return 0
 
 

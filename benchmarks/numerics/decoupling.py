@@ -254,7 +254,9 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=math.inf, help="start no run after this")
     parser.add_argument("--store", type=pathlib.Path, default=RESULTS / "decoupling.jsonl")
     parser.add_argument("--arrays", type=pathlib.Path, default=ROOT / "out" / "decoupling")
-    parser.add_argument("--write", action="store_true", help="to docs/numerics-decoupling.md")
+    parser.add_argument(
+        "--write", action="store_true", help="to docs/research/numerics-decoupling.md"
+    )
     cli.add_fields(parser, ModelConfig, TrainConfig)
     parser.set_defaults(steps=1000)
     options = parser.parse_args()
@@ -268,7 +270,7 @@ def main() -> int:
     print(found)
     if options.write:
         text = f"{described(plan)}\n\n{found}"
-        page = "docs/numerics-decoupling.md"
+        page = "docs/research/numerics-decoupling.md"
         gradients.write(
             page, "Which of the optimizer's variables may be narrow", text, "make decoupling"
         )

@@ -84,7 +84,7 @@ def main() -> int:
     parser.add_argument("--recipes", nargs="*", default=list(common.PRESETS))
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=600)
-    parser.add_argument("--write", action="store_true", help="to docs/numerics-digits.md")
+    parser.add_argument("--write", action="store_true", help="to docs/research/numerics-digits.md")
     options = parser.parse_args()
     lines: list[list[str]] = []
     exact: list[tuple[float, float]] = []
@@ -110,7 +110,9 @@ def main() -> int:
             f"{' '.join((__doc__ or '').split())} {options.seeds} seeds, {options.steps} steps; "
             f"the weights are evaluated in F32.\n\n{common.table(header, lines)}"
         )
-        common.write("docs/numerics-digits.md", "Digits by each recipe", text, "make digits")
+        common.write(
+            "docs/research/numerics-digits.md", "Digits by each recipe", text, "make digits"
+        )
     return 0
 
 

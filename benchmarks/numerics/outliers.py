@@ -419,7 +419,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--recipes", nargs="*", default=common.PRESETS)
     parser.add_argument("--before", type=int, default=20, help="steps before the adversary")
-    parser.add_argument("--write", action="store_true", help="to docs/numerics-outliers.md")
+    parser.add_argument(
+        "--write", action="store_true", help="to docs/research/numerics-outliers.md"
+    )
     options = parser.parse_args()
     lines, good = [], True
     for adversary, what in ADVERSARIES.items():
@@ -452,7 +454,9 @@ def main() -> int:
     text = common.table(header, lines)
     if options.write:
         page = f"{(__doc__ or '').strip()}\n\n{text}"
-        common.write("docs/numerics-outliers.md", "Adversaries of a step", page, "make outliers")
+        common.write(
+            "docs/research/numerics-outliers.md", "Adversaries of a step", page, "make outliers"
+        )
     return 0 if good else 1
 
 

@@ -131,7 +131,7 @@ def main() -> int:
     parser.add_argument("--ranks", type=int, nargs="*", default=[2, 4, 8, 16, 32, 64])
     parser.add_argument("--steps", type=int, default=24)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--write", action="store_true", help="to docs/numerics-ranks.md")
+    parser.add_argument("--write", action="store_true", help="to docs/research/numerics-ranks.md")
     options = parser.parse_args()
     parts = []
     for case in CASES:
@@ -146,7 +146,9 @@ def main() -> int:
         parts.append(f"## Gradients: {case}\n\n{table}")
     if options.write:
         page = f"{(__doc__ or '').strip()}\n\n" + "\n\n".join(parts)
-        common.write("docs/numerics-ranks.md", "Gradients of many ranks", page, "make ranks")
+        common.write(
+            "docs/research/numerics-ranks.md", "Gradients of many ranks", page, "make ranks"
+        )
     return 0
 
 

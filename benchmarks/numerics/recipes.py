@@ -125,7 +125,7 @@ def main() -> int:
     parser.add_argument("--recipes", nargs="*", default=list(common.PRESETS))
     parser.add_argument("--looks", type=int, nargs="*", default=[0, 100, 1000])
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--write", action="store_true", help="to docs/numerics-recipes.md")
+    parser.add_argument("--write", action="store_true", help="to docs/research/numerics-recipes.md")
     cli.add_fields(parser, ModelConfig, TrainConfig)
     parser.set_defaults(steps=1000)
     options = parser.parse_args()
@@ -144,7 +144,9 @@ def main() -> int:
     print(text)
     if options.write:
         page = f"{described(cfg, plan, options.seeds)}\n\n{text}"
-        common.write("docs/numerics-recipes.md", "Gradients of the recipes", page, "make recipes")
+        common.write(
+            "docs/research/numerics-recipes.md", "Gradients of the recipes", page, "make recipes"
+        )
     return 0 if good else 1
 
 

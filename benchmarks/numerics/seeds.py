@@ -236,7 +236,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=math.inf, help="start no run after this")
     parser.add_argument("--bar", type=float, help="exit with 1 above this upper bound, in %%")
     parser.add_argument("--store", type=pathlib.Path, default=RESULTS / "seeds.jsonl")
-    parser.add_argument("--write", action="store_true", help="to docs/numerics-seeds.md")
+    parser.add_argument("--write", action="store_true", help="to docs/research/numerics-seeds.md")
     cli.add_fields(parser, ModelConfig, TrainConfig)
     parser.set_defaults(steps=1000)
     options = parser.parse_args()
@@ -256,7 +256,9 @@ def main() -> int:
     print(found_table)
     if options.write:
         text = f"{described(cfg, first, options.seeds)}\n\n{found_table}"
-        gradients.write("docs/numerics-seeds.md", "Training with many seeds", text, "make seeds")
+        gradients.write(
+            "docs/research/numerics-seeds.md", "Training with many seeds", text, "make seeds"
+        )
     found = [gap for gap in (gaps(rows, recipe) for recipe in options.recipes) if gap.gaps]
     highs = [gap.high for gap in found]
     return 1 if options.bar is not None and max(highs, default=math.inf) > options.bar else 0

@@ -101,7 +101,7 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--minutes", type=float, default=math.inf, help="start no run after this")
     parser.add_argument("--store", type=pathlib.Path, default=RESULTS / "seeds.jsonl")
-    parser.add_argument("--write", action="store_true", help="to docs/numerics-sweep.md")
+    parser.add_argument("--write", action="store_true", help="to docs/research/numerics-sweep.md")
     cli.add_fields(parser, ModelConfig, TrainConfig)
     parser.set_defaults(steps=1000)
     options = parser.parse_args()
@@ -131,7 +131,7 @@ def main() -> int:
         text = f"{described(cfg, first, options.seeds)}\n\n{found}"
         if left := len(work) - sum(map(len, losses.values())):
             text += f"\n\n{left} of {len(work)} runs are still to be made."
-        gradients.write("docs/numerics-sweep.md", "Learning rates", text, "make sweep")
+        gradients.write("docs/research/numerics-sweep.md", "Learning rates", text, "make sweep")
     return 0
 
 

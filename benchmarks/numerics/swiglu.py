@@ -138,7 +138,7 @@ def main() -> int:
     parser.add_argument("--hidden", type=int, default=1792)
     parser.add_argument("--tokens", type=int, default=1024)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--write", action="store_true", help="to docs/numerics-swiglu.md")
+    parser.add_argument("--write", action="store_true", help="to docs/research/numerics-swiglu.md")
     options = parser.parse_args()
     lines, good = [], True
     for recipe in RECIPES:
@@ -162,7 +162,9 @@ def main() -> int:
             f"{options.seeds} seeds, in dB of signal over noise. "
             f"{' '.join((__doc__ or '').split())}\n\n{text}"
         )
-        common.write("docs/numerics-swiglu.md", "SwiGLU by each recipe", page, "make swiglu")
+        common.write(
+            "docs/research/numerics-swiglu.md", "SwiGLU by each recipe", page, "make swiglu"
+        )
     return 0 if good else 1
 
 

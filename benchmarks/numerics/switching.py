@@ -124,7 +124,9 @@ def main() -> int:
     parser.add_argument("--recipes", nargs="*", default=RECIPES)
     parser.add_argument("--share", type=float, default=0.05, help="of the steps in BF16 (0.05)")
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--write", action="store_true", help="to docs/numerics-switching.md")
+    parser.add_argument(
+        "--write", action="store_true", help="to docs/research/numerics-switching.md"
+    )
     cli.add_fields(parser, ModelConfig, TrainConfig)
     parser.set_defaults(steps=100, warmup=20, batch=8)
     options = parser.parse_args()
@@ -146,7 +148,7 @@ def main() -> int:
         )
         page = f"{' '.join((__doc__ or '').split())} {about}\n\n{text}"
         title = "The last steps by another recipe"
-        common.write("docs/numerics-switching.md", title, page, "make switching")
+        common.write("docs/research/numerics-switching.md", title, page, "make switching")
     return 0
 
 

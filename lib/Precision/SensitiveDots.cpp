@@ -26,8 +26,8 @@ using namespace scalify;
 
 /// Limits on the mean square of errors over that of gradients, for the worst
 /// tensor and for all. An error x is a cosine of 1 - x / 2: these are 0.96 and
-/// 0.98, the second the bar of docs/numerics.md, the first above its 0.95.
-/// docs/stages/precision.md compares the analysis with measurements.
+/// 0.98, the second the bar of docs/research/numerics.md, the first above its
+/// 0.95. docs/stages/precision.md compares the analysis with measurements.
 static constexpr double kMaxWorstError = 0.08, kMaxTotalError = 0.04;
 /// Dots are widened until errors are within this share of the limits.
 static constexpr double kRoom = 0.1;

@@ -246,7 +246,7 @@ def test_nothing_to_disturb():
 
 @pytest.mark.parametrize("wire", [("f32", "bf16"), ("fp8", "fp8")])
 def test_overlap_loses_less_when_links_misbehave(wire):
-    """13B on 512 GPUs; the losses are in docs/planner-tables.md."""
+    """13B on 512 GPUs; the losses are in docs/research/planner-tables.md."""
     layout = Layout(2, 1, 256, 1024, 4, gradients="each", zero=2, compute="fp8", wire=wire)
     cases = disturb.of_model(H100, MODELS["llama-13b"], layout)
     assert [case.lost for case in cases if case.name == "nothing"] == [0]

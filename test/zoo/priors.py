@@ -1,11 +1,11 @@
 """Leaves out each prior, and all of them: which programs move, and what becomes of their bars.
 
-    python test/zoo/priors.py [names or groups] --page docs/priors.md
+    python test/zoo/priors.py [names or groups] --page docs/research/priors.md
 
 A program moves where its text under `fp8` is another one without the prior. Only those are put to
 the bars (bars.py), at initial weights and after 20 and 100 steps of F32 training.
 
-    python test/zoo/priors.py [names or groups] --calibrated --page docs/priors.md
+    python test/zoo/priors.py [names or groups] --calibrated --page docs/research/priors.md
 
 runs the programs without priors as users do, by `scalify.jit` and its calibration (calibrated.py).
 """
@@ -127,8 +127,8 @@ A rule derives a result's moments from those of the operands. A prior is an assu
 training that does not follow from the program. Priors are the rows of one table
 (`include/scalify/Scaling/Priors.h`, `lib/Scaling/Priors`). The part `priors` of a recipe, or
 `--scalify-priors=none|NAME,...|default` of the tools, selects them. The report marks the casts
-whose scales depend on priors, and `scalify.jit` [calibrates](stages/rescaling.md#calibration) these
-on its first batch.
+whose scales depend on priors, and `scalify.jit` [calibrates](../stages/rescaling.md#calibration)
+these on its first batch.
 
 | prior | predicts | constant | because |
 |---|---|---|---|

@@ -3,8 +3,8 @@
 // A rule derives facts from the moments of operands. A prior is a guess about
 // training that nothing in the program implies, such as the size of a weight
 // that starts at zero. Each prior is a row of one table, with a name, a
-// constant and the reason for it. A recipe selects priors; docs/priors.md lists
-// the effect of each.
+// constant and the reason for it. A recipe selects priors;
+// docs/research/priors.md lists the effect of each.
 //
 //===----------------------------------------------------------------------===//
 
