@@ -146,8 +146,8 @@ links: build ## time a step of two ranks over links made slow or unsteady, overl
 test-torch: build ## run the tests of scalify.torch in an environment with PyTorch, build/torch (ARGS= for pytest)
 	@.venv/bin/python scripts/test_torch.py $(ARGS)
 
-docs: setup ## write the reference of dialects and passes from the td files into build/docs
-	@scripts/docs.sh
+docs: setup ## build the site of the documentation, build/docs/site, with all links checked (ARGS=--serve)
+	@.venv/bin/python scripts/site.py $(ARGS)
 
 man: build ## write man pages and shell completion of the programs into build/share
 	@scripts/man.sh

@@ -1,7 +1,7 @@
 """Checks that other linters lack.
 
-Lengths of files and of lines of docs, unfinished text, dead links, passes without description, and
-lines of lit tests that FileCheck does not read.
+Lengths of files and of lines of docs, unfinished text, links to files and anchors that are not
+there, passes without description, and lines of lit tests that FileCheck does not read.
 """
 
 from __future__ import annotations
@@ -11,14 +11,17 @@ import re
 import subprocess
 import sys
 
-__all__ = ["main"]
+__all__ = ["anchors", "dead_links", "main"]
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TOO_LONG, WIDE = 600, 100
 CODE = {".cpp", ".cc", ".c", ".h", ".cu", ".td", ".py", ".sh"}
 # Spelled in two parts, so that this file passes its own check.
 UNFINISHED = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|X" + r"XX|HA" + r"CK|place" + r"holder)\b")
-LINK = re.compile(r"\]\(([^)#\s][^)\s]*)\)")
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+HEADING = re.compile(r"^#+ +(.+?) *#*$", re.MULTILINE)
+NAMED = re.compile(r"<a id=\"([^\"]+)\">")
+FENCED = re.compile(r"^(```+).*?^\1$", re.MULTILINE | re.DOTALL)
 PASS = re.compile(r"^def\s+(\w+)\s*:\s*\w*Pass<", re.MULTILINE)
 
 PREFIXES = re.compile(r"--?check-prefix(?:es)?[= ]([\w,-]+)")
@@ -63,6 +66,34 @@ def wide(lines: list[str]) -> list[int]:
     ]
 
 
+def anchors(text: str) -> set[str]:
+    """Returns the anchors of a page: its headings' slugs, as code hosts form them, and its own."""
+    plain = FENCED.sub("", text)
+    found: dict[str, int] = {}
+    for heading in HEADING.findall(plain):
+        shown = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
+        slug = re.sub(r"[^\w\- ]", "", shown).strip().lower().replace(" ", "-")
+        found[slug] = found.get(slug, 0) + 1
+    return set(found) | set(NAMED.findall(plain))
+
+
+def dead_links(path: pathlib.Path, text: str) -> list[str]:
+    """Returns the links of a page whose file, or whose anchor in a page, is not there."""
+    dead = []
+    for link in LINK.findall(FENCED.sub("", text)):
+        name, _, anchor = link.partition("#")
+        target = path.parent / name if name else path
+        if "://" in link or link.startswith("mailto:"):
+            continue
+        if not target.exists():
+            dead.append(link)
+        elif anchor and target.suffix == ".md":
+            page = text if target == path else target.read_text(encoding="utf-8")
+            if anchor not in anchors(page):
+                dead.append(link)
+    return dead
+
+
 def check(path: pathlib.Path) -> list[str]:
     """Returns the errors of one file."""
     name = path.relative_to(ROOT)
@@ -80,9 +111,7 @@ def check(path: pathlib.Path) -> list[str]:
             errors.append(f"{name}:{number}: '{match.group()}' marks something unfinished")
     if path.suffix == ".md":
         errors += [f"{name}:{number}: wider than {WIDE} columns" for number in wide(lines)]
-        for link in LINK.findall(text):
-            if "://" not in link and not (path.parent / link.split("#")[0]).exists():
-                errors.append(f"{name}: link to '{link}' leads nowhere")
+        errors += [f"{name}: link to '{link}' leads nowhere" for link in dead_links(path, text)]
     if path.suffix == ".mlir" and "RUN:" in text:
         errors += [f"{name}: no command reads '{word}:'" for word in sorted(unread(text))]
     if path.name.endswith("Passes.td"):
