@@ -147,6 +147,18 @@ def stage_reference() -> None:
     subprocess.run([str(ROOT / "scripts" / "docs.sh"), str(folder)], check=True)
 
 
+def stage_notebooks(python: pathlib.Path) -> None:
+    """Writes a notebook of each tutorial beside its page, which links to it."""
+    for page in sorted((DOCS / "tutorials").glob("*.md")):
+        out = PAGES / "tutorials" / f"{page.stem}.ipynb"
+        command = [str(python), str(ROOT / "scripts" / "tutorial.py"), "notebook", str(page)]
+        subprocess.run([*command, str(out)], check=True)
+        staged_page = PAGES / "tutorials" / page.name
+        title, rest = staged_page.read_text(encoding="utf-8").split("\n", 1)
+        link = f"[This page as a notebook]({out.name})"
+        staged_page.write_text(f"{title}\n\n{link}\n{rest}", encoding="utf-8")
+
+
 def main() -> int:
     """Returns MkDocs' exit status."""
     parser = argparse.ArgumentParser(description="Builds the site of the documentation.")
@@ -155,6 +167,7 @@ def main() -> int:
     programs = environment()
     stage()
     stage_reference()
+    stage_notebooks(programs / "python")
     # Its advice on the successor of MkDocs is not about our pages.
     quiet = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
     command = [str(programs / "mkdocs"), "build", "--strict"]

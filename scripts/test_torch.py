@@ -1,4 +1,4 @@
-"""Runs the tests of scalify.torch in an environment with PyTorch, which it makes.
+"""Runs the tests of scalify.torch and the tutorials in an environment with PyTorch, which it makes.
 
     python scripts/test_torch.py [OPTIONS OF PYTEST]
 
@@ -43,7 +43,9 @@ def environment() -> pathlib.Path:
 
 def main() -> int:
     """Returns pytest's exit status."""
-    tests = sorted(str(path) for path in (ROOT / "test" / "python").glob("test_torch*.py"))
+    folder = ROOT / "test" / "python"
+    # The tutorials have blocks for PyTorch.
+    tests = [*sorted(map(str, folder.glob("test_torch*.py"))), str(folder / "test_tutorials.py")]
     command = [str(environment()), "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests]
     extra = {
         "PYTHONPATH": str(ROOT / "python"),
