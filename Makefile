@@ -149,6 +149,10 @@ test-torch: build ## run the tests of scalify.torch in an environment with PyTor
 docs: setup ## build the site of the documentation, build/docs/site, with all links checked (ARGS=--serve)
 	@.venv/bin/python scripts/site.py $(ARGS)
 
+chart: docs ## draw the README's chart from the newest results of `make bench` in benchmarks/results
+	@build/docs/env/bin/python benchmarks/chart.py \
+	  "$$(ls benchmarks/results/suite-*.json | tail -n 1)" docs/images/speedup.svg
+
 man: build ## write man pages and shell completion of the programs into build/share
 	@scripts/man.sh
 

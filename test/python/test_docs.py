@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
+import json
 import pathlib
 import re
 import subprocess
@@ -67,6 +69,24 @@ def test_links_to_files_of_the_repository_get_pages() -> None:
         "[d](https://x.y)"
     )
     assert found == [ROOT / "README.md", ROOT / "examples" / "train"]
+
+
+def test_the_readme_s_figures_are_those_of_the_results() -> None:
+    results = sorted((ROOT / "benchmarks" / "results").glob("suite-*.json"))[-1]
+    rows = json.loads(results.read_text())
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    chart = importlib.import_module("chart")
+    means = chart.geometric_means(rows["rows"])
+    drawn = (ROOT / "docs" / "images" / "speedup.svg").read_text()
+    assert chart.title(rows) in drawn
+    for name, (label, _, _) in chart.SHOWN.items():
+        assert f"{label}: {means[name]:.2f}x" in drawn
+    readme = " ".join((ROOT / "README.md").read_text().split())
+    assert (
+        f"{means['scalify none']:.2f} times as fast as `jax.jit`'s in F32 as they are, "
+        f"{means['scalify fp8']:.2f} times under `fp8`, and "
+        f"{means['scalify bf16']:.2f} times under `bf16`"
+    ) in readme
 
 
 def test_the_site_builds() -> None:
