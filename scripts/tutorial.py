@@ -15,7 +15,7 @@ and `...` stands for any lines. A comment before a block excepts it:
 from __future__ import annotations
 
 import contextlib
-import importlib.util
+import functools
 import io
 import pathlib
 import re
@@ -62,12 +62,11 @@ def blocks(text: str) -> list[Block]:
     return found
 
 
+@functools.cache
 def missing(module: str) -> bool:
-    """Returns whether a module cannot be found."""
-    try:
-        return importlib.util.find_spec(module) is None
-    except ImportError:  # of its package
-        return True
+    """Returns whether a module cannot be imported, which another process tries."""
+    command = [sys.executable, "-c", f"import {module}"]
+    return bool(subprocess.run(command, capture_output=True).returncode)
 
 
 def left_out(block: Block) -> bool:
