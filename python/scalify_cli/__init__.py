@@ -23,6 +23,7 @@ PROGRAMS = {
 # Subcommands that are Python modules: the module, and what each does.
 MODULES = {
     "plan": ("scalify_plan.__main__", "predict a step's time and memory on GPUs"),
+    "check": ("scalify.check", "say whether a training step can use low precision"),
     "train": ("scalify.train", "train a model from a configuration file"),
     "tokenize": ("scalify.tokenize", "make token files from text"),
 }

@@ -16,12 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from scalify._html_page import COLOURS, STYLE, grid, require_bokeh, save_page
 from scalify.train.log import SMOOTHING, read_records
 
 __all__ = ["Curves", "main", "write_page"]
 
-# Distinct to most colour-blind readers: Okabe and Ito 2008.
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 POINTS = 2000  # of a curve; a longer one shows means
 
 
@@ -86,22 +85,11 @@ def write_page(folders: Sequence[pathlib.Path], path: pathlib.Path) -> None:
         OSError: a file cannot be read or written.
         ValueError: a folder has no records.
     """
-    try:
-        from bokeh.embed import file_html
-        from bokeh.layouts import column, gridplot
-        from bokeh.models import Div
-        from bokeh.resources import INLINE
-    except ImportError as error:
-        raise ImportError("the page of a run needs Bokeh: pip install bokeh") from error
+    require_bokeh("the page of a run")
     runs = [Curves.read(folder) for folder in folders]
     title = ", ".join(run.name for run in runs)
-    charts = _charts(runs)
-    rows = [charts[at : at + 2] for at in range(0, len(charts), 2)]
-    grid = gridplot(rows, toolbar_options={"logo": None})
-    parts = [Div(text=_header(runs)), grid, Div(text=_details(runs), width=1000)]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    page = file_html(column(*parts), INLINE, title=f"Training: {title}")
-    path.write_text(page, encoding="utf-8")
+    parts = [_header(runs), grid(_charts(runs)), _details(runs)]
+    save_page(parts, path, f"Training: {title}")
 
 
 def _charts(runs: Sequence[Curves]) -> list[Any]:
@@ -182,8 +170,7 @@ def _header(runs: Sequence[Curves]) -> str:
             f"<tr><td>{html.escape(run.name)}<td>{run.steps[-1]['step']:,}<td>{html.escape(recipe)}"
             f"<td>{last:.4f}<td>{validation}<td>{speed}</tr>"
         )
-    style = "<style>td,th{padding:2px 12px;text-align:left}</style>"
-    return f"{style}<h1>Training</h1><table>{''.join(rows)}</table>"
+    return f"{STYLE}<h1>Training</h1><table>{''.join(rows)}</table>"
 
 
 def _details(runs: Sequence[Curves]) -> str:

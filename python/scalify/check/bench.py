@@ -1,0 +1,387 @@
+"""Runs a step by recipes beside the step as written, at equal weights and batch."""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import jax
+import numpy as np
+
+from scalify._collect import collect
+from scalify._decorate import jit
+from scalify._jit import Jit
+from scalify.check.flow import gradients, handed_over, read_by_forward
+from scalify.check.program import Program, copied, is_float, wide
+from scalify.check.results import BARS, CastHealth, Look, Result, WideShare
+from scalify.errors import CompileError
+from scalify.numerics import cosine
+from scalify.recipe import Recipe
+
+__all__ = ["AMAX_RECIPE", "Bench", "Item"]
+
+AMAX_RECIPE = "fp8-current"
+# An array whose rms is below this share of the largest one's is rounding noise.
+_NOISE = 1e-6
+_NAMES = 4  # of weights, for a reason
+_ROUNDS, _SECONDS = 20, 6.0  # of timing, at most
+
+
+@dataclasses.dataclass(frozen=True)
+class Item:
+    """A tensor that is compared.
+
+    Attributes:
+        name: of the parameter or result.
+        tap: its index among the tapped gradients, or None.
+        result: its index among the step's results, or None.
+        leaf: the argument from which a result is the change, or None.
+    """
+
+    name: str
+    tap: int | None = None
+    result: int | None = None
+    leaf: int | None = None
+
+
+class Bench:
+    """One step, the step as written, and the tensors that are compared.
+
+    Attributes:
+        program: the step.
+        compared: what the tensors are.
+        items: the tensors that are judged.
+        noise: names of tensors that F32 itself does not reproduce, with their cosine.
+    """
+
+    def __init__(self, program: Program, batches: Sequence[Sequence[Any]] = ()) -> None:
+        """Initialises a bench.
+
+        Args:
+            program: the step.
+            batches: leaves of the arguments of the calls that follow the first; of these the
+                parts that are no state are used.
+        """
+        self.program = program
+        self.batches = list(batches)
+        self.compared: Literal["gradients", "updates", "results"]
+        self.compared, self.items, taps = _items(program)
+        self._tapped = program.function(taps) if taps else program.function()
+        self._has_taps = bool(taps)
+        self._plain = program.function()
+        self._wide = jax.jit(self._tapped)
+        self._leaves = program.leaves()
+        self.noise: dict[str, float] = {}
+        own = [place for place, leaf in enumerate(program.next_of) if leaf is None]
+        scalars = [place for place in own if _is_scalar(program.jaxpr.jaxpr.outvars[place].aval)]
+        self._loss = scalars[0] if scalars else None
+
+    def reference(self, leaves: Sequence[Any]) -> tuple[list[np.ndarray], float | None]:
+        """Returns the compared tensors and the loss by the step as written, under `jax.jit`."""
+        args, kwargs = self.program.unflatten([_for_jax(leaf) for leaf in leaves])
+        return self._read(self._wide(*args, **kwargs), leaves)
+
+    def find_noise(self) -> None:
+        """Leaves out tensors that F32 by Scalify and F32 by XLA do not agree on.
+
+        Raises:
+            FloatingPointError: the step as written is not finite.
+        """
+        truth, _ = self.reference(self._leaves)
+        if not all(np.isfinite(tensor).all() for tensor in truth):
+            bad = [
+                item.name
+                for item, one in zip(self.items, truth, strict=True)
+                if not np.isfinite(one).all()
+            ]
+            raise FloatingPointError(
+                f"the step as written gives NaN or infinity ({bad[0]}, {len(bad)} in all) for "
+                "these arguments: give weights and a batch for which it is finite"
+            )
+        step = self.compile("none")
+        found, _ = self._run(step, self._leaves)
+        sizes = [float(np.sqrt(np.mean(tensor**2))) if tensor.size else 0.0 for tensor in truth]
+        largest = max(sizes, default=0.0)
+        kept = []
+        for item, mine, theirs, size in zip(self.items, found, truth, sizes, strict=True):
+            agreement = cosine([mine], [theirs])
+            if size <= _NOISE * largest or agreement < BARS.noise:
+                self.noise[item.name] = agreement
+            else:
+                kept.append(item)
+        self.items = kept
+
+    def compile(self, recipe: Any, tapped: bool = True) -> Jit:
+        """Returns the step under a recipe, with or without its gradients as results."""
+        return jit(
+            self._tapped if tapped else self._plain, recipe=str(recipe), **self.program.donate()
+        )
+
+    def _run(self, step: Jit, leaves: Sequence[Any]) -> tuple[list[np.ndarray], float | None]:
+        found, loss, _ = self._run_on(step, leaves)
+        return found, loss
+
+    def _run_on(
+        self, step: Jit, leaves: Sequence[Any]
+    ) -> tuple[list[np.ndarray], float | None, list[Any]]:
+        args, kwargs = self.program.unflatten([copied(leaf) for leaf in leaves])
+        results = step(*args, **kwargs)
+        own = results[0] if self._has_taps else results
+        tensors, loss = self._read(results, leaves)
+        return tensors, loss, jax.tree.leaves(own, is_leaf=_is_scaled)
+
+    def _read(self, results: Any, leaves: Sequence[Any]) -> tuple[list[np.ndarray], float | None]:
+        own, taps = results if self._has_taps else (results, [])
+        flat = jax.tree.leaves(own, is_leaf=_is_scaled)
+        tensors = []
+        for item in self.items:
+            if item.tap is not None:
+                tensors.append(wide(taps[item.tap]))
+                continue
+            assert item.result is not None
+            value = wide(flat[item.result])
+            tensors.append(value if item.leaf is None else value - wide(leaves[item.leaf]))
+        loss = None if self._loss is None else float(np.asarray(flat[self._loss]))
+        return tensors, loss
+
+    def _look(self, step: Jit, leaves: Sequence[Any], number: int) -> Look:
+        found, loss = self._run(step, leaves)
+        truth, reference = self.reference(leaves)
+        names = [item.name for item in self.items]
+        tensors = {
+            name: cosine([mine], [theirs])
+            for name, mine, theirs in zip(names, found, truth, strict=True)
+            if np.any(theirs)
+        }
+        return Look(number, cosine(found, truth), tensors, loss, reference)
+
+    def measure(self, recipe: str | Recipe, label: str, steps: int = 0) -> Result:
+        """Returns the gradients and the casts of the step under a recipe.
+
+        Args:
+            recipe: of the step.
+            label: for tables.
+            steps: of training by the recipe, after which it looks again.
+        """
+        text = str(recipe)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)
+                return self._measure(recipe, text, label, steps)
+        except (CompileError, NotImplementedError) as error:
+            return Result(label, text, error=str(error).splitlines()[0])
+
+    def _measure(self, recipe: str | Recipe, text: str, label: str, steps: int) -> Result:
+        step = self.compile(recipe)
+        first = self._look(step, self._leaves, 0)
+        # The scales of a cast have moved by then, if they had to.
+        looks = [self._look(step, self._leaves, 0)]
+        leaves = self._leaves
+        for number in range(steps):
+            leaves = self._with_batch(leaves, number)
+            _, _, results = self._run_on(step, leaves)
+            leaves = self.program.following(leaves, results)
+        if steps:
+            looks.append(self._look(step, self._with_batch(leaves, steps), steps))
+        report = step.report()
+        flops = sum(row.get("flops") or 0 for row in report.dots())
+        narrow = sum(row.get("flops") or 0 for row in report.dots() if not row["wide"])
+        casts = self._casts(step, recipe)
+        return Result(
+            label=label,
+            recipe=text,
+            looks=tuple(looks),
+            first=first.whole,
+            casts=casts,
+            narrow=narrow / flops if flops and casts else 0.0,
+            wide=_wide_shares(report.dots(), flops),
+        )
+
+    def train_reference(self, steps: int) -> float | None:
+        """Returns the loss of the step as written after steps of its own."""
+        leaves = [_for_jax(leaf) for leaf in self._leaves]
+        loss = None
+        for number in range(steps + 1):
+            leaves = self._with_batch(leaves, number)
+            args, kwargs = self.program.unflatten(leaves)
+            results = self._wide(*args, **kwargs)
+            own = jax.tree.leaves(results[0] if self._has_taps else results)
+            loss = None if self._loss is None else float(own[self._loss])
+            leaves = self.program.following(leaves, own)
+        return loss
+
+    def _with_batch(self, leaves: Sequence[Any], number: int) -> list[Any]:
+        if not self.batches or number == 0:
+            return list(leaves)
+        state = set(self.program.next_of)
+        batch = self.batches[min(number, len(self.batches)) - 1]
+        return [
+            old if place in state else new
+            for place, (old, new) in enumerate(zip(leaves, batch, strict=True))
+        ]
+
+    def _casts(self, step: Jit, recipe: str | Recipe) -> tuple[CastHealth, ...]:
+        health = step.health()
+        phases = {row["cast"]: row["phase"] for row in step.report().casts()}
+        drifts = self._drifts(recipe, {row["cast"]: row["scale"] for row in health})
+        return tuple(
+            CastHealth(
+                cast=row["cast"],
+                location=row["loc"],
+                phase=phases.get(row["cast"], ""),
+                format=row["format"],
+                saturated=row["saturated"] / max(1, row["elements"]),
+                flushed=row["flushed"] / max(1, row["elements"]),
+                nans=int(row["nans"]),
+                drift=drifts.get(row["cast"]),
+            )
+            for row in health
+        )
+
+    def _drifts(
+        self, recipe: str | Recipe, scales: dict[str, float | None]
+    ) -> dict[str, float | None]:
+        """Returns log2(rms / scale) of each cast, at the first call's weights.
+
+        The true sizes come from one step under XLA, the scales from those in use.
+        """
+        if not scales or Recipe.of(recipe).scales not in ("propagated", "unit"):
+            return {}
+        args, kwargs = self.program.unflatten([copied(leaf) for leaf in self._leaves])
+        try:
+            found = collect(
+                _without_names(self._tapped, kwargs), *args, recipe=recipe, **self.program.donate()
+            ).steps[0]
+        except (CompileError, NotImplementedError, TypeError):
+            return {}
+        drifts: dict[str, float | None] = {}
+        for cast, scale in scales.items():
+            rms = found.get(cast, {}).get("rms")
+            drifts[cast] = float(np.log2(rms / scale)) if rms and scale else None
+        return drifts
+
+    def timed(self, recipes: Sequence[str]) -> tuple[dict[str, float], dict[str, int]]:
+        """Returns median seconds of a step by `jax.jit` ("") and each recipe, and bytes of each."""
+        runs: dict[str, Callable[..., Any]] = {}
+        memory: dict[str, int] = {}
+        args, kwargs = self.program.unflatten([_for_jax(leaf) for leaf in self._leaves])
+        plain = jax.jit(self._plain, **self.program.donate())
+        compiled = plain.lower(*args, **kwargs).compile()
+        if (known := compiled.memory_analysis()) is not None:
+            memory[""] = int(
+                known.argument_size_in_bytes
+                + known.output_size_in_bytes
+                + known.temp_size_in_bytes
+                - known.alias_size_in_bytes
+            )
+        runs[""] = plain
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            for recipe in recipes:
+                runs[recipe] = step = self.compile(recipe, tapped=False)
+                _once(step, self.program, self._leaves)
+                memory[recipe] = int(step.memory()["peak"])
+            _once(plain, self.program, self._leaves)
+            times: dict[str, list[float]] = {name: [] for name in runs}
+            started = time.perf_counter()
+            # Side by side, so that a busy moment of the machine hits all alike.
+            for number in range(_ROUNDS):
+                if number >= 3 and time.perf_counter() - started > _SECONDS:
+                    break
+                for name, run in runs.items():
+                    times[name].append(_once(run, self.program, self._leaves))
+        return {name: statistics.median(found) for name, found in times.items()}, memory
+
+
+def _once(run: Callable[..., Any], program: Program, leaves: Sequence[Any]) -> float:
+    """Returns the seconds of one call on copies of the arguments."""
+    args, kwargs = program.unflatten([copied(_for_jax(leaf)) for leaf in leaves])
+    jax.block_until_ready((args, kwargs))
+    started = time.perf_counter()
+    results = run(*args, **kwargs)
+    for leaf in jax.tree.leaves(results, is_leaf=_is_scaled):
+        if isinstance(leaf, jax.Array):
+            leaf.block_until_ready()
+    return time.perf_counter() - started
+
+
+def _items(program: Program) -> tuple[Any, list[Item], list[Any]]:
+    """Returns what is compared, the tensors, and the variables to tap."""
+    jaxpr = program.jaxpr.jaxpr
+    found = gradients(jaxpr, program.next_of)
+    if found:
+        counts: dict[str, int] = {}
+        items = []
+        for place, gradient in enumerate(found):
+            name = program.result_names[gradient.result or 0]
+            if gradient.leaf is not None:
+                name = program.names[gradient.leaf]
+            counts[name] = counts.get(name, 0) + 1
+            shown = name if counts[name] == 1 else f"{name} ({counts[name]})"
+            items.append(Item(shown, tap=place))
+        return "gradients", items, [gradient.variable for gradient in found]
+    read = read_by_forward(jaxpr)
+    shapes = {jaxpr.invars[leaf].aval.shape for leaf in read if is_float(jaxpr.invars[leaf].aval)}
+    variables = [one for one in handed_over(jaxpr) if one.aval.shape in shapes and one.aval.shape]
+    if variables:
+        items = [
+            Item(f"gradient {place} of shape {one.aval.shape}", tap=place)
+            for place, one in enumerate(variables)
+        ]
+        return "gradients", items, variables
+    outs = jaxpr.outvars
+    updates = [
+        Item(name, result=place, leaf=leaf)
+        for place, (name, leaf) in enumerate(
+            zip(program.result_names, program.next_of, strict=True)
+        )
+        if leaf is not None and is_float(outs[place].aval)
+    ]
+    if updates:
+        return "updates", updates, []
+    return (
+        "results",
+        [
+            Item(name, result=place)
+            for place, name in enumerate(program.result_names)
+            if is_float(outs[place].aval)
+        ],
+        [],
+    )
+
+
+def _wide_shares(dots: Sequence[Any], flops: float) -> tuple[WideShare, ...]:
+    groups: dict[str, list[Any]] = {}
+    for row in dots:
+        if row["wide"]:
+            groups.setdefault(row["reason"], []).append(row)
+    shares = [
+        WideShare(
+            reason,
+            len(rows),
+            sum(row.get("flops") or 0 for row in rows) / flops if flops else 0.0,
+            tuple(dict.fromkeys(row["weight"] or row["location"] for row in rows))[:_NAMES],
+        )
+        for reason, rows in groups.items()
+    ]
+    return tuple(sorted(shares, key=lambda share: -share.flops))
+
+
+def _is_scalar(aval: Any) -> bool:
+    return aval.shape == () and is_float(aval)
+
+
+def _is_scaled(leaf: Any) -> bool:
+    return type(leaf).__name__ == "ScaledArray"
+
+
+def _for_jax(leaf: Any) -> Any:
+    return np.asarray(leaf) if _is_scaled(leaf) else leaf
+
+
+def _without_names(fn: Callable[..., Any], kwargs: dict[str, Any]) -> Callable[..., Any]:
+    return fn if not kwargs else lambda *args: fn(*args, **kwargs)

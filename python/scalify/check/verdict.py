@@ -1,0 +1,172 @@
+"""From measurements to advice: which bars a recipe misses, what to try next, three lines."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator, Sequence
+
+from scalify.check.results import BARS, CastHealth, Look, Result, Verdict
+from scalify.recipe import Recipe
+
+__all__ = ["judged", "ladder", "verdict"]
+
+_NAMES = 3  # of tensors and casts, in a sentence
+# Share of the FLOPs of products below which a recipe is not worth its name.
+_LITTLE = 0.01
+
+
+def judged(result: Result, amax: float | None) -> Result:
+    """Returns a result with the bars that it misses.
+
+    Args:
+        result: the measurements.
+        amax: the cosine of all gradients by amax scaling; None if that is no yardstick for it.
+    """
+    faults = [fault for look in result.looks for fault in _look_faults(look)]
+    whole = result.looks[0].whole if result.looks else 0.0
+    if amax is not None and whole < amax - BARS.amax:
+        faults.append(f"cosine {whole:.4f}, amax scaling has {amax:.4f}")
+    for what, rows in (
+        ("saturate", [cast for cast in result.casts if cast.saturated > BARS.saturated]),
+        ("flush", [cast for cast in result.casts if cast.flushed > BARS.flushed]),
+        ("read NaN", [cast for cast in result.casts if cast.nans]),
+    ):
+        if rows:
+            faults.append(f"{len(rows)} casts {what}: {_casts(rows, what)}")
+    return dataclasses.replace(result, amax=amax, faults=tuple(faults))
+
+
+def _look_faults(look: Look) -> list[str]:
+    when = f" after {look.step} steps" if look.step else ""
+    faults = []
+    if look.whole < BARS.whole:
+        faults.append(f"cosine {look.whole:.4f}{when}")
+    low = sorted((value, name) for name, value in look.tensors.items() if value < BARS.worst)
+    if low:
+        names = ", ".join(f"{name} {value:.3f}" for value, name in low[:_NAMES])
+        more = f" and {len(low) - _NAMES} more" if len(low) > _NAMES else ""
+        faults.append(f"below {BARS.worst}{when}: {names}{more}")
+    return faults
+
+
+def _casts(rows: Sequence[CastHealth], what: str) -> str:
+    key = "flushed" if what == "flush" else "saturated"
+    ordered = sorted(rows, key=lambda cast: -float(getattr(cast, key)))
+    return ", ".join(
+        f"{cast.cast} at {cast.location} ({100 * getattr(cast, key):.2g} %)"
+        for cast in ordered[:_NAMES]
+    )
+
+
+def ladder(failed: Result) -> Iterator[tuple[str, Recipe]]:
+    """Yields what to try after an FP8 recipe has failed, from fast to safe, with labels.
+
+    Args:
+        failed: the result of the recipe that was asked for.
+    """
+    start = Recipe.of(failed.recipe)
+    if not start.casts or not start.forward.startswith("f8"):
+        return
+    if failed.amax is not None and failed.looks[0].whole < failed.amax - BARS.amax:
+        yield "fp8-current", Recipe.preset("fp8-current")
+    low = {
+        name for look in failed.looks for name, value in look.tensors.items() if value < BARS.worst
+    }
+    if low and failed.looks[-1].whole >= BARS.whole:
+        where = [(f"^{re.escape(name)}$", "bf16") for name in sorted(low)]
+        yield f"{failed.label}, {len(low)} layers in bf16", start.replace(where=where)
+    yield f"{failed.label}, gradients in bf16", start.replace(gradient="bf16")
+    yield (
+        f"{failed.label}, backward in bf16",
+        start.replace(input_grad="bf16", weight_grad="bf16"),
+    )
+    yield f"{failed.label}, forward in bf16", start.replace(forward_dot="bf16")
+
+
+def verdict(
+    results: Sequence[Result], jax_seconds: float, jax_memory: int | None, compared: str
+) -> Verdict:
+    """Returns the advice: the first result that holds, in the order in which they were tried.
+
+    Args:
+        results: of the recipe asked for first, then of what was tried in its place.
+        jax_seconds: of a step by `jax.jit`.
+        jax_memory: bytes of its program.
+        compared: "gradients", "updates" or "results".
+    """
+    asked = results[0]
+    chosen = next((result for result in results if result.holds and _is_worth(result)), None)
+    if chosen is None:
+        reason = asked.error or "; ".join(asked.faults) or _why_wide(asked)
+        first = f"Do not use {asked.label} for this step: {reason}."
+        rest = [
+            f"{other.label} misses too: {other.error or '; '.join(other.faults)}"
+            for other in results[1:]
+            if not other.holds
+        ]
+        second = ". ".join(rest[-2:]) or "It would cast nothing that counts"
+        return Verdict("do not", "", (first, f"{second}.", _cost(asked, jax_seconds, jax_memory)))
+    if chosen is asked:
+        first = f"Use it: recipe '{chosen.label}' as it is."
+        outcome = "use"
+    else:
+        reason = asked.error or "; ".join(asked.faults) or _why_wide(asked)
+        first = (
+            f"Use {chosen.label}, recipe={chosen.recipe!r}, in place of {asked.label}: {reason}."
+        )
+        outcome = "with settings"
+    lines = (first, _evidence(chosen, compared), _cost(chosen, jax_seconds, jax_memory))
+    return Verdict("use" if outcome == "use" else "with settings", chosen.recipe, lines)
+
+
+def _is_worth(result: Result) -> bool:
+    return result.narrow >= _LITTLE
+
+
+def _why_wide(result: Result) -> str:
+    if not result.wide:
+        return "it has no product that could be narrow"
+    top = result.wide[0]
+    share = f"{100 * top.flops:.0f} % of FLOPs"
+    return f"its products stay wide ({top.dots} of them, {share}: {top.reason})"
+
+
+def _evidence(result: Result, compared: str) -> str:
+    parts = []
+    for look in result.looks:
+        value, name = look.worst
+        when = f" after {look.step} steps" if look.step else ""
+        parts.append(f"cosine {look.whole:.4f}{when}, worst tensor {value:.4f} ({name})")
+    text = f"Beside F32, {compared}: {'; '.join(parts)}"
+    if result.amax is not None:
+        text += f"; amax scaling {result.amax:.4f}"
+    saturated = max((cast.saturated for cast in result.casts), default=0.0)
+    drifts = [
+        f"{phase} {span[0]:+.1f} .. {span[1]:+.1f}"
+        for phase in ("forward", "backward")
+        if (span := result.drift(phase)) is not None
+    ]
+    if drifts:
+        text += f"; drift in binades {', '.join(drifts)}"
+    return f"{text}; at most {100 * saturated:.2g} % of a cast saturate."
+
+
+def _cost(result: Result, jax_seconds: float, jax_memory: int | None) -> str:
+    text = f"{100 * result.narrow:.0f} % of the FLOPs of products are narrow"
+    if result.wide and result.narrow < 1:
+        text += f" (most of the rest: {result.wide[0].reason})"
+    if result.seconds:
+        text += (
+            f"; a step takes {1e3 * result.seconds:.3g} ms here, jax.jit {1e3 * jax_seconds:.3g} "
+            f"ms ({jax_seconds / result.seconds:.2f} times as fast)"
+        )
+    if result.memory:
+        text += f"; {_bytes(result.memory)}"
+        if jax_memory:
+            text += f", jax.jit {_bytes(jax_memory)}"
+    return text + "."
+
+
+def _bytes(count: int) -> str:
+    return f"{count / 1e9:.2f} GB" if count >= 1e9 else f"{count / 1e6:.1f} MB"
