@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -64,19 +64,40 @@ def probe(
     return run
 
 
-def added_results(name: str, text: str, lowered: Lowered, arguments: Arguments) -> list[np.ndarray]:
-    """Runs a rewritten step on XLA's CPU; returns the results that follow the step's own."""
+def added_results(
+    name: str,
+    text: str,
+    lowered: Lowered,
+    arguments: Arguments,
+    options: Mapping[str, Any] | None = None,
+) -> list[np.ndarray]:
+    """Runs a rewritten step on XLA's CPU; returns the results that follow the step's own.
+
+    Args:
+        name: of the step.
+        text: the rewritten step.
+        lowered: the step before.
+        arguments: of the step.
+        options: of XLA's compiler.
+    """
     own = len(lowered.out_avals) + len(added_arguments(text, len(lowered.in_avals)))
-    return run_text(name, text, lowered, arguments)[own:]
+    return run_text(name, text, lowered, arguments, options)[own:]
 
 
-def run_text(name: str, text: str, lowered: Lowered, arguments: Arguments) -> list[np.ndarray]:
-    """Runs a rewritten step on XLA's CPU; returns all results of its main."""
+def run_text(
+    name: str,
+    text: str,
+    lowered: Lowered,
+    arguments: Arguments,
+    options: Mapping[str, Any] | None = None,
+) -> list[np.ndarray]:
+    """Runs a rewritten step on XLA's CPU, as `added_results`; returns all results of its main."""
     module = module_of(name, lowered, out_avals(text), lambda _: text)
     added = added_arguments(text, len(lowered.in_avals))
     leaves = [*arguments.leaves, *(np.zeros(aval.shape, aval.dtype) for aval in added)]
     cpu = jax.devices("cpu")[0]
     with jax.default_device(cpu):
-        run = jax.jit(functools.partial(call, module))
+        chosen = None if options is None else dict(options)
+        run = jax.jit(functools.partial(call, module), compiler_options=chosen)
         results = run(*(jax.device_put(input_of(leaf), cpu) for leaf in leaves))
     return [np.asarray(result) for result in results]

@@ -68,7 +68,7 @@ def check_calls(calls: Sequence[Any], recipes: Sequence[str] = RECIPES, steps: i
     """
     from scalify.check.bench import AMAX_RECIPE, Bench
     from scalify.check.program import Program
-    from scalify.check.verdict import judged, ladder, verdict
+    from scalify.check.verdict import judged, ladder, verdict, with_more_roles
     from scalify.recipe import Recipe
 
     parsed = [Recipe.of(recipe) for recipe in recipes]  # unknown ones are errors at once
@@ -93,6 +93,8 @@ def check_calls(calls: Sequence[Any], recipes: Sequence[str] = RECIPES, steps: i
             results.append(measure(recipe, label))
             if results[-1].holds:
                 break
+    elif (more := with_more_roles(results[0])) is not None:
+        results.append(measure(more[1], more[0]))
     results += [
         measure(recipe, str(label)) for recipe, label in zip(parsed[1:], recipes[1:], strict=True)
     ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import statistics
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -12,15 +11,20 @@ from typing import Any, Literal
 import jax
 import numpy as np
 
-from scalify._collect import collect
 from scalify._decorate import jit
+from scalify._diagnostics import warn
 from scalify._jit import Jit
+from scalify._lowering import Signature
+from scalify._probe import added_results
+from scalify._statistics import Statistics
+from scalify._transform import transform_lowered
 from scalify.check.flow import gradients, handed_over, read_by_forward
 from scalify.check.program import Program, copied, is_float, wide
 from scalify.check.results import BARS, CastHealth, Look, Result, WideShare
 from scalify.errors import CompileError
 from scalify.numerics import cosine
-from scalify.recipe import Recipe
+from scalify.recipe import Recipe, recipes
+from scalify.scales import measure
 
 __all__ = ["AMAX_RECIPE", "Bench", "Item"]
 
@@ -167,7 +171,7 @@ class Bench:
             label: for tables.
             steps: of training by the recipe, after which it looks again.
         """
-        text = str(recipe)
+        text = name_of(recipe)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)
@@ -249,15 +253,26 @@ class Bench:
 
         The true sizes come from one step under XLA, the scales from those in use.
         """
-        if not scales or Recipe.of(recipe).scales not in ("propagated", "unit"):
+        # BF16 has the range of F32: the size of its data does not matter.
+        known = Recipe.of(recipe)
+        if not scales or known.scales not in ("propagated", "unit") or known.forward == "bf16":
             return {}
-        args, kwargs = self.program.unflatten([copied(leaf) for leaf in self._leaves])
+        signature = Signature(self._tapped, **self.program.donate())
+        arguments = signature.bind(*self.program.unflatten(self._leaves))
+        lowered = signature.lower(arguments)
+        text, report = transform_lowered(
+            lowered, recipe, False, measure(arguments.leaves), statistics=True
+        )
+        # It runs once: XLA's optimizations would take longer than they save.
+        options = {"xla_backend_optimization_level": 0}
         try:
-            found = collect(
-                _without_names(self._tapped, kwargs), *args, recipe=recipe, **self.program.donate()
-            ).steps[0]
-        except (CompileError, NotImplementedError, TypeError):
+            (table,) = added_results(self.program.name, text, lowered, arguments, options)
+        except (jax.errors.JaxRuntimeError, NotImplementedError) as error:
+            warn(f"drift is not measured, since XLA does not run the rewritten step: {error}")
             return {}
+        statistics = Statistics()
+        statistics.add_table([row["cast"] for row in report.casts()], table)
+        found = statistics.steps[0]
         drifts: dict[str, float | None] = {}
         for cast, scale in scales.items():
             rms = found.get(cast, {}).get("rms")
@@ -294,7 +309,14 @@ class Bench:
                     break
                 for name, run in runs.items():
                     times[name].append(_once(run, self.program, self._leaves))
-        return {name: statistics.median(found) for name, found in times.items()}, memory
+        return {name: float(np.median(found)) for name, found in times.items()}, memory
+
+
+def name_of(recipe: str | Recipe) -> str:
+    """Returns a preset's name, or else the recipe's text."""
+    known = Recipe.of(recipe)
+    is_preset = known.name in recipes() and Recipe.preset(known.name) == known
+    return known.name if is_preset else str(known)
 
 
 def _once(run: Callable[..., Any], program: Program, leaves: Sequence[Any]) -> float:
@@ -311,7 +333,7 @@ def _once(run: Callable[..., Any], program: Program, leaves: Sequence[Any]) -> f
 
 def _items(program: Program) -> tuple[Any, list[Item], list[Any]]:
     """Returns what is compared, the tensors, and the variables to tap."""
-    jaxpr = program.jaxpr.jaxpr
+    jaxpr = program.first.jaxpr
     found = gradients(jaxpr, program.next_of)
     if found:
         counts: dict[str, int] = {}
@@ -326,7 +348,12 @@ def _items(program: Program) -> tuple[Any, list[Item], list[Any]]:
         return "gradients", items, [gradient.variable for gradient in found]
     read = read_by_forward(jaxpr)
     shapes = {jaxpr.invars[leaf].aval.shape for leaf in read if is_float(jaxpr.invars[leaf].aval)}
-    variables = [one for one in handed_over(jaxpr) if one.aval.shape in shapes and one.aval.shape]
+    state = {jaxpr.outvars[i] for i, leaf in enumerate(program.next_of) if leaf is not None}
+    variables = [
+        one
+        for one in handed_over(jaxpr)
+        if one.aval.shape in shapes and one.aval.shape and one not in state
+    ]
     if variables:
         items = [
             Item(f"gradient {place} of shape {one.aval.shape}", tap=place)
@@ -381,7 +408,3 @@ def _is_scaled(leaf: Any) -> bool:
 
 def _for_jax(leaf: Any) -> Any:
     return np.asarray(leaf) if _is_scaled(leaf) else leaf
-
-
-def _without_names(fn: Callable[..., Any], kwargs: dict[str, Any]) -> Callable[..., Any]:
-    return fn if not kwargs else lambda *args: fn(*args, **kwargs)

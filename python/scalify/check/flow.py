@@ -17,6 +17,7 @@ import jax
 
 __all__ = [
     "Gradient",
+    "first_iteration",
     "gradients",
     "handed_over",
     "inline",
@@ -93,8 +94,37 @@ def _is_mixed_call(eqn: Any) -> bool:
     )
 
 
-def _evaluate(jaxpr: Any, consts: Any, leaves: Any) -> list[Any]:
-    """Evaluates a jaxpr with the mixed calls among its operations inlined, one level deep."""
+def first_iteration(closed: Any) -> Any:
+    """Returns a closed jaxpr in which loops (`jax.lax.scan`) that take gradients run only once.
+
+    What such a loop stacks is that of the first iteration, repeated.
+    """
+    jaxpr, consts = closed.jaxpr, closed.consts
+
+    def flat(*leaves: Any) -> Any:
+        return _evaluate(jaxpr, consts, leaves, unroll=True)
+
+    return inline(jax.make_jaxpr(flat)(*map(_struct, jaxpr.invars)))
+
+
+def _once(eqn: Any, operands: list[Any]) -> list[Any]:
+    """Evaluates the first iteration of a scan."""
+    params = eqn.params
+    fixed = params["num_consts"] + params["num_carry"]
+    place = -1 if params["reverse"] else 0
+    inner = params["jaxpr"]
+    inputs = [*operands[:fixed], *(operand[place] for operand in operands[fixed:])]
+    results = jax.core.eval_jaxpr(inner.jaxpr, inner.consts, *inputs)
+    carry, rows = results[: params["num_carry"]], results[params["num_carry"] :]
+    stacks = [jax.numpy.broadcast_to(row, (params["length"], *row.shape)) for row in rows]
+    return [*carry, *stacks]
+
+
+def _evaluate(jaxpr: Any, consts: Any, leaves: Any, unroll: bool = False) -> list[Any]:
+    """Evaluates a jaxpr with the mixed calls among its operations inlined, one level deep.
+
+    With `unroll` it does so for nothing but scans that take gradients, which run once.
+    """
     values: dict[Any, Any] = dict(zip(jaxpr.constvars, consts, strict=True))
     values.update(zip(jaxpr.invars, leaves, strict=True))
 
@@ -103,7 +133,9 @@ def _evaluate(jaxpr: Any, consts: Any, leaves: Any) -> list[Any]:
 
     for eqn in jaxpr.eqns:
         operands = [read(atom) for atom in eqn.invars]
-        if _is_mixed_call(eqn):
+        if unroll and eqn.primitive.name == "scan" and _is_backward(eqn):
+            results = _once(eqn, operands)
+        elif _is_mixed_call(eqn):
             inner = eqn.params["jaxpr"]
             results = jax.core.eval_jaxpr(inner.jaxpr, inner.consts, *operands)
         else:
@@ -209,6 +241,14 @@ def _is_backward(eqn: Any) -> bool:
     return _BACKWARD in _stack(eqn) or any(map(takes_gradients, _programs(eqn)))
 
 
+def _makes_gradient(eqn: Any, index: int) -> bool:
+    """Whether a result of an operation with a backward pass comes from it, not from the forward."""
+    inner = [one for one in _programs(eqn) if len(one.outvars) == len(eqn.outvars)]
+    if _BACKWARD in _stack(eqn) or not inner:
+        return True
+    return any(_walk(one, index, set(handed_over(one)))[0] for one in inner)
+
+
 def handed_over(jaxpr: Any) -> list[Any]:
     """Returns the values that the backward makes and something else reads, in their order."""
     backward = [_is_backward(eqn) for eqn in jaxpr.eqns]
@@ -216,8 +256,9 @@ def handed_over(jaxpr: Any) -> list[Any]:
         variable
         for eqn, is_backward in zip(jaxpr.eqns, backward, strict=True)
         if is_backward
-        for variable in eqn.outvars
-        if jax.dtypes.issubdtype(getattr(variable.aval, "dtype", bool), jax.numpy.inexact)
+        for index, variable in enumerate(eqn.outvars)
+        if _makes_gradient(eqn, index)
+        and jax.dtypes.issubdtype(getattr(variable.aval, "dtype", bool), jax.numpy.inexact)
     ]
     read = {atom for atom in jaxpr.outvars if _is_variable(atom)}
     for eqn, is_backward in zip(jaxpr.eqns, backward, strict=True):

@@ -13,7 +13,14 @@ import numpy as np
 
 from scalify._lowering import Arguments, Signature
 from scalify._scaled_array import ScaledArray
-from scalify.check.flow import inline, reached_inputs
+from scalify.check.flow import (
+    first_iteration,
+    gradients,
+    inline,
+    reached_inputs,
+    takes_gradients,
+)
+from scalify.check.names import names_of
 
 __all__ = ["Program", "copied", "is_float", "wide"]
 
@@ -25,6 +32,8 @@ class Program:
     Attributes:
         name: of the function.
         jaxpr: its program, a closed jaxpr with calls inlined; takes and returns leaves.
+        first: the program whose gradients are looked for: of a step that loops over steps, one
+            that runs the first of them; else the same.
         args: positional arguments, trees of arrays.
         kwargs: arguments given by name.
         donated: per leaf of the arguments, whether it is donated.
@@ -37,6 +46,7 @@ class Program:
 
     name: str
     jaxpr: Any
+    first: Any
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     donated: tuple[bool, ...]
@@ -58,7 +68,7 @@ class Program:
         donated = tuple(bool(info.donated) for info in infos)
         out_tree = jax.tree.structure(traced.out_info)
         jaxpr = inline(traced.jaxpr)
-        names = tuple(signature._names(arguments))
+        names = names_of(signature, arguments)
         parameters = _parameters(signature, arguments)
         counts = [len(jax.tree.leaves(argument)) for argument in args]
         starts = np.cumsum([0, *counts])
@@ -69,8 +79,13 @@ class Program:
         )
         options = {"donate_argnums": positions, "parameters": parameters}
         state = _next_values(jaxpr, (args, kwargs), out_tree)
+        first = jaxpr
+        if not gradients(jaxpr.jaxpr, state) and takes_gradients(jaxpr.jaxpr):
+            once = first_iteration(jaxpr)
+            if gradients(once.jaxpr, state):
+                first = once
         return Program(
-            signature.name, jaxpr, args, kwargs, donated, names, out_tree, state, options
+            signature.name, jaxpr, first, args, kwargs, donated, names, out_tree, state, options
         )
 
     def leaves(self) -> list[Any]:
@@ -81,16 +96,17 @@ class Program:
         """Returns the step as a function of its arguments.
 
         Args:
-            taps: variables of the program whose values it also returns: the results are then
+            taps: variables of `first` whose values it also returns: the results are then
                 (the step's own, list of values).
         """
-        inner = self.jaxpr.jaxpr
+        program = self.first if taps else self.jaxpr
+        inner = program.jaxpr
         closed = inner.replace(outvars=[*inner.outvars, *taps], debug_info=inner.debug_info)
         count = len(inner.outvars)
 
         def step(*args: Any, **kwargs: Any) -> Any:
             leaves = jax.tree.leaves((args, kwargs))
-            results = jax.core.eval_jaxpr(closed, self.jaxpr.consts, *leaves)
+            results = jax.core.eval_jaxpr(closed, program.consts, *leaves)
             own = jax.tree.unflatten(self.out_tree, results[:count])
             return (own, results[count:]) if taps else own
 

@@ -9,11 +9,16 @@ from collections.abc import Iterator, Sequence
 from scalify.check.results import BARS, CastHealth, Look, Result, Verdict
 from scalify.recipe import Recipe
 
-__all__ = ["judged", "ladder", "verdict"]
+__all__ = ["judged", "ladder", "verdict", "with_more_roles"]
 
 _NAMES = 3  # of tensors and casts, in a sentence
 # Share of the FLOPs of products below which a recipe is not worth its name.
 _LITTLE = 0.01
+# Share below which roles that the recipe leaves wide are tried narrow, if they are as much.
+_SOME = 0.25
+# A time below this share of another one is called faster.
+_CLEARLY = 0.9
+_ROLES = re.compile(r"stays wide: (\w+):")
 
 
 def judged(result: Result, amax: float | None) -> Result:
@@ -59,6 +64,27 @@ def _casts(rows: Sequence[CastHealth], what: str) -> str:
     )
 
 
+def with_more_roles(result: Result) -> tuple[str, Recipe] | None:
+    """Returns a label and a recipe that also casts the roles in which most FLOPs stay wide.
+
+    None if enough is narrow, or if no role of the recipe is the reason.
+    """
+    start = Recipe.of(result.recipe)
+    if not start.casts or not start.forward.startswith("f8") or result.narrow >= _SOME:
+        return None
+    shares: dict[str, float] = {}
+    for share in result.wide:
+        if (found := _ROLES.match(share.reason)) and getattr(start, found[1], None) is False:
+            shares[found[1]] = shares.get(found[1], 0.0) + share.flops
+    # What is left wide for its accuracy stays so.
+    shares.pop("sensitive", None)
+    roles = [role for role, share in shares.items() if share >= _SOME]
+    if not roles:
+        return None
+    label = f"{result.label}, {', '.join(f'{role}=True' for role in roles)}"
+    return label, start.replace(**dict.fromkeys(roles, True))
+
+
 def ladder(failed: Result) -> Iterator[tuple[str, Recipe]]:
     """Yields what to try after an FP8 recipe has failed, from fast to safe, with labels.
 
@@ -76,7 +102,6 @@ def ladder(failed: Result) -> Iterator[tuple[str, Recipe]]:
     if low and failed.looks[-1].whole >= BARS.whole:
         where = [(f"^{re.escape(name)}$", "bf16") for name in sorted(low)]
         yield f"{failed.label}, {len(low)} layers in bf16", start.replace(where=where)
-    yield f"{failed.label}, gradients in bf16", start.replace(gradient="bf16")
     yield (
         f"{failed.label}, backward in bf16",
         start.replace(input_grad="bf16", weight_grad="bf16"),
@@ -96,7 +121,8 @@ def verdict(
         compared: "gradients", "updates" or "results".
     """
     asked = results[0]
-    chosen = next((result for result in results if result.holds and _is_worth(result)), None)
+    useful = [result for result in results if result.holds and _is_worth(result)]
+    chosen = useful[0] if useful else None
     if chosen is None:
         reason = asked.error or "; ".join(asked.faults) or _why_wide(asked)
         first = f"Do not use {asked.label} for this step: {reason}."
@@ -109,15 +135,16 @@ def verdict(
         return Verdict("do not", "", (first, f"{second}.", _cost(asked, jax_seconds, jax_memory)))
     if chosen is asked:
         first = f"Use it: recipe '{chosen.label}' as it is."
-        outcome = "use"
     else:
         reason = asked.error or "; ".join(asked.faults) or _why_wide(asked)
         first = (
             f"Use {chosen.label}, recipe={chosen.recipe!r}, in place of {asked.label}: {reason}."
         )
-        outcome = "with settings"
-    lines = (first, _evidence(chosen, compared), _cost(chosen, jax_seconds, jax_memory))
-    return Verdict("use" if outcome == "use" else "with settings", chosen.recipe, lines)
+    cost = _cost(chosen, jax_seconds, jax_memory)
+    lines = (first, _evidence(chosen, compared), cost + _faster(chosen, useful))
+    if chosen is asked:
+        return Verdict("use", chosen.recipe, lines)
+    return Verdict("with settings", chosen.recipe, lines)
 
 
 def _is_worth(result: Result) -> bool:
@@ -166,6 +193,17 @@ def _cost(result: Result, jax_seconds: float, jax_memory: int | None) -> str:
         if jax_memory:
             text += f", jax.jit {_bytes(jax_memory)}"
     return text + "."
+
+
+def _faster(chosen: Result, useful: Sequence[Result]) -> str:
+    """Returns a sentence on another recipe that holds and is faster on this machine, or ""."""
+    timed = [(other.seconds, other) for other in useful if other.seconds is not None]
+    if not timed or chosen.seconds is None:
+        return ""
+    seconds, other = min(timed, key=lambda pair: pair[0])
+    if other is chosen or seconds > _CLEARLY * chosen.seconds:
+        return ""
+    return f" On this machine {other.label}, which holds too, takes {1e3 * seconds:.3g} ms."
 
 
 def _bytes(count: int) -> str:
