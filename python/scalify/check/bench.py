@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -385,17 +386,24 @@ def _wide_shares(dots: Sequence[Any], flops: float) -> tuple[WideShare, ...]:
     groups: dict[str, list[Any]] = {}
     for row in dots:
         if row["wide"]:
-            groups.setdefault(row["reason"], []).append(row)
+            groups.setdefault(_decision(row["reason"]), []).append(row)
     shares = [
         WideShare(
-            reason,
+            decision,
             len(rows),
             sum(row.get("flops") or 0 for row in rows) / flops if flops else 0.0,
             tuple(dict.fromkeys(row["weight"] or row["location"] for row in rows))[:_NAMES],
         )
-        for reason, rows in groups.items()
+        for decision, rows in groups.items()
     ]
     return tuple(sorted(shares, key=lambda share: -share.flops))
+
+
+def _decision(reason: str) -> str:
+    """Returns a reason without the figures of one product: `sensitive (recipe: ...)`."""
+    text = reason.removeprefix("stays wide: ")
+    match = re.match(r"(\w+): .*\d.*(\(recipe: .*\))$", text)
+    return text if match is None else f"{match[1]} {match[2]}"
 
 
 def _is_scalar(aval: Any) -> bool:

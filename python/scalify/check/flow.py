@@ -144,7 +144,6 @@ def _evaluate(jaxpr: Any, consts: Any, leaves: Any, unroll: bool = False) -> lis
                 invars=[atom for atom in eqn.invars if not hasattr(atom, "val")],
                 outvars=eqn.outvars,
                 eqns=[eqn],
-                debug_info=None,
             )
             results = jax.core.eval_jaxpr(
                 single,
@@ -233,8 +232,14 @@ def _walk(jaxpr: Any, result: int, stops: set[Any]) -> tuple[dict[Any, int], set
 
 
 def reached_inputs(jaxpr: Any, result: int) -> set[int]:
-    """Returns the inputs from which operations that keep the size lead to a result."""
-    return _walk(jaxpr, result, set())[1]
+    """Returns the inputs from which operations that keep the size lead to a result.
+
+    A way through the backward does not count: what it computes from is not what it updates.
+    """
+    backward = {
+        variable for eqn in jaxpr.eqns if _BACKWARD in _stack(eqn) for variable in eqn.outvars
+    }
+    return _walk(jaxpr, result, backward)[1]
 
 
 def _is_backward(eqn: Any) -> bool:

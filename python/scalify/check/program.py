@@ -101,7 +101,7 @@ class Program:
         """
         program = self.first if taps else self.jaxpr
         inner = program.jaxpr
-        closed = inner.replace(outvars=[*inner.outvars, *taps], debug_info=inner.debug_info)
+        closed = inner.replace(outvars=[*inner.outvars, *taps])
         count = len(inner.outvars)
 
         def step(*args: Any, **kwargs: Any) -> Any:

@@ -18,7 +18,7 @@ _LITTLE = 0.01
 _SOME = 0.25
 # A time below this share of another one is called faster.
 _CLEARLY = 0.9
-_ROLES = re.compile(r"stays wide: (\w+):")
+_ROLES = re.compile(r"(\w+)[: ]")
 
 
 def judged(result: Result, amax: float | None) -> Result:
@@ -184,9 +184,10 @@ def _cost(result: Result, jax_seconds: float, jax_memory: int | None) -> str:
     if result.wide and result.narrow < 1:
         text += f" (most of the rest: {result.wide[0].reason})"
     if result.seconds:
+        ratio = jax_seconds / result.seconds
         text += (
-            f"; a step takes {1e3 * result.seconds:.3g} ms here, jax.jit {1e3 * jax_seconds:.3g} "
-            f"ms ({jax_seconds / result.seconds:.2f} times as fast)"
+            f"; a step takes {1e3 * result.seconds:.3g} ms here, {ratio:.2f} "
+            f"times the speed of jax.jit ({1e3 * jax_seconds:.3g} ms)"
         )
     if result.memory:
         text += f"; {_bytes(result.memory)}"
