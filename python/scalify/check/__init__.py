@@ -109,6 +109,7 @@ def check_calls(calls: Sequence[Any], recipes: Sequence[str] = RECIPES, steps: i
     return Check(
         name=program.name,
         compared=bench.compared,
+        is_first_iteration=program.first is not program.jaxpr,
         judged=len(bench.items),
         noise=bench.noise,
         results=tuple(results),

@@ -203,6 +203,7 @@ class Bench:
             first=first.whole,
             casts=casts,
             narrow=narrow / flops if flops and casts else 0.0,
+            weights=tuple(dict.fromkeys(row["weight"] for row in report.dots() if not row["wide"])),
             wide=_wide_shares(report.dots(), flops),
         )
 

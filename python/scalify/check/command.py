@@ -119,6 +119,8 @@ def _table(found: Check) -> str:
         for row in rows
     ]
     title = f"{found.name}: {found.compared} of {found.judged} tensors beside F32"
+    if found.is_first_iteration:
+        title += ", in the first iteration of its loop"
     if found.noise:
         title += f"; {len(found.noise)} left out, which are rounding noise in F32 already"
     return "\n".join([title, *lines, ""])

@@ -158,6 +158,8 @@ def _header(check: Check) -> str:
         rows.append([result.label, looks, f"{100 * result.narrow:.0f} %", bars])
     table = _table(["recipe", "cosine, all / worst tensor", "narrow FLOPs", "bars"], rows)
     compared = f"{check.judged} tensors ({check.compared}) beside the step as written"
+    if check.is_first_iteration:
+        compared += ", in the first iteration of its loop"
     return (
         f"{STYLE}<h1>Check of {html.escape(check.name)}</h1><p>{lines}</p><p>{compared}</p>{table}"
     )

@@ -20,7 +20,7 @@ from scalify.check.flow import (
     reached_inputs,
     takes_gradients,
 )
-from scalify.check.names import names_of
+from scalify.check.names import grouped, names_of
 
 __all__ = ["Program", "copied", "is_float", "wide"]
 
@@ -60,8 +60,15 @@ class Program:
         """Returns the program of a function for one call's arguments.
 
         Raises:
+            ValueError: an argument lies on several devices.
             Any exception of tracing.
         """
+        for name, leaf in zip(signature._names(arguments), arguments.leaves, strict=True):
+            if isinstance(leaf, jax.Array) and len(leaf.sharding.device_set) > 1:
+                raise ValueError(
+                    f"argument {name} of '{signature.name}' lies on several devices: check the "
+                    "step on one, with whole arrays"
+                )
         traced = signature.trace(arguments)
         args, kwargs = jax.tree.unflatten(arguments.tree, arguments.leaves)
         infos = jax.tree.leaves(traced.args_info, is_leaf=lambda info: hasattr(info, "donated"))
@@ -69,7 +76,12 @@ class Program:
         out_tree = jax.tree.structure(traced.out_info)
         jaxpr = inline(traced.jaxpr)
         names = names_of(signature, arguments)
+        state = _next_values(jaxpr, (args, kwargs), out_tree)
         parameters = _parameters(signature, arguments)
+        if list(names) != signature._names(arguments):
+            # A recipe's exceptions go by the names that the compiler sees.
+            args, heads = grouped(names, arguments.leaves, donated)
+            kwargs, parameters = {}, _positional(heads)
         counts = [len(jax.tree.leaves(argument)) for argument in args]
         starts = np.cumsum([0, *counts])
         positions = tuple(
@@ -78,7 +90,6 @@ class Program:
             if count and all(donated[starts[index] : starts[index] + count])
         )
         options = {"donate_argnums": positions, "parameters": parameters}
-        state = _next_values(jaxpr, (args, kwargs), out_tree)
         first = jaxpr
         if not gradients(jaxpr.jaxpr, state) and takes_gradients(jaxpr.jaxpr):
             once = first_iteration(jaxpr)
@@ -162,9 +173,14 @@ def _parameters(signature: Signature, arguments: Arguments) -> list[inspect.Para
     for place in range(arguments.count):
         if place not in statics:
             names.append(by_position[place] if place < len(by_position) else f"arg{place}")
+    return _positional(names)
+
+
+def _positional(names: Sequence[str]) -> list[inspect.Parameter]:
+    """Returns positional parameters of these names, and one for all arguments given by name."""
     unique = [name if names.count(name) == 1 else f"{name}_{i}" for i, name in enumerate(names)]
-    positional = [inspect.Parameter(name, kinds.POSITIONAL_ONLY) for name in unique]
-    return [*positional, inspect.Parameter("kwargs", kinds.VAR_KEYWORD)]
+    positional = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_ONLY) for name in unique]
+    return [*positional, inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD)]
 
 
 def _subtrees(tree: Any) -> Iterator[tuple[int, Any]]:

@@ -115,6 +115,7 @@ class Result:
         amax: cosine of all gradients by amax scaling, for FP8 by propagated scales, else None.
         casts: the casts and their health.
         narrow: the share of the FLOPs of products that is narrow.
+        weights: the names of the weights of narrow products.
         wide: why the rest is wide.
         seconds: median time of a step; None if it was not measured.
         memory: bytes that a step needs by its plan; None likewise.
@@ -129,6 +130,7 @@ class Result:
     amax: float | None = None
     casts: tuple[CastHealth, ...] = ()
     narrow: float = 0.0
+    weights: tuple[str, ...] = ()
     wide: tuple[WideShare, ...] = ()
     seconds: float | None = None
     memory: int | None = None
@@ -175,6 +177,7 @@ class Check:
     Attributes:
         name: of the step.
         compared: "gradients"; "updates" or "results" of a step whose gradients were not found.
+        is_first_iteration: whether the step loops over steps, and the gradients are the first's.
         judged: the number of tensors that are judged.
         noise: tensors that F32 itself does not reproduce, with the cosine of F32 to F32.
         results: of each recipe, in the order in which they were tried.
@@ -186,6 +189,7 @@ class Check:
 
     name: str
     compared: Literal["gradients", "updates", "results"]
+    is_first_iteration: bool
     judged: int
     noise: dict[str, float]
     results: tuple[Result, ...]

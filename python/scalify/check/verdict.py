@@ -98,7 +98,7 @@ def ladder(failed: Result) -> Iterator[tuple[str, Recipe]]:
         yield "fp8-current", Recipe.preset("fp8-current")
     low = {
         name for look in failed.looks for name, value in look.tensors.items() if value < BARS.worst
-    }
+    }.intersection(failed.weights)
     if low and failed.looks[-1].whole >= BARS.whole:
         where = [(f"^{re.escape(name)}$", "bf16") for name in sorted(low)]
         yield f"{failed.label}, {len(low)} layers in bf16", start.replace(where=where)
