@@ -94,6 +94,6 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     # Imported on demand: `python -m scalify.partition` warns if the package has already imported
     # that module, and `nnx` and `torch` need Flax and PyTorch, which are optional.
-    if name in ("nnx", "partition", "torch"):
+    if name in ("check", "nnx", "partition", "torch"):
         return importlib.import_module(f"scalify.{name}")
     raise AttributeError(f"module 'scalify' has no attribute '{name}'")

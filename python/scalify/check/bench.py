@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import re
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -19,38 +17,20 @@ from scalify._lowering import Signature
 from scalify._probe import added_results
 from scalify._statistics import Statistics
 from scalify._transform import transform_lowered
-from scalify.check.flow import gradients, handed_over, read_by_forward
+from scalify.check.items import items_of, wide_shares
 from scalify.check.program import Program, copied, is_float, wide
-from scalify.check.results import BARS, CastHealth, Look, Result, WideShare
+from scalify.check.results import BARS, CastHealth, Look, Result
 from scalify.errors import CompileError
 from scalify.numerics import cosine
 from scalify.recipe import Recipe, recipes
 from scalify.scales import measure
 
-__all__ = ["AMAX_RECIPE", "Bench", "Item"]
+__all__ = ["AMAX_RECIPE", "Bench", "name_of"]
 
 AMAX_RECIPE = "fp8-current"
 # An array whose rms is below this share of the largest one's is rounding noise.
 _NOISE = 1e-6
-_NAMES = 4  # of weights, for a reason
 _ROUNDS, _SECONDS = 20, 6.0  # of timing, at most
-
-
-@dataclasses.dataclass(frozen=True)
-class Item:
-    """A tensor that is compared.
-
-    Attributes:
-        name: of the parameter or result.
-        tap: its index among the tapped gradients, or None.
-        result: its index among the step's results, or None.
-        leaf: the argument from which a result is the change, or None.
-    """
-
-    name: str
-    tap: int | None = None
-    result: int | None = None
-    leaf: int | None = None
 
 
 class Bench:
@@ -74,7 +54,7 @@ class Bench:
         self.program = program
         self.batches = list(batches)
         self.compared: Literal["gradients", "updates", "results"]
-        self.compared, self.items, taps = _items(program)
+        self.compared, self.items, taps = items_of(program)
         self._tapped = program.function(taps) if taps else program.function()
         self._has_taps = bool(taps)
         self._plain = program.function()
@@ -204,7 +184,7 @@ class Bench:
             casts=casts,
             narrow=narrow / flops if flops and casts else 0.0,
             weights=tuple(dict.fromkeys(row["weight"] for row in report.dots() if not row["wide"])),
-            wide=_wide_shares(report.dots(), flops),
+            wide=wide_shares(report.dots(), flops),
         )
 
     def train_reference(self, steps: int) -> float | None:
@@ -331,80 +311,6 @@ def _once(run: Callable[..., Any], program: Program, leaves: Sequence[Any]) -> f
         if isinstance(leaf, jax.Array):
             leaf.block_until_ready()
     return time.perf_counter() - started
-
-
-def _items(program: Program) -> tuple[Any, list[Item], list[Any]]:
-    """Returns what is compared, the tensors, and the variables to tap."""
-    jaxpr = program.first.jaxpr
-    found = gradients(jaxpr, program.next_of)
-    if found:
-        counts: dict[str, int] = {}
-        items = []
-        for place, gradient in enumerate(found):
-            name = program.result_names[gradient.result or 0]
-            if gradient.leaf is not None:
-                name = program.names[gradient.leaf]
-            counts[name] = counts.get(name, 0) + 1
-            shown = name if counts[name] == 1 else f"{name} ({counts[name]})"
-            items.append(Item(shown, tap=place))
-        return "gradients", items, [gradient.variable for gradient in found]
-    read = read_by_forward(jaxpr)
-    shapes = {jaxpr.invars[leaf].aval.shape for leaf in read if is_float(jaxpr.invars[leaf].aval)}
-    state = {jaxpr.outvars[i] for i, leaf in enumerate(program.next_of) if leaf is not None}
-    variables = [
-        one
-        for one in handed_over(jaxpr)
-        if one.aval.shape in shapes and one.aval.shape and one not in state
-    ]
-    if variables:
-        items = [
-            Item(f"gradient {place} of shape {one.aval.shape}", tap=place)
-            for place, one in enumerate(variables)
-        ]
-        return "gradients", items, variables
-    outs = jaxpr.outvars
-    updates = [
-        Item(name, result=place, leaf=leaf)
-        for place, (name, leaf) in enumerate(
-            zip(program.result_names, program.next_of, strict=True)
-        )
-        if leaf is not None and is_float(outs[place].aval)
-    ]
-    if updates:
-        return "updates", updates, []
-    return (
-        "results",
-        [
-            Item(name, result=place)
-            for place, name in enumerate(program.result_names)
-            if is_float(outs[place].aval)
-        ],
-        [],
-    )
-
-
-def _wide_shares(dots: Sequence[Any], flops: float) -> tuple[WideShare, ...]:
-    groups: dict[str, list[Any]] = {}
-    for row in dots:
-        if row["wide"]:
-            groups.setdefault(_decision(row["reason"]), []).append(row)
-    shares = [
-        WideShare(
-            decision,
-            len(rows),
-            sum(row.get("flops") or 0 for row in rows) / flops if flops else 0.0,
-            tuple(dict.fromkeys(row["weight"] or row["location"] for row in rows))[:_NAMES],
-        )
-        for decision, rows in groups.items()
-    ]
-    return tuple(sorted(shares, key=lambda share: -share.flops))
-
-
-def _decision(reason: str) -> str:
-    """Returns a reason without the figures of one product: `sensitive (recipe: ...)`."""
-    text = reason.removeprefix("stays wide: ")
-    match = re.match(r"(\w+): .*\d.*(\(recipe: .*\))$", text)
-    return text if match is None else f"{match[1]} {match[2]}"
 
 
 def _is_scalar(aval: Any) -> bool:
