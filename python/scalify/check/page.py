@@ -65,7 +65,7 @@ def _cosines(check: Check) -> Any:
             legend_label=result.label,
         )
     chart.line([BARS.worst] * 2, [0, max(1, len(names))], color="#888888", line_dash="dashed")
-    _legend(chart)
+    _legend(chart, "bottom_left")
     return chart
 
 
@@ -91,12 +91,13 @@ def _drifts(check: Check) -> Any:
             "name": [f"{cast.cast}, {cast.phase}" for _, cast in known],
         }
         chart.scatter("x", "y", source=source, size=5, color=colour, legend_label=result.label)
-    _legend(chart)
+    _legend(chart, "top_left")
     return chart
 
 
-def _legend(chart: Any) -> None:
+def _legend(chart: Any, place: str) -> None:
     if chart.legend:
+        chart.legend.location = place
         chart.legend.click_policy = "hide"
         chart.legend.label_text_font_size = "9pt"
         chart.legend.background_fill_alpha = 0.5
