@@ -66,26 +66,28 @@ def check_calls(calls: Sequence[Any], recipes: Sequence[str] = RECIPES, steps: i
         recipes: as in `check`.
         steps: as in `check`.
     """
-    from scalify.check.bench import AMAX_RECIPE, Bench
+    from scalify.check.bench import Bench
     from scalify.check.program import Program
-    from scalify.check.verdict import judged, ladder, verdict, with_more_roles
+    from scalify.check.verdict import amax_recipe, judged, ladder, verdict, with_more_roles
     from scalify.recipe import Recipe
 
     parsed = [Recipe.of(recipe) for recipe in recipes]  # unknown ones are errors at once
     program = Program.of(calls[0].signature, calls[0].arguments)
     bench = Bench(program, [call.arguments.leaves for call in calls[1:]])
     bench.find_noise()
-    amax: list[float] = []
+    amax: dict[str, float | None] = {}
 
     def measure(recipe: Recipe, label: str) -> Result:
         found = bench.measure(recipe, label, steps)
         is_fp8 = recipe.scales == "propagated" and recipe.forward.startswith("f8")
         if found.error or not is_fp8 or not found.casts:
             return judged(found, None) if not found.error else found
-        if not amax:
-            yardstick = bench.measure(AMAX_RECIPE, AMAX_RECIPE)
-            amax.append(yardstick.looks[0].whole if yardstick.looks else 0.0)
-        return judged(found, amax[0])
+        yardstick = amax_recipe(recipe)
+        text = str(yardstick)
+        if text not in amax:
+            looks = bench.measure(yardstick, text).looks
+            amax[text] = looks[0].whole if looks else None
+        return judged(found, amax[text])
 
     results = [measure(parsed[0], str(recipes[0]))]
     if not results[0].holds and not results[0].error:

@@ -25,9 +25,8 @@ from scalify.numerics import cosine
 from scalify.recipe import Recipe, recipes
 from scalify.scales import measure
 
-__all__ = ["AMAX_RECIPE", "Bench", "name_of"]
+__all__ = ["Bench", "name_of"]
 
-AMAX_RECIPE = "fp8-current"
 # An array whose rms is below this share of the largest one's is rounding noise.
 _NOISE = 1e-6
 _ROUNDS, _SECONDS = 20, 6.0  # of timing, at most

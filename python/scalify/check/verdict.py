@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from scalify.check.results import BARS, CastHealth, Look, Result, Verdict
 from scalify.recipe import Recipe
 
-__all__ = ["judged", "ladder", "verdict", "with_more_roles"]
+__all__ = ["amax_recipe", "judged", "ladder", "verdict", "with_more_roles"]
 
 _NAMES = 3  # of tensors and casts, in a sentence
 # Share of the FLOPs of products below which a recipe is not worth its name.
@@ -19,6 +19,12 @@ _SOME = 0.25
 # A time below this share of another one is called faster.
 _CLEARLY = 0.9
 _ROLES = re.compile(r"(\w+)[: ]")
+
+
+def amax_recipe(recipe: Recipe) -> Recipe:
+    """Returns the recipe with scales from largest values: of "fp8" it is "fp8-current"."""
+    # An amax leaves no headroom for gradients to grow into.
+    return recipe.replace(scales="current", gradient_exponent=0, name=f"{recipe.name}-current")
 
 
 def judged(result: Result, amax: float | None) -> Result:
@@ -95,7 +101,7 @@ def ladder(failed: Result) -> Iterator[tuple[str, Recipe]]:
     if not start.casts or not start.forward.startswith("f8"):
         return
     if failed.amax is not None and failed.looks[0].whole < failed.amax - BARS.amax:
-        yield "fp8-current", Recipe.preset("fp8-current")
+        yield f"{failed.label}, amax scaling", amax_recipe(start)
     low = {
         name for look in failed.looks for name, value in look.tensors.items() if value < BARS.worst
     }.intersection(failed.weights)
