@@ -22,7 +22,7 @@ RECIPES = ("fp8", "bf16")
 def check(
     step: Callable[..., Any],
     *args: Any,
-    recipes: Sequence[str] = RECIPES,
+    recipes: Sequence[str] | None = None,
     steps: int = 0,
     batches: Sequence[tuple[Any, ...]] = (),
     **kwargs: Any,
@@ -38,7 +38,8 @@ def check(
             `scalify.filter_jit` or `scalify.nnx.jit`: a function of trees of arrays.
         *args: its arguments.
         recipes: to check; the verdict is about the first. If it misses a bar, others that are
-            between it and the rest of these are tried.
+            between it and the rest of these are tried. None: the recipe of a step of
+            `scalify.jit`, else "fp8"; then "bf16".
         steps: of training by each recipe, after which its gradients are compared again, at the
             weights that it reached.
         batches: the arguments of the calls that follow the first one. Those that are the step's
@@ -58,7 +59,9 @@ def check(
     return check_calls(calls, recipes, steps)
 
 
-def check_calls(calls: Sequence[Any], recipes: Sequence[str] = RECIPES, steps: int = 0) -> Check:
+def check_calls(
+    calls: Sequence[Any], recipes: Sequence[str] | None = None, steps: int = 0
+) -> Check:
     """Returns the check of a captured step; see `check`.
 
     Args:
@@ -66,11 +69,15 @@ def check_calls(calls: Sequence[Any], recipes: Sequence[str] = RECIPES, steps: i
         recipes: as in `check`.
         steps: as in `check`.
     """
-    from scalify.check.bench import Bench
+    from scalify.check.bench import Bench, name_of
     from scalify.check.program import Program
     from scalify.check.verdict import amax_recipe, judged, ladder, verdict, with_more_roles
     from scalify.recipe import Recipe
 
+    if recipes is None:
+        own = calls[0].recipe
+        is_own = own is not None and Recipe.of(own).casts
+        recipes = tuple(dict.fromkeys((own, RECIPES[-1]))) if is_own else RECIPES
     parsed = [Recipe.of(recipe) for recipe in recipes]  # unknown ones are errors at once
     program = Program.of(calls[0].signature, calls[0].arguments)
     bench = Bench(program, [call.arguments.leaves for call in calls[1:]])
@@ -89,7 +96,7 @@ def check_calls(calls: Sequence[Any], recipes: Sequence[str] = RECIPES, steps: i
             amax[text] = looks[0].whole if looks else None
         return judged(found, amax[text])
 
-    results = [measure(parsed[0], str(recipes[0]))]
+    results = [measure(parsed[0], name_of(recipes[0]))]
     if not results[0].holds and not results[0].error:
         for label, recipe in ladder(results[0]):
             results.append(measure(recipe, label))
@@ -98,7 +105,8 @@ def check_calls(calls: Sequence[Any], recipes: Sequence[str] = RECIPES, steps: i
     elif (more := with_more_roles(results[0])) is not None:
         results.append(measure(more[1], more[0]))
     results += [
-        measure(recipe, str(label)) for recipe, label in zip(parsed[1:], recipes[1:], strict=True)
+        measure(recipe, name_of(label))
+        for recipe, label in zip(parsed[1:], recipes[1:], strict=True)
     ]
     timed = [result.recipe for result in results if not result.error]
     seconds, memory = bench.timed(["none", *dict.fromkeys(timed)])

@@ -186,19 +186,6 @@ class Bench:
             wide=wide_shares(report.dots(), flops),
         )
 
-    def train_reference(self, steps: int) -> float | None:
-        """Returns the loss of the step as written after steps of its own."""
-        leaves = [_for_jax(leaf) for leaf in self._leaves]
-        loss = None
-        for number in range(steps + 1):
-            leaves = self._with_batch(leaves, number)
-            args, kwargs = self.program.unflatten(leaves)
-            results = self._wide(*args, **kwargs)
-            own = jax.tree.leaves(results[0] if self._has_taps else results)
-            loss = None if self._loss is None else float(own[self._loss])
-            leaves = self.program.following(leaves, own)
-        return loss
-
     def _with_batch(self, leaves: Sequence[Any], number: int) -> list[Any]:
         if not self.batches or number == 0:
             return list(leaves)

@@ -35,7 +35,8 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--recipe",
         action="append",
-        help=f"to check; may be repeated, and the verdict is about the first ({' '.join(RECIPES)})",
+        help="to check; may be repeated, and the verdict is about the first "
+        f"(a step's own, else {RECIPES[0]}; {RECIPES[-1]})",
     )
     parser.add_argument(
         "--steps",
@@ -72,12 +73,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _check(options: argparse.Namespace, script_arguments: list[str]) -> Check:
-    from scalify.check import RECIPES, check_calls
+    from scalify.check import check_calls
     from scalify.check.sources import calls_of_script, calls_of_target
+    from scalify.recipe import Recipe
 
     if options.steps < 0:
         raise ValueError(f"--steps {options.steps}: expected 0 or more")
-    recipes = options.recipe or RECIPES
+    recipes = options.recipe
+    for recipe in recipes or ():  # before the script runs
+        Recipe.of(recipe)
     name, colon, function = options.target.rpartition(":")
     if colon:
         calls = calls_of_target(name, function, options.args, options.steps)
