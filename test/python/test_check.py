@@ -11,12 +11,13 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 import scalify
-from scalify.check import check
+from scalify.check import Look, Result, check
 from scalify.check.capture import Capture
 from scalify.check.command import main
 from scalify.check.flow import gradients
 from scalify.check.program import Program
 from scalify.check.sources import calls_of_function
+from scalify.check.verdict import judged, verdict
 from scalify.numerics import cosine
 
 ADAM = optax.chain(optax.clip_by_global_norm(1.0), optax.adamw(1e-3))
@@ -182,6 +183,15 @@ def test_verdict_on_a_recipe_that_fails():
     assert "params['w1']" in found.verdict.lines[0]
 
 
+def test_verdict_where_no_recipe_holds():
+    look = Look(0, 0.7, {"w": 0.6, "b": 0.99}, None, None)
+    failed = [judged(Result(name, name, (look,), narrow=1.0), None) for name in ("fp8", "bf16")]
+    found = verdict(failed, 0.01, None, "gradients")
+    assert (found.outcome, found.recipe) == ("do not", "")
+    assert found.lines[0] == "Do not use fp8 for this step: cosine 0.7000; below 0.95: w 0.600."
+    assert found.lines[1].startswith("bf16 misses too")
+
+
 def test_tensors_that_f32_does_not_reproduce_are_not_judged():
     params, (x, y) = arguments()
 
@@ -200,6 +210,12 @@ def test_tensors_that_f32_does_not_reproduce_are_not_judged():
     bench = Bench(Program.of(call.signature, call.arguments))
     bench.find_noise()
     assert list(bench.noise) == ["params['shift']"]
+
+    def alone(shift):
+        return shift - jax.grad(lambda one: loss(params | {"shift": one}, x))(shift)
+
+    with pytest.raises(FloatingPointError, match="F32 itself does not reproduce any of the 1 grad"):
+        check(alone, params["shift"], recipes=["fp8"])
 
 
 SCRIPT = """

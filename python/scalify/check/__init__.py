@@ -48,7 +48,8 @@ def check(
 
     Raises:
         StepError: the step was compiled before and cannot be looked into.
-        FloatingPointError: the step as written gives NaN or infinity.
+        FloatingPointError: the step as written gives NaN or infinity, or F32 itself does not
+            reproduce it.
         ValueError: a recipe is unknown.
     """
     from scalify.check.sources import calls_of_function

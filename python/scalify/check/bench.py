@@ -73,7 +73,7 @@ class Bench:
         """Leaves out tensors that F32 by Scalify and F32 by XLA do not agree on.
 
         Raises:
-            FloatingPointError: the step as written is not finite.
+            FloatingPointError: the step as written is not finite, or no tensor is left.
         """
         truth, _ = self.reference(self._leaves)
         if not all(np.isfinite(tensor).all() for tensor in truth):
@@ -97,6 +97,13 @@ class Bench:
                 self.noise[item.name] = agreement
             else:
                 kept.append(item)
+        if not kept:
+            raise FloatingPointError(
+                f"F32 itself does not reproduce any of the {len(self.items)} {self.compared} for "
+                "these arguments, or all are zero: two programs in F32 disagree (cosines up to "
+                f"{max(self.noise.values(), default=0.0):.3f}), so that no recipe can be judged; "
+                "give weights at which the step is less sensitive, as after some training"
+            )
         self.items = kept
 
     def compile(self, recipe: Any, tapped: bool = True) -> Jit:

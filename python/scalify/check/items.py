@@ -106,5 +106,5 @@ def wide_shares(dots: Sequence[Any], flops: float) -> tuple[WideShare, ...]:
 def _decision(reason: str) -> str:
     """Returns a reason without the figures of one product: `sensitive (recipe: ...)`."""
     text = reason.removeprefix("stays wide: ")
-    match = re.match(r"(\w+): .*\d.*(\(recipe: .*\))$", text)
+    match = re.match(r"(\w+): .*(?:\d|nan|INF).*(\(recipe: .*\))$", text)
     return text if match is None else f"{match[1]} {match[2]}"
