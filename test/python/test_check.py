@@ -192,6 +192,14 @@ def test_verdict_where_no_recipe_holds():
     assert found.lines[1].startswith("bf16 misses too")
 
 
+def test_verdict_on_few_tensors_says_so():
+    look = Look(0, 1.0, {"last": 1.0}, None, None)
+    holds = judged(Result("fp8", "fp8", (look,), narrow=1.0), None)
+    few = verdict([holds], 0.01, None, "gradients", left_out=74)
+    assert "Only 1 of 75 tensors could be judged" in few.lines[1]
+    assert "Only" not in verdict([holds], 0.01, None, "gradients", left_out=1).lines[1]
+
+
 def test_tensors_that_f32_does_not_reproduce_are_not_judged():
     params, (x, y) = arguments()
 

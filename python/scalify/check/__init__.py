@@ -127,7 +127,7 @@ def check_calls(
         jax_seconds=seconds[""],
         jax_memory=memory.get(""),
         none_seconds=seconds.get("none"),
-        verdict=verdict(results, seconds[""], memory.get(""), bench.compared),
+        verdict=verdict(results, seconds[""], memory.get(""), bench.compared, len(bench.noise)),
     )
 
 

@@ -126,7 +126,7 @@ def _table(found: Check) -> str:
     if found.is_first_iteration:
         title += ", in the first iteration of its loop"
     if found.noise:
-        title += f"; {len(found.noise)} left out, which are rounding noise in F32 already"
+        title += f"; {len(found.noise)} left out, zero or rounding noise in F32 already"
     return "\n".join([title, *lines, ""])
 
 

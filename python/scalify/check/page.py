@@ -206,5 +206,7 @@ def _noise(check: Check) -> str:
     if not check.noise:
         return ""
     rows = [[name, f"{value:.4f}"] for name, value in check.noise.items()]
-    table = _table(["left out: rounding noise in F32 already", "cosine of F32 to F32"], rows)
+    table = _table(
+        ["left out: zero or rounding noise in F32 already", "cosine of F32 to F32"], rows
+    )
     return f"<h3>Not judged</h3>{table}"

@@ -116,7 +116,11 @@ def ladder(failed: Result) -> Iterator[tuple[str, Recipe]]:
 
 
 def verdict(
-    results: Sequence[Result], jax_seconds: float, jax_memory: int | None, compared: str
+    results: Sequence[Result],
+    jax_seconds: float,
+    jax_memory: int | None,
+    compared: str,
+    left_out: int = 0,
 ) -> Verdict:
     """Returns the advice: the first result that holds, in the order in which they were tried.
 
@@ -125,6 +129,7 @@ def verdict(
         jax_seconds: of a step by `jax.jit`.
         jax_memory: bytes of its program.
         compared: "gradients", "updates" or "results".
+        left_out: the number of tensors that are not judged.
     """
     asked = results[0]
     useful = [result for result in results if result.holds and _is_worth(result)]
@@ -147,7 +152,8 @@ def verdict(
             f"Use {chosen.label}, recipe={chosen.recipe!r}, in place of {asked.label}: {reason}."
         )
     cost = _cost(chosen, jax_seconds, jax_memory)
-    lines = (first, _evidence(chosen, compared), cost + _faster(chosen, useful))
+    evidence = _evidence(chosen, compared) + _warn_of_few(chosen, left_out)
+    lines = (first, evidence, cost + _faster(chosen, useful))
     if chosen is asked:
         return Verdict("use", chosen.recipe, lines)
     return Verdict("with settings", chosen.recipe, lines)
@@ -183,6 +189,17 @@ def _evidence(result: Result, compared: str) -> str:
     if drifts:
         text += f"; drift in binades {', '.join(drifts)}"
     return f"{text}; at most {100 * saturated:.2g} % of a cast saturate."
+
+
+def _warn_of_few(result: Result, left_out: int) -> str:
+    """Returns a sentence for a step most of whose tensors say nothing yet, or ""."""
+    judged = len(result.looks[0].tensors)
+    if left_out <= judged:
+        return ""
+    return (
+        f" Only {judged} of {judged + left_out} tensors could be judged (the others are zero or "
+        "rounding noise, as at initial weights of zero): check again from a checkpoint."
+    )
 
 
 def _cost(result: Result, jax_seconds: float, jax_memory: int | None) -> str:
