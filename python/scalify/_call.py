@@ -32,7 +32,7 @@ class Module:
 
     Attributes:
         name: the function's name in the user's program.
-        out_avals: shape and dtype of each result of main.
+        out_avals: shape, dtype and weak type of each result of main.
         mesh: the mesh that the module itself names, if it has several devices.
         callbacks: Python functions that the module calls back, by their index in it.
         effects: the JAX effects of these callbacks.
@@ -52,7 +52,7 @@ class Module:
         self.effects = effects
         self.name = name
         self.mesh = mesh
-        self.out_avals = tuple(jax.core.ShapedArray(a.shape, a.dtype) for a in out_avals)
+        self.out_avals = tuple(map(_as_shaped, out_avals))
         self._make_text = text
         self._make_batched = batched
         self._texts: dict[str, str] = {}
@@ -77,6 +77,11 @@ class Module:
         if key not in self._batched:
             self._batched[key] = self._make_batched(size, dims)
         return self._batched[key]
+
+
+def _as_shaped(aval: Any) -> Any:
+    weak = bool(getattr(aval, "weak_type", False))
+    return jax.core.ShapedArray(aval.shape, aval.dtype, weak_type=weak)
 
 
 def out_avals(text: str) -> tuple[Any, ...]:

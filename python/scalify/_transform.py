@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import json
 import pickle
 import types
@@ -139,9 +140,15 @@ def module_of(
     text: Callable[[str], str],
     batched: Any = None,
 ) -> Module:
-    """Returns the module of a lowered function, with its mesh and callbacks."""
+    """Returns the module of a lowered function, with its weak types, mesh and callbacks."""
     own = (lowered.mesh, lowered.callbacks, lowered.effects)
-    return Module(name, avals, text, batched, *own)
+    # What a recipe adds to the results (statistics, a state) follows the function's own.
+    weak = itertools.chain(lowered.out_weak, itertools.repeat(False))
+    typed = [
+        jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=is_weak)
+        for aval, is_weak in zip(avals, weak, strict=False)
+    ]
+    return Module(name, typed, text, batched, *own)
 
 
 class Transformed:

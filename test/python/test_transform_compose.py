@@ -195,6 +195,26 @@ def test_trees_with_none_named_tuples_and_python_numbers() -> None:
     assert got[1][1] is None and got[1][0].tolist() == [0.5] * 3
 
 
+@pytest.mark.parametrize("recipe", ["none", "fp8"])
+@pytest.mark.parametrize("outer", [jax.jit, lambda fn: jax.jit(jax.vmap(fn, (None, 0)))])
+def test_weak_types_are_traced_once(outer: Any, recipe: str) -> None:
+    """A Python number in the state, such as a TrainState's step, returns with a weak type."""
+    traces = []
+    fn = scalify.transform(lambda s, x: {"n": s["n"] + 1, "w": jnp.mean(x @ x) + s["w"]}, recipe)
+
+    def count(state: Any, x: Any) -> Any:
+        traces.append(1)
+        return jax.tree.map(lambda new, old: new.reshape(-1)[0], fn(state, x), state)
+
+    state, run = {"n": 0, "w": np.float32(1)}, outer(count)
+    for _ in range(3):
+        state = jax.tree.map(lambda leaf: leaf.reshape(-1)[0], run(state, np.ones((2, 4, 4), "f")))
+    assert int(state["n"]) == 3 and state["n"].weak_type
+    assert not state["w"].weak_type
+    # w is a numpy scalar only at first.
+    assert len(traces) <= 2
+
+
 @pytest.mark.parametrize("outer", [jax.grad, jax.value_and_grad, jax.jacfwd, jax.hessian])
 def test_a_derivative_is_refused_with_the_way_out(outer: Any) -> None:
     params, x, y = arguments()
