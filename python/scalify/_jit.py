@@ -148,7 +148,7 @@ class Jit:
             raise TypeError(f"'{self._signature.name}' runs on several ranks: call it outside JAX")
         arguments = self._signature.bind(args, kwargs)
         key = self._key(arguments)
-        types = dataclasses.replace(arguments, leaves=list(map(type_of, arguments.leaves)))
+        types = arguments.typed(map(type_of, arguments.leaves))
         entry = self._entry(types, key)
         self._last, self._last_key, self._call = entry, key, None
         self._last_arguments = describe_arguments(types)

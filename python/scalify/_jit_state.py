@@ -30,9 +30,8 @@ _AT = " to "
 
 def describe_arguments(arguments: Arguments) -> list[Any]:
     """Returns what a compilation depends on, for JSON: names, shapes, dtypes, statics."""
-    tree = jax.tree.unflatten(arguments.tree, arguments.leaves)
     types = []
-    for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
+    for path, leaf in zip(arguments.paths(), arguments.leaves, strict=True):
         shape, dtype, _ = abstract(leaf)
         types.append([jax.tree_util.keystr(path), list(shape), str(dtype)])
     # Addresses in a value's repr differ between processes.

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import functools
 import inspect
+import itertools
 import operator
 import os
 import warnings
@@ -23,6 +24,7 @@ from scalify._callback_ops import callbacks_of
 from scalify._jax_api import UNBOUND_AXIS_ERRORS, trace_context, use_abstract_mesh
 from scalify._modules import WatchedModules, advice_for
 from scalify._nested import inlined, tracing
+from scalify._whole import Whole
 
 __all__ = [
     "Arguments",
@@ -81,12 +83,25 @@ class Arguments:
         tree: the structure of (positional, keyword) dynamic arguments.
         statics: position or name and value of each static argument.
         count: the number of positional arguments, including static ones.
+        known_paths: the path of each leaf in `tree`, if leaves are types.
     """
 
     leaves: list[Any]
     tree: Any
     statics: tuple[tuple[int | str, Any], ...]
     count: int
+    known_paths: tuple[Any, ...] | None = None
+
+    def paths(self) -> tuple[Any, ...]:
+        """Returns the path of each leaf in (positional, keyword) dynamic arguments."""
+        if self.known_paths is not None:
+            return self.known_paths
+        tree = jax.tree.unflatten(self.tree, self.leaves)
+        return tuple(path for path, _ in jax.tree_util.tree_leaves_with_path(tree))
+
+    def typed(self, types: Iterable[Any]) -> Arguments:
+        """Returns arguments of these types in place of arrays, which the caller can then free."""
+        return dataclasses.replace(self, leaves=list(types), known_paths=self.paths())
 
     def key(self) -> tuple[Any, ...]:
         """Returns what a compilation depends on: structure, static values, types of both kinds.
@@ -243,9 +258,8 @@ class Signature:
         """Returns the names of leaves by their paths, such as `state['step']`."""
         statics = {num for num, _ in arguments.statics}
         nums = [num for num in range(arguments.count) if num not in statics]
-        tree = jax.tree.unflatten(arguments.tree, range(len(arguments.leaves)))
         names = []
-        for (kind, place, *rest), _ in jax.tree_util.tree_leaves_with_path(tree):
+        for kind, place, *rest in arguments.paths():
             first: int | str = nums[place.idx] if kind.idx == 0 else place.key
             names.append(self._name_of(first).strip("'") + jax.tree_util.keystr(tuple(rest)))
         return names
@@ -254,12 +268,12 @@ class Signature:
         """Returns shapes and dtypes of the function's results, as a tree."""
         bound = self.bind(args, kwargs)
         self.key(bound)
-        args, kwargs = _merge(bound, [type_of(leaf) for leaf in bound.leaves])
+        args, kwargs = _merge(bound, list(map(_traceable, bound.leaves)))
         return self.jitted(self.fn).eval_shape(*args, **kwargs)
 
     def trace(self, arguments: Arguments) -> Any:
         """Returns JAX's trace of the function for one call's types."""
-        args, kwargs = _merge(arguments, [type_of(leaf) for leaf in arguments.leaves])
+        args, kwargs = _merge(arguments, list(map(_traceable, arguments.leaves)))
         with _within(self._mesh), tracing(self._recipe):
             return self.jitted(self.fn).trace(*args, **kwargs)
 
@@ -297,9 +311,9 @@ class Signature:
         """
         kinds = [key_impl(leaf) for leaf in arguments.leaves]
         structs = [type_of(to_physical_type(leaf)) for leaf in arguments.leaves]
-        # Keep only types, so that the caller can free the arrays of the first call.
-        arguments = dataclasses.replace(arguments, leaves=structs)
+        arguments = arguments.typed(structs)
         out_kinds: list[str | None] = []
+        out_tree: list[Any] = []
 
         @functools.wraps(self.fn)
         def physical(*args: Any, **kwargs: Any) -> Any:
@@ -308,18 +322,22 @@ class Signature:
                 leaf if impl is None else jax.random.wrap_key_data(leaf, impl=impl)
                 for leaf, impl in zip(bound.leaves, kinds, strict=True)
             ]
-            args, kwargs = _merge(bound, leaves)
+            args, kwargs = _merge(arguments, leaves)
             watched = WatchedModules((args, kwargs))
             outputs = self.fn(*args, **kwargs)
             watched.check(outputs, self.name)
-            out_kinds[:] = map(key_impl, jax.tree.leaves(outputs))
-            return jax.tree.map(to_physical, outputs)
+            named, tree = jax.tree_util.tree_flatten_with_path(outputs)
+            out_kinds[:], out_tree[:] = [key_impl(leaf) for _, leaf in named], [tree]
+            leaves = [to_physical(leaf) for _, leaf in named]
+            if self._mesh is not None:  # shardings are given by the tree
+                return jax.tree.unflatten(tree, leaves)
+            return Whole(tree, [path for path, _ in named], leaves)
 
         for batch in batches:
             structs = [
                 batch.of(struct, dim) for struct, dim in zip(structs, batch.dims, strict=True)
             ]
-        args, kwargs = _merge(arguments, structs)
+        args, kwargs = self._wholes(arguments, structs)
         traced = self.jitted(self._batched(physical, arguments, batches), keep_unused=True)
         with warnings.catch_warnings():
             # Unused donations concern the caller at run time, not the lowering.
@@ -348,11 +366,29 @@ class Signature:
             in_keys=tuple(kinds),
             out_keys=tuple(out_kinds),
             out_weak=tuple(bool(aval.weak_type) for aval in staged.jaxpr.out_avals),
-            out_tree=lowered.out_tree,
+            out_tree=out_tree[0],
             mesh=_find_mesh(staged.jaxpr),
             callbacks=(callbacks := callbacks_of(lowered)),
             effects=frozenset(staged.jaxpr.effects) if callbacks else frozenset(),
         )
+
+    def _wholes(
+        self, arguments: Arguments, leaves: Sequence[Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Returns arguments with these leaves, each without the classes of its tree."""
+        if self._mesh is not None:
+            return _merge(arguments, leaves)
+        rest, paths = iter(leaves), iter(arguments.paths())
+
+        def whole(tree: Any) -> Whole:
+            count = tree.num_leaves
+            below = [path[2:] for path in itertools.islice(paths, count)]
+            return Whole(tree, below, list(itertools.islice(rest, count)))
+
+        positional, named = arguments.tree.children()
+        trees = map(whole, (*positional.children(), *named.children()))
+        wholes = dataclasses.replace(arguments, tree=_top_of(arguments.tree))
+        return _merge(wholes, list(trees))
 
     def _batched(
         self, physical: Callable[..., Any], arguments: Arguments, batches: Sequence[Batch]
@@ -363,7 +399,7 @@ class Signature:
         trees: list[Any] = []
 
         def flat(*leaves: Any) -> Any:
-            args, kwargs = _merge(arguments, leaves)
+            args, kwargs = self._wholes(arguments, leaves)
             outputs, tree = jax.tree.flatten(physical(*args, **kwargs))
             trees[:] = [tree]
             return outputs
@@ -395,6 +431,13 @@ def _named(shardings: Mapping[str, Any], mesh: Any) -> dict[str, Any]:
 def _within(mesh: Any) -> Any:
     """Returns a context in which a traced function may name axes of a mesh."""
     return contextlib.nullcontext() if mesh is None else use_abstract_mesh(mesh)
+
+
+def _top_of(tree: Any) -> Any:
+    """Returns the structure of (positional, keyword) arguments with a leaf for each argument."""
+    positional, named = tree.children()
+    names = named.node_data()[1]
+    return jax.tree.structure(((0,) * len(positional.children()), dict.fromkeys(names, 0)))
 
 
 def _merge(arguments: Arguments, leaves: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -496,6 +539,12 @@ def describe_changed_type(before: Lowered, after: Lowered) -> str:
         if said(old) != said(new):
             return f"{name} of type {said(new)} where it was {said(old)}"
     return "arguments of other types"
+
+
+def _traceable(leaf: Any) -> Any:
+    """Returns a leaf that JAX can trace: the leaf itself, or the type of one that is foreign."""
+    is_known = isinstance(leaf, (jax.Array, np.ndarray, np.generic, bool, int, float, complex))
+    return leaf if is_known else type_of(leaf)
 
 
 def type_of(leaf: Any) -> jax.ShapeDtypeStruct:

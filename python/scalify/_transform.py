@@ -452,7 +452,7 @@ class Transformed:
         added = added_arguments(text, len(lowered.in_avals))
         rounds = any(aval.dtype == np.uint32 for aval in added)
         state = next((aval.shape for aval in added if aval.dtype == np.float32), None)
-        arguments = dataclasses.replace(arguments, leaves=list(map(type_of, arguments.leaves)))
+        arguments = arguments.typed(map(type_of, arguments.leaves))
         has_batches = state is None and not rounds and self._collected is None
         make = functools.partial(make, rounds=rounds)
         module = self._module(lowered, arguments, make, (), {"wide": text}, has_batches)

@@ -8,7 +8,7 @@ import pathlib
 import pickle
 import subprocess
 import sys
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +19,23 @@ import scalify
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 WRAPPERS = [scalify.jit, scalify.transform]
+
+
+@jax.tree_util.register_pytree_node_class
+class Converting:
+    """A pytree whose constructor takes nothing but arrays, as loss scales of jmp do."""
+
+    def __init__(self, w: Any) -> None:
+        self.w = jnp.asarray(w)
+        if self.w.ndim != 2:
+            raise ValueError(f"expected a matrix, not shape {self.w.shape}")
+
+    def tree_flatten(self) -> tuple[tuple[Any, ...], None]:
+        return (self.w,), None
+
+    @classmethod
+    def tree_unflatten(cls, _: None, leaves: tuple[Any, ...]) -> Converting:
+        return cls(*leaves)
 
 
 @scalify.jit(recipe="none")
@@ -193,3 +210,35 @@ def test_random_keys_are_donated() -> None:
     wanted = jax.random.fold_in(jax.random.key(3), 1)
     assert jax.random.key_data(again).tolist() == jax.random.key_data(wanted).tolist()
     assert key.is_deleted()
+
+
+@pytest.mark.parametrize("recipe", ["none", "fp8"])
+@pytest.mark.parametrize("wrap", [*WRAPPERS, lambda f, r, **k: jax.jit(scalify.transform(f, r))])
+def test_constructors_of_pytrees_see_arrays_alone(wrap: Any, recipe: str) -> None:
+    """Of a class that JAX's placeholders would not go into; `jax.jit` runs it."""
+
+    def step(p: Any, state: Any, x: Any) -> Any:
+        grad = jax.grad(lambda p: jnp.sum(jnp.tanh(x @ p.w)))(p)
+        return jax.tree.map(lambda w, g: w - 0.25 * g, p, grad), {"old": p, "n": state["n"] + 1}
+
+    x = np.eye(4, dtype=np.float32)
+    start = np.full((4, 4), 0.5, np.float32)
+    run, expected = wrap(step, recipe, donate_argnums=0), jax.jit(step)
+    found, wanted = ((Converting(start), {"old": Converting(start), "n": 0}) for _ in range(2))
+    for _ in range(3):
+        found, wanted = run(*found, x), expected(*wanted, x)
+    assert isinstance(found[0], Converting) and int(found[1]["n"]) == 3
+    # A cast of 0.5 and of what a step of 1/4 leaves is exact to E4M3's 2^-4.
+    tolerance = 2**-4 if recipe == "fp8" else 1e-6
+    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
+        np.testing.assert_allclose(a, b, tolerance)
+
+
+def test_names_of_arguments_are_paths() -> None:
+    class Layer(NamedTuple):
+        w: Any
+
+    run = scalify.jit(lambda s, *, y: (s["a"][0] + s["b"].w, y), "none")
+    run({"b": Layer(np.ones(2)), "a": [np.ones(2, np.float32)]}, y=(np.ones(3), None))
+    names = [one["name"] for one in run.executable().manifest["args"]]
+    assert names == ["s['a'][0]", "s['b'].w", "y[0]"]
