@@ -35,6 +35,20 @@ __all__ = ["SeveralDevicesError", "StepInXla"]
 _TARGET = "scalify_step"
 
 
+# XLA packs these into bytes; the runtime, as numpy, has a byte for each element.
+_IN_BYTES = {
+    to_numpy("i2"): np.dtype(np.int8),
+    to_numpy("i4"): np.dtype(np.int8),
+    to_numpy("ui2"): np.dtype(np.uint8),
+    to_numpy("ui4"): np.dtype(np.uint8),
+}
+
+
+def _stored(dtype: Any) -> Any:
+    """Returns the type as which XLA passes arrays of `dtype` to the runtime."""
+    return _IN_BYTES.get(dtype, dtype)
+
+
 class SeveralDevicesError(Exception):
     """The arguments are on several JAX devices, and the step runs on the host."""
 
@@ -172,9 +186,21 @@ class StepInXla:
                     f"argument '{name}' takes {dtype} of shape {shape}, not {one.dtype} of shape "
                     f"{one.shape}"
                 )
-        results = _step_p.bind(
-            *flat, avals=self._avals, number=number, aliases=self._aliases, owner=owner
+        avals = tuple(
+            aval.update(dtype=_stored(aval.dtype)) if aval.dtype in _IN_BYTES else aval
+            for aval in self._avals
         )
+        flat = [
+            jax.lax.convert_element_type(one, _stored(one.dtype)) if one.dtype in _IN_BYTES else one
+            for one in flat
+        ]
+        results = _step_p.bind(
+            *flat, avals=avals, number=number, aliases=self._aliases, owner=owner
+        )
+        results = [
+            jax.lax.convert_element_type(one, aval.dtype) if aval.dtype in _IN_BYTES else one
+            for one, aval in zip(results, self._avals, strict=True)
+        ]
         return [
             one if impl is None else jax.random.wrap_key_data(one, impl=impl)
             for one, impl in zip(results, self._out_keys, strict=True)

@@ -134,6 +134,26 @@ def test_narrow_integers(name: str) -> None:
         np.testing.assert_array_equal(np.asarray(a).astype(np.int32), b.astype(np.int32))
 
 
+@pytest.mark.parametrize("count", [1, 7, 8])
+@pytest.mark.parametrize("name", ["int4", "uint4"])
+@pytest.mark.parametrize("way", ["plain", "donated", "call"])
+def test_narrow_integers_of_jax(name: str, count: int, way: str) -> None:
+    """XLA packs two elements into a byte of a `jax.Array`, numpy and the runtime do not."""
+    x = np.arange(count).astype(np.dtype(getattr(ml_dtypes, name)))
+
+    def step(x: Any, y: Any) -> Any:
+        return x + x, y + x.astype(jnp.float32), x
+
+    run = scalify.jit(step, "none", donate_argnums=0 if way == "donated" else None)
+    run = jax.jit(run.call) if way == "call" else run
+    # The second call takes the first one's results.
+    total, wide, same = run(*run(jnp.asarray(x), jnp.ones(count))[:2])
+    assert total.dtype == same.dtype == x.dtype
+    np.testing.assert_array_equal(np.asarray(same).astype(int), (x + x).astype(int))
+    np.testing.assert_array_equal(np.asarray(total).astype(int), (x + x + x + x).astype(int))
+    np.testing.assert_array_equal(wide, 1 + x.astype(int) + (x + x).astype(int))
+
+
 def test_quantized_types_are_refused_by_name(tmp_path: pathlib.Path) -> None:
     text = tmp_path / "q.mlir"
     text.write_text(
