@@ -2,7 +2,8 @@
 //
 // Memory and vectors hold whole bytes. An integer below 8 bits becomes one of 8
 // bits with the same value; an op that may leave its range wraps the result, as
-// arithmetic modulo 2^bits does.
+// arithmetic modulo 2^bits does, or saturates it, as a conversion of floats
+// does.
 //
 //===----------------------------------------------------------------------===//
 
@@ -68,6 +69,24 @@ static Value wrapped(ImplicitLocOpBuilder &b, Value value, unsigned bits) {
                                         spare);
 }
 
+/// Builds the number of a type of `bits` bits that is nearest to `value`.
+static Value clamped(ImplicitLocOpBuilder &b, Value value, unsigned bits) {
+  bool isUnsigned = hasUnsignedElements(value.getType());
+  APInt low =
+      isUnsigned ? APInt::getZero(8) : APInt::getSignedMinValue(bits).sext(8);
+  APInt top = isUnsigned ? APInt::getMaxValue(bits).zext(8)
+                         : APInt::getSignedMaxValue(bits).sext(8);
+  Type type = value.getType();
+  return ClampOp::create(b, type, buildConstant(b, type, low), value,
+                         buildConstant(b, type, top));
+}
+
+/// True if an op converts floats, which saturates in XLA, as to wider integers.
+static bool convertsFloats(const Narrow &narrow) {
+  return isa<ConvertOp>(narrow.op) &&
+         isa<FloatType>(getElementTypeOrSelf(narrow.operands[0]));
+}
+
 /// True if a result of numbers in range may be out of range.
 static bool leavesRange(Operation *op) {
   return isa<AbsOp, AddOp, BitcastConvertOp, ClzOp, ConvertOp, ConvolutionOp,
@@ -114,7 +133,8 @@ static LogicalResult widen(const Narrow &narrow) {
       result.getUses(), [](OpOperand &use) { return &use; });
   if (isa<ClzOp>(op))
     value = SubtractOp::create(b, value, filled(b, value, 8 - to));
-  value = wrapped(b, value, to);
+  value =
+      convertsFloats(narrow) ? clamped(b, value, to) : wrapped(b, value, to);
   for (OpOperand *use : uses)
     use->set(value);
   return success();

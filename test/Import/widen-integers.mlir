@@ -30,6 +30,17 @@ func.func @unsigned(%x: tensor<ui8>) -> tensor<ui8> {
   return %2 : tensor<ui8>
 }
 
+// CHECK-LABEL: @floats
+func.func @floats(%x: tensor<3xf32>) -> tensor<3xi8> {
+  // CHECK: %[[N:.*]] = stablehlo.convert %{{.*}} : (tensor<3xf32>) -> tensor<3xi8>
+  // CHECK-DAG: %[[LOW:.*]] = stablehlo.constant dense<-8> : tensor<3xi8>
+  // CHECK-DAG: %[[TOP:.*]] = stablehlo.constant dense<7> : tensor<3xi8>
+  // CHECK: stablehlo.clamp %[[LOW]], %[[N]], %[[TOP]]
+  %0 = stablehlo.convert %x : (tensor<3xf32>) -> tensor<3xi4>
+  %1 = stablehlo.convert %0 : (tensor<3xi4>) -> tensor<3xi8>
+  return %1 : tensor<3xi8>
+}
+
 // -----
 
 func.func @bits(%x: tensor<3xi8>) -> tensor<3x2xi4> {

@@ -154,6 +154,16 @@ def test_narrow_integers_of_jax(name: str, count: int, way: str) -> None:
     np.testing.assert_array_equal(wide, 1 + x.astype(int) + (x + x).astype(int))
 
 
+@pytest.mark.parametrize("name", ["int4", "uint4", "int2", "uint2"])
+def test_floats_saturate_in_narrow_integers(name: str) -> None:
+    """As XLA converts to any integer; StableHLO leaves it open."""
+    info = ml_dtypes.iinfo(getattr(ml_dtypes, name))
+    x = np.float32([300, -300, 20, -20, 7.6, -8.6, 1, -1, 0, np.inf, -np.inf, np.nan])
+    mine = scalify.jit(lambda x: x.astype(name), "none")(x)
+    expected = np.clip(np.nan_to_num(np.trunc(x), nan=0), info.min, info.max)
+    np.testing.assert_array_equal(mine.astype(np.int32), expected)
+
+
 def test_quantized_types_are_refused_by_name(tmp_path: pathlib.Path) -> None:
     text = tmp_path / "q.mlir"
     text.write_text(

@@ -144,7 +144,8 @@ def WidenIntegersPass : Pass<"scalify-widen-integers", "::mlir::ModuleOp"> {
   let description = [{
     For artefacts. Before: integers of 2 and 4 bits anywhere but in the
     signature of `@main`. After: integers of 8 bits with the same values;
-    results that may be out of range are wrapped. A bitcast between such types
+    results that may be out of range are wrapped, those of converted floats
+    saturate. A bitcast between such types
     and others is an error.
 
     ```mlir
