@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, cast
 
+import jax
+
 from scalify._groups import Groups, regroup
 from scalify._jit import Jit
 from scalify._lowering import Signature
@@ -59,7 +61,8 @@ def jit(
         keep_unused: accepted as by `jax.jit`; a step has all its arguments either way.
         inline: accepted likewise; a step within another one is inlined either way.
         in_shardings: trees of `jax.sharding.PartitionSpec`s over the mesh's axes, as for `jax.jit`:
-            the layout of arguments on the ranks. None leaves it to the partitioner.
+            the layout of arguments on the ranks. None leaves it to the partitioner. Without ranks,
+            JAX's shardings of one device are accepted, and change nothing.
         out_shardings: the same for results. For a donated argument, best give both.
         distribution: how the step runs on several ranks; also a bare `scalify.Mesh`.
         numerics: the sources of scales, and the policy for casts that clip.
@@ -80,6 +83,8 @@ def jit(
     groups, given = regroup("jit", locals())
     if fn is None:
         return cast(Jit, with_options(jit, given))
+    if groups.distribution.mesh is None and _are_of_one_device((in_shardings, out_shardings)):
+        in_shardings = out_shardings = None
     shardings = {"in_shardings": in_shardings, "out_shardings": out_shardings}
     _check_ranks(groups, (in_shardings, out_shardings))
     _check_moving_scales(groups, recipe)
@@ -98,6 +103,14 @@ def jit(
     step = Jit(signature, settings)
     step.made_by = again(jit, given)
     return step
+
+
+def _are_of_one_device(shardings: Any) -> bool:
+    """Whether JAX's shardings spread no array, as those of a mesh of one device."""
+    return all(
+        isinstance(one, jax.sharding.Sharding) and one.num_devices == 1
+        for one in jax.tree.leaves(shardings)
+    )
 
 
 def _check_ranks(groups: Groups, shardings: tuple[Any, Any]) -> None:

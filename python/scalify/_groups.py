@@ -44,6 +44,14 @@ _OLD = {
     "epilogues": "gpu",
 }
 
+# Options of jax.jit that have no counterpart here, and what to do instead.
+_OF_JAX = {
+    "backend": "leave it out on the CPU; target= compiles for a GPU",
+    "device": "leave it out on the CPU; target= compiles for a GPU",
+    "compiler_options": "leave it out, since XLA does not compile the step",
+    "abstracted_axes": "leave it out; a step is compiled for each shape",
+}
+
 _TYPES: dict[str, type[Any]] = {"distribution": Distribution, "numerics": Numerics, "gpu": GPU}
 
 
@@ -153,6 +161,10 @@ def _is_default(value: Any, default: Any) -> bool:
 
 def _describe_unknown_argument(function: str, name: str, known: Collection[str]) -> str:
     text = f"scalify.{function}() got an unexpected keyword argument '{name}'"
+    if name in _OF_JAX:
+        if function == "transform":
+            return f"{text}: give it to the jax.jit around the transformed function"
+        return f"{text} of jax.jit: {_OF_JAX[name]}"
     if name in _OLD:
         return f"{text}: scalify.jit has this option, as {_format_options([name])}"
     near = difflib.get_close_matches(name, known, 1)

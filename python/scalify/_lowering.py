@@ -22,7 +22,7 @@ from jax.sharding import PartitionSpec
 from scalify import _runtime
 from scalify._callback_ops import callbacks_of
 from scalify._jax_api import UNBOUND_AXIS_ERRORS, trace_context, use_abstract_mesh
-from scalify._modules import WatchedModules, advice_for
+from scalify._modules import WatchedModules, advice_for, is_ref, ref_advice
 from scalify._nested import inlined, tracing
 from scalify._whole import Whole
 
@@ -344,6 +344,9 @@ class Signature:
             warnings.filterwarnings("ignore", message="Some donated buffers were not usable")
             with _within(self._mesh), tracing(self._recipe):
                 staged = traced.trace(*args, **kwargs)
+            for constant in staged.jaxpr.consts:
+                if is_ref(constant):
+                    raise TypeError(f"'{self.name}' closes over {ref_advice(constant)}")
             try:
                 lowered = staged.lower(lowering_platforms=("cpu",) if self._mesh else None)
             except UNBOUND_AXIS_ERRORS:
@@ -491,6 +494,8 @@ def abstract(leaf: Any) -> tuple[tuple[int, ...], Any, bool]:
                 leaf, f"{error}: give a float, or enable jax_enable_x64", OverflowError
             ) from None
         return aval.shape, aval.dtype, aval.weak_type
+    if is_ref(leaf):
+        raise BadLeafError(leaf, f"no array, but {ref_advice(leaf)}")
     try:
         dtype = leaf.dtype
         if not jax.dtypes.issubdtype(dtype, jax.dtypes.extended):

@@ -7,13 +7,27 @@ from typing import Any
 
 import jax
 
-__all__ = ["WatchedModules", "advice_for"]
+__all__ = ["WatchedModules", "advice_for", "is_ref", "ref_advice"]
 
 
 def _is_nnx(value: Any) -> bool:
     """Whether it is a module, an optimizer or a variable of Flax NNX; Flax is not imported."""
     nnx = sys.modules.get("flax.nnx")
     return nnx is not None and bool(nnx.graph.is_graph_node(value))
+
+
+def is_ref(value: Any) -> bool:
+    """Whether a value is a mutable reference of `jax.new_ref`."""
+    aval = getattr(value, "aval", None)
+    return aval is not None and not isinstance(aval, jax.core.ShapedArray)
+
+
+def ref_advice(ref: Any) -> str:
+    """Returns advice for a reference that a step takes or closes over."""
+    return (
+        f"a mutable {ref.aval} (jax.new_ref), which a step cannot change: pass its value ref[...], "
+        "return the new one, and write it outside the step; a ref made within the step works"
+    )
 
 
 def advice_for(leaf: Any) -> str:

@@ -96,6 +96,29 @@ def test_values_that_are_no_arrays_and_functions_that_are_none() -> None:
         scalify.compile(3)  # type: ignore[arg-type]
 
 
+@pytest.mark.skipif(not hasattr(jax, "new_ref"), reason="this JAX has no refs")
+@pytest.mark.parametrize("wrap", [scalify.jit, scalify.transform])
+def test_a_mutable_ref_is_refused_with_the_way_out(wrap: Any) -> None:
+    ref = jax.new_ref(jnp.zeros(3))
+
+    def add(x: Any) -> Any:
+        ref[...] += x
+        return ref[...]
+
+    with pytest.raises(TypeError, match=r"'add' closes over a mutable Ref.*ref\[\.\.\.\]"):
+        wrap(add, "none")(jnp.ones(3))
+    with pytest.raises(TypeError, match=r"argument r of .* mutable Ref.*ref\[\.\.\.\]"):
+        wrap(lambda r, x: x, "none")(ref, jnp.ones(3))
+    assert ref[...].tolist() == [0, 0, 0]
+
+    def within(x: Any) -> Any:
+        own = jax.new_ref(x)
+        own[...] *= 2
+        return own[...]
+
+    assert wrap(within, "none")(np.ones(3, np.float32)).tolist() == [2, 2, 2]
+
+
 def test_errors_of_tracing_come_through() -> None:
     def f(x: Any) -> Any:
         return x if x > 0 else -x

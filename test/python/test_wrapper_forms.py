@@ -201,6 +201,24 @@ def test_arrays_on_several_devices_of_the_host() -> None:
     )
 
 
+def test_shardings_of_one_device() -> None:
+    """Loops for several devices name shardings on one as well."""
+    mesh = jax.sharding.Mesh(np.array(jax.devices()[:1]), "d")
+    spread = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("d"))
+    whole = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
+    state, x = {"w": jax.device_put(jnp.ones(2), whole)}, jnp.arange(4.0)
+
+    def step(state: Any, x: Any) -> Any:
+        return jax.tree.map(lambda w: w * x.sum(), state), x.mean()
+
+    options = {"in_shardings": (whole, spread), "out_shardings": (whole, None)}
+    found = scalify.jit(step, "none", donate_argnums=0, **options)(state, x)
+    assert found[0]["w"].sharding == whole
+    assert found[0]["w"].tolist() == [6, 6] and float(found[1]) == 1.5
+    with pytest.raises(ValueError, match="shardings need a mesh"):
+        scalify.jit(step, "none", in_shardings=jax.sharding.PartitionSpec("d"))
+
+
 def test_random_keys_are_donated() -> None:
     run = scalify.jit(
         lambda key, x: (jax.random.fold_in(key, 1), x + 1), "none", donate_argnums=(0, 1)
