@@ -25,6 +25,7 @@ using namespace scalify;
 /// Calls, callbacks' tokens and chlo ops hide what is sharded.
 static void buildFlat(OpPassManager &module) {
   module.addPass(createInlineCallsPass());
+  module.addPass(createFlattenTuplesPass());
   module.addPass(createNormalizeShardingPass());
   module.addPass(createExpandCHLOPass());
 }
@@ -71,6 +72,7 @@ void scalify::buildFindRoles(OpPassManager &module) {
 
 static void buildImport(bool isForXLA, OpPassManager &module) {
   module.addPass(createInlineCallsPass());
+  module.addPass(createFlattenTuplesPass());
   module.addPass(createImportCallbacksPass());
   if (!isForXLA)
     module.addPass(createImportChecksPass());

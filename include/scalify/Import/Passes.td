@@ -29,6 +29,25 @@ def InlineCallsPass : Pass<"scalify-inline-calls", "::mlir::ModuleOp"> {
                               "calls replaced by the callee's body">];
 }
 
+def FlattenTuplesPass : Pass<"scalify-flatten-tuples", "::mlir::ModuleOp"> {
+  let summary = "replace tuples by their elements";
+  let description = [{
+    Before: tuples as arguments and results of `@main`, of loops, branches and
+    barriers. After: their elements, those of tuples within tuples too; no
+    `stablehlo.tuple` and `stablehlo.get_tuple_element` but those of custom
+    calls. An element is named by its tuple's name and its place. A donated
+    tuple donates its elements.
+
+    ```mlir
+    func.func public @main(%x: tuple<tensor<4xf32>, tuple<tensor<i32>>>)
+    // becomes, with "x" the argument's name
+    func.func public @main(%0: tensor<4xf32> {scalify.name = "x[0]"},
+                           %1: tensor<i32> {scalify.name = "x[1][0]"})
+    ```
+  }];
+  let dependentDialects = ["::scalify::stablehlo::StableHLODialect"];
+}
+
 def SetTargetPass : Pass<"scalify-set-target", "::mlir::ModuleOp"> {
   let summary = "set the target of the module";
   let description = [{
