@@ -4,6 +4,7 @@
 
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Import/Locations.h"
 
 #include "mlir/IR/BuiltinOps.h"
 
@@ -43,6 +44,20 @@ StringRef scalify::import::getResultInfo(func::FuncOp main, unsigned index) {
   if (auto info = main.getResultAttrOfType<StringAttr>(index, kResultInfoAttr))
     return info.getValue();
   return {};
+}
+
+std::string scalify::import::getArgumentName(func::FuncOp main,
+                                             unsigned index) {
+  if (auto name = main.getArgAttrOfType<StringAttr>(index, kNameAttr))
+    return name.str();
+  if (std::string name = getNameStack(main.getArgument(index).getLoc());
+      !name.empty())
+    return name;
+  if (std::optional<unsigned> result = getAliasedResult(main, index);
+      result && *result < main.getNumResults())
+    if (StringRef info = getResultInfo(main, *result); !info.empty())
+      return info.str();
+  return ("arg" + Twine(index)).str();
 }
 
 StringRef scalify::import::getTreeOf(func::FuncOp main, unsigned index) {

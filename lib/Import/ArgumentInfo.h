@@ -25,6 +25,10 @@ llvm::SmallVector<int64_t> getAliasedArguments(mlir::func::FuncOp main);
 /// Returns `jax.result_info` of a result, or the empty string.
 llvm::StringRef getResultInfo(mlir::func::FuncOp main, unsigned index);
 
+/// Returns `scalify.name` of an argument, else the name in its location, else
+/// that of the result it is aliased with, else `argN`.
+std::string getArgumentName(mlir::func::FuncOp main, unsigned index);
+
 /// Returns the path of an argument's name up to its first key: the argument of
 /// the Python function of which it is a leaf.
 llvm::StringRef getTreeOf(mlir::func::FuncOp main, unsigned index);

@@ -8,6 +8,7 @@
 
 #include "BitFunctions.h"
 #include "ErrorFunctions.h"
+#include "ExpandBroadcasts.h"
 #include "ExpandTopK.h"
 #include "SpecialFunctions.h"
 #include "scalify/Dialect/CHLO/CHLO.h"
@@ -150,6 +151,7 @@ public:
     for (const Expansion &expansion : kExpansions)
       set.add<ExpandElementwise>(context, expansion);
     import::populateTopKExpansion(set);
+    import::populateBroadcastExpansions(set);
     patterns = std::move(set);
     return success();
   }

@@ -9,7 +9,6 @@
 #include "ArgumentInfo.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
-#include "scalify/Import/Locations.h"
 #include "scalify/Import/Passes.h"
 
 #include "mlir/IR/PatternMatch.h"
@@ -164,13 +163,6 @@ flattenResultAttrs(func::FuncOp main, SmallVectorImpl<int64_t> &firstLeaf) {
   return flat;
 }
 
-static std::string getName(func::FuncOp main, unsigned index) {
-  if (auto name = main.getArgAttrOfType<StringAttr>(index, kNameAttr))
-    return name.str();
-  std::string name = getNameStack(main.getArgument(index).getLoc());
-  return name.empty() ? ("arg" + Twine(index)).str() : name;
-}
-
 /// Attributes of the arguments. A donated tuple donates its leaves.
 static SmallVector<Attribute> flattenArgAttrs(func::FuncOp main,
                                               ArrayRef<int64_t> firstLeaf) {
@@ -179,11 +171,11 @@ static SmallVector<Attribute> flattenArgAttrs(func::FuncOp main,
   for (auto [index, type] : llvm::enumerate(main.getArgumentTypes())) {
     DictionaryAttr attrs = orEmpty(main.getArgAttrDict(index), b);
     std::optional<unsigned> result = import::getAliasedResult(main, index);
+    std::string name = import::getArgumentName(main, index);
     for (auto [offset, leaf] : llvm::enumerate(getLeaves(type))) {
       DictionaryAttr own = attrs;
       if (!leaf.path.empty())
-        own = with(own, kNameAttr,
-                   b.getStringAttr(getName(main, index) + leaf.path));
+        own = with(own, kNameAttr, b.getStringAttr(name + leaf.path));
       if (result && *result < firstLeaf.size())
         own = with(own, import::kAliasAttr,
                    b.getI32IntegerAttr(firstLeaf[*result] + offset));

@@ -12,6 +12,7 @@
 #include "Composites.h"
 #include "ExpandTopK.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/StableHLO/StableHLO.h"
 #include "scalify/Import/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -67,6 +68,21 @@ static LogicalResult refuseQuantized(ModuleOp module) {
   return failure(found.wasInterrupted());
 }
 
+/// The functions that windows of dynamic shape reduce by, which become regions
+/// once shapes are known.
+static llvm::DenseSet<StringAttr> findWindowBodies(ModuleOp module) {
+  llvm::DenseSet<StringAttr> names;
+  module.walk([&](scalify::stablehlo::CustomCallOp call) {
+    if (call.getCallTargetName() != "stablehlo.dynamic_reduce_window" ||
+        !call.getCalledComputations())
+      return;
+    for (auto name :
+         call.getCalledComputations().getAsRange<FlatSymbolRefAttr>())
+      names.insert(name.getAttr());
+  });
+  return names;
+}
+
 namespace {
 class InlineCalls : public scalify::impl::InlineCallsPassBase<InlineCalls> {
 public:
@@ -83,9 +99,10 @@ public:
     for (auto function : getOperation().getOps<func::FuncOp>())
       if (function.isPublic() && failed(inlineInto(function, symbols)))
         return signalPassFailure();
+    llvm::DenseSet<StringAttr> kept = findWindowBodies(getOperation());
     for (auto function :
          llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>()))
-      if (function.isPrivate())
+      if (function.isPrivate() && !kept.contains(function.getSymNameAttr()))
         function.erase();
   }
 
@@ -122,11 +139,23 @@ private:
 };
 } // namespace
 
+/// Names arguments of the caller as the callee does: jax.export passes those of
+/// main, which have no names, to the function that it wraps.
+static void nameArguments(func::CallOp call, func::FuncOp callee) {
+  for (auto [operand, argument] :
+       llvm::zip(call.getOperands(), callee.getArguments()))
+    if (auto passed = dyn_cast<BlockArgument>(operand))
+      if (isa<UnknownLoc>(passed.getLoc()) && isa<NameLoc>(argument.getLoc()) &&
+          isa<func::FuncOp>(passed.getOwner()->getParentOp()))
+        passed.setLoc(argument.getLoc());
+}
+
 /// Replaces `call` by the body of `callee`, which is one block.
 static void inlineBody(func::CallOp call, func::FuncOp callee) {
   OpBuilder builder(call);
   IRMapping mapping;
   mapping.map(callee.getArguments(), call.getOperands());
+  nameArguments(call, callee);
   CallSites sites(call.getLoc());
   auto setSite = [&](Operation *op) { op->setLoc(sites.add(op->getLoc())); };
   Block &body = callee.getBody().front();

@@ -9,7 +9,6 @@
 
 #include "ArgumentInfo.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
-#include "scalify/Import/Locations.h"
 #include "scalify/Import/Passes.h"
 
 namespace scalify {
@@ -65,17 +64,6 @@ static void pairDonors(func::FuncOp main) {
   }
 }
 
-static std::string findArgumentName(func::FuncOp main, unsigned index) {
-  if (std::string name =
-          scalify::getNameStack(main.getArgument(index).getLoc());
-      !name.empty())
-    return name;
-  if (std::optional<unsigned> result = getAliasedResult(main, index))
-    if (StringRef info = getResultInfo(main, *result); !info.empty())
-      return info.str();
-  return ("arg" + Twine(index)).str();
-}
-
 namespace {
 
 class NormalizeDonation
@@ -90,7 +78,8 @@ public:
     for (unsigned index = 0; index < main->getNumArguments(); ++index)
       if (!main->getArgAttr(index, scalify::kNameAttr))
         main->setArgAttr(index, scalify::kNameAttr,
-                         builder.getStringAttr(findArgumentName(*main, index)));
+                         builder.getStringAttr(
+                             scalify::import::getArgumentName(*main, index)));
   }
 };
 

@@ -70,9 +70,13 @@ void scalify::buildFindRoles(OpPassManager &module) {
   buildRoles(module);
 }
 
-static void buildImport(bool isForXLA, OpPassManager &module) {
+static void buildImport(bool isForXLA, const StageOptions &options,
+                        OpPassManager &module) {
   module.addPass(createInlineCallsPass());
   module.addPass(createFlattenTuplesPass());
+  RefineShapesPassOptions shapes;
+  shapes.argShapes.assign(options.argShapes.begin(), options.argShapes.end());
+  module.addPass(createRefineShapesPass(shapes));
   module.addPass(createImportCallbacksPass());
   if (!isForXLA)
     module.addPass(createImportChecksPass());
@@ -309,7 +313,7 @@ void scalify::buildStage(Stage stage, bool toStableHLO,
                          const StageOptions &options, OpPassManager &module) {
   switch (stage) {
   case Stage::Import:
-    return buildImport(/*isForXLA=*/toStableHLO, module);
+    return buildImport(/*isForXLA=*/toStableHLO, options, module);
   case Stage::Scaling:
     return buildScaling(options, module);
   case Stage::Precision:

@@ -150,12 +150,23 @@ static void registerPartitionPipelines() {
       buildFindRoles);
 }
 
+namespace {
+struct ImportPipelineOptions : PassPipelineOptions<ImportPipelineOptions> {
+  ListOption<std::string> argShapes{
+      *this, "arg-shapes",
+      llvm::cl::desc("shapes of arguments of dynamic shape, name=4x8")};
+};
+} // namespace
+
 void scalify::registerPipelines() {
   registerPartitionPipelines();
-  static PassPipelineRegistration<> import(
+  static PassPipelineRegistration<ImportPipelineOptions> import(
       "scalify-import", "StableHLO as JAX prints it to the normal form",
-      [](OpPassManager &manager) {
-        buildStage(Stage::Import, /*toStableHLO=*/true, {}, manager);
+      [](OpPassManager &manager, const ImportPipelineOptions &options) {
+        StageOptions stage;
+        stage.argShapes.assign(options.argShapes.begin(),
+                               options.argShapes.end());
+        buildStage(Stage::Import, /*toStableHLO=*/true, stage, manager);
       });
   static PassPipelineRegistration<StagePipelineOptions> scaling(
       "scalify-scaling",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from scalify._build import make_recompiler
@@ -38,9 +39,10 @@ def compile(
     threads: int = 0,
     report: str = "brief",
     simulate_ranks: bool | int = False,
+    arg_shapes: Mapping[str | int, Sequence[int]] | None = None,
     **deprecated: Any,
 ) -> Executable:
-    """Compiles a StableHLO program with a public @main of static shapes.
+    """Compiles a StableHLO program with a public @main.
 
     Args:
         program: text, or bytes of a jax.export artefact.
@@ -62,6 +64,8 @@ def compile(
         simulate_ranks: `program` is that of one device of a mesh (`scalify.partition`), and the
             executable simulates all devices, on whole arrays and with sums in the order of ranks. A
             number is the number of devices that the mesh must have.
+        arg_shapes: shapes of the arguments whose types are dynamic, as those of `jax.export`'s
+            symbolic dimensions, by name or number. All other shapes must follow from them.
         **deprecated: fields of the groups as arguments of their own, accepted for one more release.
 
     Raises:
@@ -96,6 +100,11 @@ def _options(groups: Groups, given: dict[str, Any]) -> tuple[dict[str, Any], Sca
     options |= carried
     if given["simulate_ranks"] is not False:
         options["simulateRanks"] = 0 if given["simulate_ranks"] is True else given["simulate_ranks"]
+    if given["arg_shapes"]:
+        options["argShapes"] = [
+            f"{name}={'x'.join(str(int(size)) for size in shape)}"
+            for name, shape in given["arg_shapes"].items()
+        ]
     if (assumed := range_option(scales, numerics.ranges)) is not None:
         options["ranges"] = assumed
     return options | argument_options(scales), scales

@@ -4,15 +4,15 @@
 // A donated tuple donates its elements, and results behind a tuple move.
 
 // CHECK-LABEL: func.func public @main(
-// CHECK-SAME: %[[A:[a-z0-9]+]]: tensor<4xf32> {scalify.name = "arg0[0]", tf.aliasing_output = 1 : i32}
-// CHECK-SAME: %[[B:[a-z0-9]+]]: tensor<i32> {scalify.name = "arg0[1][0]", tf.aliasing_output = 2 : i32}
+// CHECK-SAME: %[[A:[a-z0-9]+]]: tensor<4xf32> {scalify.name = "state[0]", tf.aliasing_output = 1 : i32}
+// CHECK-SAME: %[[B:[a-z0-9]+]]: tensor<i32> {scalify.name = "state[1][0]", tf.aliasing_output = 2 : i32}
 // CHECK-SAME: %[[C:[a-z0-9]+]]: tensor<2xf32> {tf.aliasing_output = 0 : i32})
 // CHECK-SAME: -> (tensor<2xf32>, tensor<4xf32> {jax.result_info = "state[0]"},
 // CHECK-SAME: tensor<i32> {jax.result_info = "state[1][0]"})
 // CHECK-NEXT: %[[D:.*]] = stablehlo.negate %[[A]]
 // CHECK-NEXT: return %[[C]], %[[D]], %[[B]]
-// NAMES: {scalify.name = "arg0[0]"
-// NAMES-SAME: {scalify.name = "arg0[1][0]"
+// NAMES: {scalify.name = "state[0]"
+// NAMES-SAME: {scalify.name = "state[1][0]"
 // NAMES-SAME: {scalify.name = "arg2"
 func.func public @main(%t: tuple<tensor<4xf32>, tuple<tensor<i32>>> {tf.aliasing_output = 1 : i32},
                        %c: tensor<2xf32> {tf.aliasing_output = 0 : i32})

@@ -39,6 +39,10 @@ void populatePadFolds(mlir::RewritePatternSet &patterns,
 void populateStaticFolds(mlir::RewritePatternSet &patterns,
                          const FoldOptions &options);
 
+/// Adds the folds of dynamic ops whose operands have static shapes and whose
+/// result's type follows from the static op, whatever it is now.
+void populateStaticForms(mlir::RewritePatternSet &patterns);
+
 /// Returns all folds.
 mlir::FrozenRewritePatternSet getFolds(mlir::MLIRContext *context,
                                        const FoldOptions &options);
@@ -50,6 +54,9 @@ foldAndMerge(mlir::Operation *root, const mlir::FrozenRewritePatternSet &folds,
 
 /// Returns the elements of `value` if it is a constant, else null.
 mlir::DenseElementsAttr getConstant(mlir::Value value);
+
+/// Returns the elements of a constant of integers.
+std::optional<llvm::SmallVector<int64_t>> getNumbers(mlir::Value value);
 
 /// True if the op is a broadcast that only adds dimensions of one element.
 bool addsOnes(mlir::Operation *op);

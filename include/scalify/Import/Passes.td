@@ -48,6 +48,31 @@ def FlattenTuplesPass : Pass<"scalify-flatten-tuples", "::mlir::ModuleOp"> {
   let dependentDialects = ["::scalify::stablehlo::StableHLODialect"];
 }
 
+def RefineShapesPass : Pass<"scalify-refine-shapes", "::mlir::ModuleOp"> {
+  let summary = "make shapes static, given those of the arguments";
+  let description = [{
+    Before: values of dynamic shape, as `jax.export` writes them for symbolic
+    dimensions; sizes computed by ops of stablehlo, arith, tensor and shape.
+    After: static shapes, and constants in place of sizes; `shape_assertion`
+    calls are checked and gone. `arg-shapes` has an entry `name=4x8` for every
+    argument of dynamic shape, by its name or number. A missing shape, an
+    assertion that does not hold, and a shape that depends on data are errors.
+
+    ```mlir
+    func.func public @main(%x: tensor<?x8xf32>) -> tensor<i32> {
+      %0 = stablehlo.get_dimension_size %x, dim = 0
+          : (tensor<?x8xf32>) -> tensor<i32>
+    // becomes with arg-shapes=0=4x8
+    func.func public @main(%x: tensor<4x8xf32>) -> tensor<i32> {
+      %0 = stablehlo.constant dense<4> : tensor<i32>
+    ```
+  }];
+  let dependentDialects = ["::scalify::stablehlo::StableHLODialect"];
+  let options = [
+    ListOption<"argShapes", "arg-shapes", "std::string",
+               "shapes of arguments, name=4x8">];
+}
+
 def SetTargetPass : Pass<"scalify-set-target", "::mlir::ModuleOp"> {
   let summary = "set the target of the module";
   let description = [{

@@ -238,6 +238,41 @@ template <typename Op> struct FoldIdentity : OpRewritePattern<Op> {
   }
 };
 
+/// Folds small concatenations of constants, as those of the sizes of a shape.
+struct FoldConcatenateOfConstants : OpRewritePattern<stablehlo::ConcatenateOp> {
+  FoldConcatenateOfConstants(MLIRContext *context, int64_t maxElements)
+      : OpRewritePattern(context), maxElements(maxElements) {}
+
+  LogicalResult matchAndRewrite(stablehlo::ConcatenateOp op,
+                                PatternRewriter &rewriter) const override {
+    auto type = cast<ShapedType>(op.getType());
+    if (!type.hasStaticShape() ||
+        type.getNumElements() > getMaxElements(type, maxElements))
+      return rewriter.notifyMatchFailure(op, "the constant would be too large");
+    SmallVector<int64_t> outer = computeStrides(type.getShape());
+    SmallVector<Attribute> elements(type.getNumElements());
+    int64_t begin = 0;
+    for (Value piece : op.getInputs()) {
+      DenseElementsAttr source = getConstant(piece);
+      if (!source)
+        return rewriter.notifyMatchFailure(op, "an operand is no constant");
+      ArrayRef<int64_t> shape = source.getType().getShape();
+      SmallVector<int64_t> inner = computeStrides(shape);
+      for (auto [i, element] : llvm::enumerate(source.getValues<Attribute>())) {
+        Index index = delinearize(i, inner);
+        index[op.getDimension()] += begin;
+        elements[linearize(index, outer)] = element;
+      }
+      begin += shape[op.getDimension()];
+    }
+    rewriter.replaceOpWithNewOp<stablehlo::ConstantOp>(
+        op, DenseElementsAttr::get(type, elements));
+    return success();
+  }
+
+  int64_t maxElements;
+};
+
 /// Folds a slice within one operand of a concatenation, as JAX reads values
 /// saved in an unrolled scan.
 struct FoldSliceOfConcatenate : OpRewritePattern<stablehlo::SliceOp> {
@@ -283,9 +318,10 @@ struct FoldPadOfSplat : OpRewritePattern<stablehlo::PadOp> {
 void scalify::import::populateShapeFolds(RewritePatternSet &patterns,
                                          const FoldOptions &options) {
   MLIRContext *context = patterns.getContext();
-  patterns.add<FoldMove<stablehlo::BroadcastInDimOp>,
-               FoldMove<stablehlo::ReverseOp>, FoldMove<stablehlo::SliceOp>,
-               FoldMove<stablehlo::TransposeOp>>(context, options.maxElements);
+  patterns
+      .add<FoldConcatenateOfConstants, FoldMove<stablehlo::BroadcastInDimOp>,
+           FoldMove<stablehlo::ReverseOp>, FoldMove<stablehlo::SliceOp>,
+           FoldMove<stablehlo::TransposeOp>>(context, options.maxElements);
   patterns.add<FoldBroadcast, FoldIdentity<stablehlo::ConcatenateOp>,
                FoldIdentity<stablehlo::PadOp>, FoldIdentity<stablehlo::SliceOp>,
                FoldPadOfSplat, FoldReshape, FoldSliceOfConcatenate,

@@ -20,7 +20,7 @@ static bool isStatic(Type type) {
   return tensor && tensor.hasStaticShape();
 }
 
-static std::optional<SmallVector<int64_t>> getNumbers(Value value) {
+std::optional<SmallVector<int64_t>> scalify::import::getNumbers(Value value) {
   DenseElementsAttr constant = getConstant(value);
   if (!constant || !constant.getElementType().isIntOrIndex())
     return std::nullopt;
@@ -31,18 +31,22 @@ static std::optional<SmallVector<int64_t>> getNumbers(Value value) {
 }
 
 namespace {
-/// A pattern on ops with operands and results of static shape.
+/// A pattern on ops with operands and results of static shape. With
+/// `ofAnyResult` the results' types may still be dynamic.
 template <typename Op> struct StaticPattern : OpRewritePattern<Op> {
-  using OpRewritePattern<Op>::OpRewritePattern;
+  explicit StaticPattern(MLIRContext *context, bool ofAnyResult = false)
+      : OpRewritePattern<Op>(context), ofAnyResult(ofAnyResult) {}
 
   LogicalResult matchAndRewrite(Op op,
                                 PatternRewriter &rewriter) const override {
     if (!llvm::all_of(op->getOperandTypes(), isStatic) ||
-        !llvm::all_of(op->getResultTypes(), isStatic))
+        (!ofAnyResult && !llvm::all_of(op->getResultTypes(), isStatic)))
       return rewriter.notifyMatchFailure(op, "a shape is not static");
     return rewrite(op, rewriter);
   }
   virtual LogicalResult rewrite(Op op, PatternRewriter &rewriter) const = 0;
+
+  bool ofAnyResult;
 };
 
 struct FoldDimensionSize : StaticPattern<GetDimensionSizeOp> {
@@ -217,4 +221,10 @@ void scalify::import::populateStaticFolds(RewritePatternSet &patterns,
                FoldDynamicBroadcast, FoldDynamicPad, FoldDynamicSlice,
                FoldDynamicGather, FoldDynamicConvolution, FoldMap, FoldReal,
                FoldImag, FoldTupleElement>(patterns.getContext());
+}
+
+void scalify::import::populateStaticForms(RewritePatternSet &patterns) {
+  patterns.add<FoldDimensionSize, FoldDynamicPad, FoldDynamicSlice,
+               FoldDynamicGather, FoldDynamicConvolution>(patterns.getContext(),
+                                                          /*ofAnyResult=*/true);
 }
