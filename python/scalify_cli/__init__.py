@@ -17,7 +17,7 @@ __all__ = ["main", "run_compile", "run_opt", "run_run"]
 # Subcommands that are programs: what each does.
 PROGRAMS = {
     "opt": "run passes on StableHLO text",
-    "compile": "compile StableHLO text to an artefact",
+    "compile": "compile StableHLO to an artefact",
     "run": "run an artefact",
 }
 # Subcommands that are Python modules: the module, and what each does.
@@ -48,6 +48,8 @@ def _run_program(name: str, arguments: Sequence[str]) -> int:
     """Becomes a program; returns 1 if there is none."""
     try:
         path = program(name)
+        # Programs convert what jax.export serialized by this Python.
+        os.environ.setdefault("SCALIFY_PYTHON", sys.executable)
         sys.stdout.flush()
         os.execv(path, [str(path), *arguments])
     except OSError as error:

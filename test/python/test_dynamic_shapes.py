@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -19,7 +21,6 @@ import scalify
 RNG = np.random.default_rng(5)
 # Some ten roundings of F32.
 ROUNDING = 1e-5
-COMPILER = BUILD / "bin" / "scalify-compile"
 
 
 def exported(fn: Callable[..., Any], *shapes: str, constraints: tuple[str, ...] = ()) -> Any:
@@ -177,13 +178,35 @@ func.func @main(%x: tensor<4xf32>, %n: tensor<1xi32>) -> tensor<?xf32> {
         scalify.compile(text)
 
 
-def test_tool(tmp_path: pathlib.Path) -> None:
+def run(tool: str, *arguments: Any, python: str = sys.executable) -> Any:
+    environment = {**os.environ, "SCALIFY_PYTHON": python}
+    environment["PYTHONPATH"] = str(pathlib.Path(scalify.__file__).parents[1])
+    command = [BUILD / "bin" / tool, *arguments]
+    return subprocess.run(command, env=environment, capture_output=True, text=True)
+
+
+def test_tools(tmp_path: pathlib.Path) -> None:
+    """Text, a portable artefact, and the bytes of jax.export."""
     program = exported(lambda x: x * 2, "b, 8")
-    (tmp_path / "step.mlir").write_text(program.mlir_module())
-    done = subprocess.run(
-        [COMPILER, tmp_path / "step.mlir", "-o", tmp_path / "step", "--arg-shapes=x=3x8"],
-        check=True,
-    )
-    assert done.returncode == 0
+    forms = [program.mlir_module().encode(), program.mlir_module_serialized, program.serialize()]
     x = RNG.normal(size=(3, 8)).astype(np.float32)
-    np.testing.assert_array_equal(scalify.load(tmp_path / "step")(x)[0], x * 2)
+    for number, form in enumerate(forms):
+        source, step = tmp_path / f"program{number}", tmp_path / f"step{number}"
+        source.write_bytes(form)
+        done = run("scalify-compile", source, "-o", step, "--arg-shapes=x=3x8")
+        assert done.returncode == 0, done.stderr
+        np.testing.assert_array_equal(scalify.load(step)(x)[0], x * 2)
+    done = run("scalify-opt", source, "--scalify-import=arg-shapes=x=3x8")
+    assert "stablehlo.multiply" in done.stdout and "tensor<3x8xf32>" in done.stdout
+
+
+def test_tools_say_what_they_cannot_convert(tmp_path: pathlib.Path) -> None:
+    program = exported(lambda x: x * 2, "b, 8")
+    source = tmp_path / "program"
+    source.write_bytes(program.mlir_module_serialized)
+    done = run("scalify-compile", source, "-o", tmp_path / "step", python="no-such-python")
+    assert done.returncode == 1
+    assert "'no-such-python' is not found; set SCALIFY_PYTHON to a Python with" in done.stderr
+    source.write_bytes(program.mlir_module_serialized[:60])
+    done = run("scalify-opt", source)
+    assert done.returncode == 1 and "not a portable StableHLO artefact" in done.stderr

@@ -2,6 +2,7 @@
 
 #include "MeasureState.h"
 #include "scalify/Pipeline/Compiler.h"
+#include "scalify/Pipeline/ProgramFile.h"
 #include "scalify/Pipeline/Why.h"
 #include "scalify/Target/AllTargets.h"
 
@@ -19,9 +20,11 @@ using namespace scalify;
 
 static cl::OptionCategory category("scalify-compile options");
 
-static cl::opt<std::string> input(cl::Positional, cl::Required,
-                                  cl::desc("IN.mlir (- for standard input)"),
-                                  cl::cat(category));
+static cl::opt<std::string>
+    input(cl::Positional, cl::Required,
+          cl::desc("IN.mlir, or what jax.export serialized (- for "
+                   "standard input)"),
+          cl::cat(category));
 static cl::opt<std::string>
     output("o", cl::Required, cl::desc("output file (- for standard output)"),
            cl::value_desc("file"), cl::cat(category));
@@ -253,17 +256,16 @@ int main(int argc, char **argv) {
   });
   std::string targets = describeTargets();
   cl::extrahelp help(targets);
-  cl::ParseCommandLineOptions(
-      argc, argv, "Scalify: compiles StableHLO text to one artefact\n");
+  cl::ParseCommandLineOptions(argc, argv,
+                              "Scalify: compiles StableHLO to one artefact\n");
   if (!report.empty() && report != "json" && report != "text")
     return fail("unknown report '" + report + "': expected json or text");
   llvm::Expected<CompileOptions> options = readOptions();
   if (!options)
     return fail(llvm::toString(options.takeError()));
-  llvm::ErrorOr<std::unique_ptr<llvm::MemoryBuffer>> text =
-      llvm::MemoryBuffer::getFileOrSTDIN(input);
+  llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> text = readProgram(input);
   if (!text)
-    return fail("cannot open '" + input + "': " + text.getError().message());
+    return fail(llvm::toString(text.takeError()));
   std::vector<DiagnosticRecord> diagnostics;
   mlir::FailureOr<CompileResult> result =
       compile((*text)->getBuffer(), *options, diagnostics);

@@ -4,6 +4,7 @@
 
 #include "scalify/Dialect/StableHLO/BooleanBlobs.h"
 #include "scalify/Pipeline/InitAll.h"
+#include "scalify/Pipeline/ProgramFile.h"
 #include "scalify/Scaling/Passes.h"
 #include "scalify/Scaling/Rules.h"
 
@@ -79,9 +80,14 @@ static llvm::LogicalResult run(int argc, char **argv) {
   }
 
   std::string error;
-  auto input = mlir::openInputFile(inputName, &error);
+  auto program = scalify::readProgram(inputName);
+  if (!program) {
+    llvm::errs() << llvm::toString(program.takeError()) << "\n";
+    return llvm::failure();
+  }
+  std::unique_ptr<llvm::MemoryBuffer> input = std::move(*program);
   auto output = mlir::openOutputFile(outputName, &error);
-  if (!input || !output) {
+  if (!output) {
     llvm::errs() << error << "\n";
     return llvm::failure();
   }
