@@ -23,8 +23,8 @@ public:
 };
 } // namespace
 
-/// Sets the other triangle of a Cholesky factor to zero, and a factor of a
-/// matrix that is not positive definite to NaN.
+/// Sets the other triangle of a Cholesky factor, or of a part of it, to zero,
+/// and a factor of a matrix that is not positive definite to NaN.
 static Value finishFactor(ImplicitLocOpBuilder &b, Value factor, Value info,
                           bool isLower) {
   using namespace stablehlo;
@@ -53,6 +53,45 @@ static Value finishFactor(ImplicitLocOpBuilder &b, Value factor, Value info,
 /// lacks.
 static SmallVector<Value> formWide(ImplicitLocOpBuilder &b, Operation *op);
 
+static bool isComplex(Type type) {
+  return isa<ComplexType>(getElementTypeOrSelf(type));
+}
+
+/// Appends a value, or the parts of one of complex numbers.
+static void addParts(ImplicitLocOpBuilder &b, Value value,
+                     SmallVectorImpl<Value> &parts) {
+  if (!isComplex(value.getType())) {
+    parts.push_back(value);
+  } else if (auto joined = value.getDefiningOp<stablehlo::ComplexOp>()) {
+    parts.append({joined.getLhs(), joined.getRhs()});
+  } else {
+    parts.push_back(stablehlo::RealOp::create(b, value));
+    parts.push_back(stablehlo::ImagOp::create(b, value));
+  }
+}
+
+static void addTypes(Type type, SmallVectorImpl<Type> &types) {
+  if (!isComplex(type)) {
+    types.push_back(type);
+    return;
+  }
+  auto tensor = cast<RankedTensorType>(type);
+  types.append(
+      2, tensor.clone(
+             cast<ComplexType>(tensor.getElementType()).getElementType()));
+}
+
+/// Takes a value, or joins the parts of one of complex numbers, from `parts`.
+static Value takeValue(ImplicitLocOpBuilder &b, Type type, ValueRange &parts) {
+  Value first = parts.front();
+  parts = parts.drop_front();
+  if (!isComplex(type))
+    return first;
+  Value second = parts.front();
+  parts = parts.drop_front();
+  return stablehlo::ComplexOp::create(b, first, second);
+}
+
 static SmallVector<Value> form(ImplicitLocOpBuilder &b, Operation *op) {
   if (isa<stablehlo::CholeskyOp, stablehlo::TriangularSolveOp>(op) &&
       stablehlo::getElementBits(op->getResult(0).getType()) == 16)
@@ -60,20 +99,26 @@ static SmallVector<Value> form(ImplicitLocOpBuilder &b, Operation *op) {
   LapackMatch match = *matchLapack(op);
   SmallVector<Type> types;
   for (unsigned result : match.results)
-    types.push_back(op->getResult(result).getType());
+    addTypes(op->getResult(result).getType(), types);
+  SmallVector<Value> operands;
+  for (Value operand : op->getOperands())
+    addParts(b, operand, operands);
   auto cholesky = dyn_cast<stablehlo::CholeskyOp>(op);
   if (cholesky) // its info, which the op does not have
     types.push_back(RankedTensorType::get(
         typeOf(cholesky.getA()).getShape().drop_back(2), b.getI32Type()));
-  auto call = plan::FactorizeOp::create(
-      b, types, match.routine, op->getOperands(), match.sizes, match.letters);
+  auto call =
+      plan::FactorizeOp::create(b, types, match.routine, operands, match.sizes,
+                                match.letters, match.isComplex);
+  SmallVector<Value> made(call.getResults());
   if (cholesky)
-    return {finishFactor(b, call.getResult(0), call.getResult(1),
-                         cholesky.getLower())};
+    for (Value &part : MutableArrayRef(made).drop_back())
+      part = finishFactor(b, part, made.back(), cholesky.getLower());
   // Unused results have no value.
-  SmallVector<Value> values(op->getNumResults(), call.getResult(0));
-  for (auto [i, result] : llvm::enumerate(match.results))
-    values[result] = call.getResult(i);
+  SmallVector<Value> values(op->getNumResults());
+  ValueRange rest(made);
+  for (unsigned result : match.results)
+    values[result] = takeValue(b, op->getResult(result).getType(), rest);
   return values;
 }
 
@@ -92,6 +137,20 @@ static SmallVector<Value> formWide(ImplicitLocOpBuilder &b, Operation *op) {
   return {stablehlo::ConvertOp::create(b, values[0], element)};
 }
 
+/// Replaces a result; what takes a part of it takes the part of `value`.
+static void replaceResult(Value result, Value value) {
+  auto joined = value.getDefiningOp<stablehlo::ComplexOp>();
+  for (Operation *user : llvm::make_early_inc_range(result.getUsers())) {
+    bool isReal = isa<stablehlo::RealOp>(user);
+    if (!joined || (!isReal && !isa<stablehlo::ImagOp>(user)))
+      continue;
+    user->getResult(0).replaceAllUsesWith(isReal ? joined.getLhs()
+                                                 : joined.getRhs());
+    user->erase();
+  }
+  result.replaceAllUsesWith(value);
+}
+
 void FormLapackPass::runOnOperation() {
   SmallVector<Operation *> ops;
   getOperation().walk([&](Operation *op) {
@@ -105,8 +164,15 @@ void FormLapackPass::runOnOperation() {
     Operation *made = last ? last->getNextNode() : &op->getBlock()->front();
     for (; made != op; made = made->getNextNode())
       copyPhase(op, made);
-    op->replaceAllUsesWith(values);
+    for (auto [result, value] : llvm::zip(op->getResults(), values))
+      if (value)
+        replaceResult(result, value);
     op->erase();
   }
+  // Parts were joined for uses that now take the parts.
+  getOperation().walk([](stablehlo::ComplexOp joined) {
+    if (joined->use_empty())
+      joined.erase();
+  });
   numFormed += ops.size();
 }

@@ -24,7 +24,8 @@ using namespace scalify;
 static ArrayRef<StringRef> getKeys(rt::LapackRoutine routine) {
   static const StringRef uplo[] = {"uplo"}, mode[] = {"mode"},
                          trsm[] = {"side", "uplo", "trans_x", "diag"},
-                         syevd[] = {"mode", "uplo"}, gees[] = {"mode", "sort"};
+                         syevd[] = {"mode", "uplo"}, gees[] = {"mode", "sort"},
+                         geev[] = {"compute_left", "compute_right"};
   switch (routine) {
   case rt::LapackRoutine::Potrf:
   case rt::LapackRoutine::Sytrd:
@@ -38,6 +39,8 @@ static ArrayRef<StringRef> getKeys(rt::LapackRoutine routine) {
     return mode;
   case rt::LapackRoutine::Gees:
     return gees;
+  case rt::LapackRoutine::Geev:
+    return geev;
   default:
     return {};
   }
@@ -58,6 +61,17 @@ static std::optional<int64_t> getNumber(stablehlo::CustomCallOp call,
   return number.getValue().getZExtValue();
 }
 
+/// Returns the real type of a number or of its parts.
+static Type getRealElement(Type type) {
+  Type element = getElementTypeOrSelf(type);
+  auto complex = dyn_cast<ComplexType>(element);
+  return complex ? complex.getElementType() : element;
+}
+
+static bool isComplex(Type type) {
+  return isa<ComplexType>(getElementTypeOrSelf(type));
+}
+
 /// Returns the routine of a call's target, for the type of its first operand.
 static std::optional<rt::LapackRoutine>
 getRoutine(stablehlo::CustomCallOp call) {
@@ -65,10 +79,22 @@ getRoutine(stablehlo::CustomCallOp call) {
   if (!name.consume_front("lapack_") || !name.consume_back("_ffi") ||
       call.getInputs().empty())
     return std::nullopt;
-  Type element = getElementTypeOrSelf(call.getInputs()[0].getType());
-  if (!(element.isF32() && name.consume_front("s")) &&
-      !(element.isF64() && name.consume_front("d")))
+  Type type = call.getInputs()[0].getType();
+  Type element = getRealElement(type);
+  if (!isComplex(type)) {
+    if (!(element.isF32() && name.consume_front("s")) &&
+        !(element.isF64() && name.consume_front("d")))
+      return std::nullopt;
+    return rt::parseLapackRoutine(name.str());
+  }
+  if (!(element.isF32() && name.consume_front("c")) &&
+      !(element.isF64() && name.consume_front("z")))
     return std::nullopt;
+  // Symmetric is Hermitian there, and orthogonal unitary.
+  if (name.consume_front("he"))
+    return rt::parseLapackRoutine(("sy" + name).str());
+  if (name.consume_front("un"))
+    return rt::parseLapackRoutine(("or" + name).str());
   return rt::parseLapackRoutine(name.str());
 }
 
@@ -95,10 +121,22 @@ static SmallVector<unsigned> getResults(const rt::LapackShape &shape) {
   case rt::LapackRoutine::Sytrd:
     return {0, 1, 2, 3, 4};
   case rt::LapackRoutine::Gees: // without the number of chosen eigenvalues
+    if (shape.isComplex)
+      return shape.has(0, 'V') ? SmallVector<unsigned>{0, 1, 2, 4}
+                               : SmallVector<unsigned>{0, 2, 4};
     return shape.has(0, 'V') ? SmallVector<unsigned>{0, 1, 2, 3, 5}
                              : SmallVector<unsigned>{0, 2, 3, 5};
   case rt::LapackRoutine::Gtsv:
     return {3, 4};
+  case rt::LapackRoutine::Geev: { // eigenvalues in one or two vectors
+    unsigned left = shape.isComplex ? 1 : 2;
+    auto results = llvm::to_vector(llvm::seq(0u, left));
+    for (unsigned side : {0u, 1u})
+      if (shape.has(side, 'V'))
+        results.push_back(left + side);
+    results.push_back(left + 2);
+    return results;
+  }
   }
   return {};
 }
@@ -152,7 +190,8 @@ static bool fits(Type type, Attribute layout, const rt::LapackOperand &operand,
     std::swap(dims[0], dims[1]);
   Type wanted = operand.isInteger
                     ? Type(IntegerType::get(type.getContext(), 32))
-                    : element;
+                : operand.isComplex ? Type(ComplexType::get(element))
+                                    : element;
   return tensor.getElementType() == wanted &&
          tensor.getShape() == ArrayRef<int64_t>(shape) &&
          llvm::equal(order.getValues<APInt>(), dims,
@@ -173,7 +212,7 @@ static bool fits(stablehlo::CustomCallOp call,
       inputLayouts.size() != signature.reads.size() ||
       resultLayouts.size() != call.getNumResults())
     return false;
-  Type element = getElementTypeOrSelf(call.getInputs()[0].getType());
+  Type element = getRealElement(call.getInputs()[0].getType());
   for (auto [i, read] : llvm::enumerate(signature.reads))
     if (!fits(call.getInputs()[i].getType(), inputLayouts[i], read, batch,
               element))
@@ -194,7 +233,8 @@ static LapackMatch makeMatch(const rt::LapackShape &shape,
   return {std::string(rt::traitsOf(shape.routine).name),
           shape.letters,
           {shape.batch, shape.m, shape.n, shape.k},
-          llvm::to_vector(results)};
+          llvm::to_vector(results),
+          shape.isComplex};
 }
 
 static std::optional<LapackMatch> matchCall(stablehlo::CustomCallOp call) {
@@ -203,6 +243,7 @@ static std::optional<LapackMatch> matchCall(stablehlo::CustomCallOp call) {
     return std::nullopt;
   rt::LapackShape shape;
   shape.routine = *routine;
+  shape.isComplex = isComplex(call.getInputs()[0].getType());
   for (StringRef key : getKeys(*routine)) {
     std::optional<int64_t> letter = getNumber(call, key);
     if (!letter)
@@ -227,12 +268,13 @@ static std::optional<LapackMatch> matchCall(stablehlo::CustomCallOp call) {
 static std::optional<LapackMatch>
 matchSolver(rt::LapackRoutine routine, Value solved, std::string letters) {
   RankedTensorType type = typeOf(solved);
-  Type element = type.getElementType();
+  Type element = getRealElement(type);
   if (!element.isF32() && !element.isF64() && !element.isF16() &&
       !element.isBF16())
     return std::nullopt;
   rt::LapackShape shape;
   shape.routine = routine;
+  shape.isComplex = isComplex(type);
   shape.batch = ShapedType::getNumElements(type.getShape().drop_back(2));
   shape.m = type.getShape().drop_back().back();
   shape.n = type.getShape().back();
@@ -262,7 +304,9 @@ std::optional<LapackMatch> scalify::matchLapack(Operation *op) {
   using stablehlo::Transpose;
   std::string letters = solve.getLeftSide() ? "L" : "R";
   letters += solve.getLower() ? 'L' : 'U';
-  letters += solve.getTransposeA() == Transpose::NO_TRANSPOSE ? 'N' : 'T';
+  letters += solve.getTransposeA() == Transpose::NO_TRANSPOSE ? 'N'
+             : solve.getTransposeA() == Transpose::TRANSPOSE  ? 'T'
+                                                              : 'C';
   letters += solve.getUnitDiagonal() ? 'U' : 'N';
   return matchSolver(rt::LapackRoutine::Trsm, solve.getB(), letters);
 }

@@ -17,9 +17,10 @@ struct LapackMatch {
   /// Which results of the op the routine writes, in its order; the op's other
   /// results have no uses.
   llvm::SmallVector<unsigned> results;
+  bool isComplex = false;
 };
 
-/// Matches custom calls that JAX emits for LAPACK's real routines, in the
+/// Matches custom calls that JAX emits for LAPACK's routines, in the
 /// column-major layout of theirs, `stablehlo.cholesky` and
 /// `stablehlo.triangular_solve`.
 std::optional<LapackMatch> matchLapack(mlir::Operation *op);

@@ -56,9 +56,10 @@ void PlanWriter::writeLapack(plan::FactorizeOp op) {
   SmallVector<Value> reads = llvm::map_to_vector(op.getInputs(), one);
   SmallVector<Value> writes = llvm::map_to_vector(op.getOutputs(), one);
   RankedTensorType work = plan::getWorkType(op);
-  auto lapack = plan::LapackOp::create(b, op.getLoc(), op.getRoutine(), reads,
-                                       writes, newTemp(op.getLoc(), work),
-                                       op.getSizes(), op.getLetters());
+  auto lapack =
+      plan::LapackOp::create(b, op.getLoc(), op.getRoutine(), reads, writes,
+                             newTemp(op.getLoc(), work), op.getSizes(),
+                             op.getLetters(), op.getIsComplex());
   copyPhase(*clusters.of(op), op, lapack);
 }
 

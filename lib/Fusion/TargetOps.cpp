@@ -47,11 +47,14 @@ bool scalify::hasOrderedOps(Operation *op) {
 
 bool scalify::isInCPUTarget(Operation *op) {
   using namespace stablehlo;
+  // Its complex operands and results become their parts.
+  if (matchLapack(op))
+    return true;
   if (!llvm::all_of(op->getOperandTypes(), isInMemory) ||
       !llvm::all_of(op->getResultTypes(), isInMemory))
     return false;
   if (isa<CustomCallOp, CholeskyOp, TriangularSolveOp>(op))
-    return isCallback(op) || matchLapack(op);
+    return isCallback(op);
   if (auto loop = dyn_cast<WhileOp>(op))
     return getTripCount(loop).has_value() || !hasOrderedOps(loop);
   return !isa<DynamicGatherOp, DynamicBroadcastInDimOp, DynamicConvOp,

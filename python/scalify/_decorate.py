@@ -72,7 +72,7 @@ def jit(
             machine. Results do not depend on it.
         threads: 0 for one per core that the process may use. Results do not depend on it.
         report: "full" keeps every value, its facts and their sources in the artefact.
-        fallback: "xla" runs ops that the CPU target lacks (linear algebra on complex matrices) by
+        fallback: "xla" runs ops that the CPU target lacks (an FFT of a large prime length) by
             XLA inside the step; the report lists them. None makes them errors.
         **deprecated: fields of the groups as arguments of their own, accepted for one more release.
 

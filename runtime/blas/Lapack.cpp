@@ -1,6 +1,7 @@
 #include "blas/Lapack.h"
 #include "blas/Blas.h"
 
+#include <complex>
 #include <cstddef>
 #include <limits>
 
@@ -8,8 +9,9 @@ using namespace scalify::rt;
 
 namespace {
 /// Copies rows x cols elements between matrices of the given strides, in tiles
-/// that fit the cache.
-template <typename T>
+/// that fit the cache. A step of 2 is from one part of a complex number to the
+/// same of the next.
+template <int sourceStep = 1, int targetStep = 1, typename T>
 void transpose(const T *source, int64_t sourceStride, T *target,
                int64_t targetStride, int64_t rows, int64_t cols) {
   constexpr int64_t tile = 16;
@@ -17,11 +19,13 @@ void transpose(const T *source, int64_t sourceStride, T *target,
     for (int64_t j = 0; j < cols; j += tile)
       for (int64_t x = i; x < std::min(i + tile, rows); ++x)
         for (int64_t y = j; y < std::min(j + tile, cols); ++y)
-          target[y * targetStride + x] = source[x * sourceStride + y];
+          target[(y * targetStride + x) * targetStep] =
+              source[(x * sourceStride + y) * sourceStep];
 }
 
-/// The operands of one call, copied, and its work space.
-template <typename T> class Frame {
+/// The operands of one call, copied, and its work space. The matrix's numbers
+/// are `S`, the real ones beside them `T`.
+template <typename T, typename S> class Frame {
 public:
   Frame(const LapackCall &call, T *floats, int32_t *integers)
       : call(call), floats(floats), integers(integers) {
@@ -31,22 +35,39 @@ public:
     for (const LapackOperand &write : call.signature.writes)
       slots[count++] =
           write.overwrites < 0 ? place(write) : slots[write.overwrites];
-    work = this->floats;
+    work = reinterpret_cast<S *>(this->floats);
+    realWork = reinterpret_cast<T *>(work + call.signature.work);
     integerWork = this->integers;
   }
 
   void pack(void *const *buffers, int64_t index) {
     for (size_t i = 0; i < numReads; ++i) {
       const LapackOperand &read = call.signature.reads[i];
-      read.isInteger ? in<int32_t>(buffers[i], read, slots[i], index)
-                     : in<T>(buffers[i], read, slots[i], index);
+      if (read.isComplex) {
+        in<T, 2>(buffers[0], read, slots[i], index);
+        in<T, 2>(buffers[1], read, static_cast<T *>(slots[i]) + 1, index);
+      } else if (read.isInteger) {
+        in<int32_t>(buffers[0], read, slots[i], index);
+      } else {
+        in<T>(buffers[0], read, slots[i], index);
+      }
+      buffers += read.parts();
     }
   }
   void unpack(void *const *buffers, int64_t index) {
+    for (const LapackOperand &read : call.signature.reads)
+      buffers += read.parts();
     for (size_t i = numReads; i < count; ++i) {
       const LapackOperand &write = call.signature.writes[i - numReads];
-      write.isInteger ? out<int32_t>(buffers[i], write, slots[i], index)
-                      : out<T>(buffers[i], write, slots[i], index);
+      if (write.isComplex) {
+        out<T, 2>(buffers[0], write, slots[i], index);
+        out<T, 2>(buffers[1], write, static_cast<T *>(slots[i]) + 1, index);
+      } else if (write.isInteger) {
+        out<int32_t>(buffers[0], write, slots[i], index);
+      } else {
+        out<T>(buffers[0], write, slots[i], index);
+      }
+      buffers += write.parts();
     }
   }
   /// True if the routine would read a NaN.
@@ -62,26 +83,29 @@ private:
     return taken;
   }
   void *place(const LapackOperand &operand) {
-    return operand.isInteger ? take(integers, operand.elements())
-                             : take(floats, operand.elements());
+    return operand.isInteger
+               ? take(integers, operand.elements())
+               : take(floats, operand.elements() * operand.parts());
   }
-  template <typename E>
+  template <typename E, int step = 1>
   static void in(void *buffer, const LapackOperand &operand, void *slot,
                  int64_t index) {
-    transpose(static_cast<const E *>(buffer) + index * operand.elements(),
-              operand.cols, static_cast<E *>(slot), operand.rows, operand.rows,
-              operand.cols);
+    transpose<1, step>(static_cast<const E *>(buffer) +
+                           index * operand.elements(),
+                       operand.cols, static_cast<E *>(slot), operand.rows,
+                       operand.rows, operand.cols);
   }
-  template <typename E>
+  template <typename E, int step = 1>
   static void out(void *buffer, const LapackOperand &operand, void *slot,
                   int64_t index) {
-    transpose(static_cast<const E *>(slot), operand.rows,
-              static_cast<E *>(buffer) + index * operand.elements(),
-              operand.cols, operand.cols, operand.rows);
+    transpose<step, 1>(static_cast<const E *>(slot), operand.rows,
+                       static_cast<E *>(buffer) + index * operand.elements(),
+                       operand.cols, operand.cols, operand.rows);
   }
 
-  T *read(size_t i) { return static_cast<T *>(slots[i]); }
-  T *write(size_t i) { return static_cast<T *>(slots[numReads + i]); }
+  S *read(size_t i) { return static_cast<S *>(slots[i]); }
+  S *write(size_t i) { return static_cast<S *>(slots[numReads + i]); }
+  T *realWrite(size_t i) { return static_cast<T *>(slots[numReads + i]); }
   int32_t *integerOf(size_t i) {
     return static_cast<int32_t *>(slots[numReads + i]);
   }
@@ -92,6 +116,8 @@ private:
   void reflect();
   void decompose();
   void reduce();
+  void diagonalize();
+  void joinPairs(T *vectors);
 
   /// Calls the routine. Fortran takes addresses; the lengths of its texts, each
   /// one letter, come after the other arguments.
@@ -104,14 +130,16 @@ private:
 
   static constexpr size_t one = 1;
   const LapackCall &call;
-  T *floats, *work;
+  static constexpr bool isComplex = !std::is_same_v<T, S>;
+  T *floats, *realWork;
+  S *work;
   int32_t *integers, *integerWork;
   std::array<void *, 9> slots = {};
   size_t count = 0, numReads = 0;
 };
 } // namespace
 
-template <typename T> bool Frame<T>::hasNaN() {
+template <typename T, typename S> bool Frame<T, S>::hasNaN() {
   const LapackShape &s = call.shape;
   // Substitution keeps a NaN to the unknowns that depend on it.
   if (s.routine == LapackRoutine::Trsm || s.routine == LapackRoutine::Gtsv)
@@ -129,7 +157,7 @@ template <typename T> bool Frame<T>::hasNaN() {
     const LapackOperand &operand = call.signature.reads[i];
     if (operand.isInteger)
       continue;
-    const T *column = read(i);
+    const S *column = read(i);
     for (int64_t col = 0; col < operand.cols; ++col, column += operand.rows) {
       bool isMatrix = operand.rank == 2;
       int64_t begin = isMatrix && isLower ? std::min(col, operand.rows) : 0;
@@ -142,19 +170,19 @@ template <typename T> bool Frame<T>::hasNaN() {
   return found;
 }
 
-template <typename T> void Frame<T>::fail() {
+template <typename T, typename S> void Frame<T, S>::fail() {
   for (size_t i = numReads; i < count; ++i) {
     const LapackOperand &write = call.signature.writes[i - numReads];
     auto *numbers = static_cast<int32_t *>(slots[i]);
     for (int64_t j = 0; write.isInteger && j < write.elements(); ++j)
       numbers[j] = write.rank == 0 ? 0 : static_cast<int32_t>(j + 1);
     if (!write.isInteger)
-      std::fill_n(static_cast<T *>(slots[i]), write.elements(),
+      std::fill_n(static_cast<T *>(slots[i]), write.elements() * write.parts(),
                   std::numeric_limits<T>::quiet_NaN());
   }
 }
 
-template <typename T> void Frame<T>::factor() {
+template <typename T, typename S> void Frame<T, S>::factor() {
   const LapackShape &s = call.shape;
   const char *letters = s.letters.data();
   auto m = int32_t(s.m), n = int32_t(s.n), k = int32_t(s.k);
@@ -163,7 +191,7 @@ template <typename T> void Frame<T>::factor() {
   case LapackRoutine::Potrf:
     return fortran(letters, &n, read(0), &cols, info());
   case LapackRoutine::Trsm: {
-    T alpha = 1;
+    S alpha = 1;
     int32_t *side = s.has(0, 'L') ? &rows : &cols;
     return fortran(letters, letters + 1, letters + 2, letters + 3, &m, &n,
                    &alpha, read(0), side, read(1), &rows);
@@ -177,7 +205,7 @@ template <typename T> void Frame<T>::factor() {
   }
 }
 
-template <typename T> void Frame<T>::reflect() {
+template <typename T, typename S> void Frame<T, S>::reflect() {
   const LapackShape &s = call.shape;
   auto m = int32_t(s.m), n = int32_t(s.n), k = int32_t(s.k);
   int32_t rows = std::max(m, 1), length = int32_t(call.signature.work);
@@ -186,6 +214,9 @@ template <typename T> void Frame<T>::reflect() {
   case LapackRoutine::Geqrf:
     return fortran(&m, &n, read(0), &rows, write(1), work, &length, &failed);
   case LapackRoutine::Geqp3:
+    if constexpr (isComplex)
+      return fortran(&m, &n, read(0), &rows, integerOf(1), write(2), work,
+                     &length, realWork, &failed);
     return fortran(&m, &n, read(0), &rows, integerOf(1), write(2), work,
                    &length, &failed);
   default: // Orgqr
@@ -193,37 +224,51 @@ template <typename T> void Frame<T>::reflect() {
   }
 }
 
-template <typename T> void Frame<T>::decompose() {
+template <typename T, typename S> void Frame<T, S>::decompose() {
   const LapackShape &s = call.shape;
   const char *letters = s.letters.data();
   auto m = int32_t(s.m), n = int32_t(s.n);
   int32_t rows = std::max(m, 1), length = int32_t(call.signature.work);
   if (s.routine == LapackRoutine::Syevd) {
     auto integerLength = int32_t(call.signature.integerWork);
-    return fortran(letters, letters + 1, &n, read(0), &rows,
-                   write(s.has(0, 'V') ? 1 : 0), work, &length, integerWork,
-                   &integerLength, info());
+    auto realLength = int32_t(call.signature.realWork);
+    T *values = realWrite(s.has(0, 'V') ? 1 : 0);
+    if constexpr (isComplex)
+      return fortran(letters, letters + 1, &n, read(0), &rows, values, work,
+                     &length, realWork, &realLength, integerWork,
+                     &integerLength, info());
+    return fortran(letters, letters + 1, &n, read(0), &rows, values, work,
+                   &length, integerWork, &integerLength, info());
   }
   bool hasVectors = !s.has(0, 'N');
-  T *u = hasVectors ? write(1) : work, *vt = hasVectors ? write(2) : work;
+  S *u = hasVectors ? write(1) : work, *vt = hasVectors ? write(2) : work;
   int32_t vtRows =
       hasVectors ? std::max(int32_t(call.signature.writes[2].rows), 1) : 1;
   int32_t uRows = hasVectors ? rows : 1;
-  if (s.routine == LapackRoutine::Gesdd)
-    return fortran(letters, &m, &n, read(0), &rows, write(0), u, &uRows, vt,
+  bool isDivided = s.routine == LapackRoutine::Gesdd;
+  T *values = realWrite(0);
+  if constexpr (isComplex) {
+    if (isDivided)
+      return fortran(letters, &m, &n, read(0), &rows, values, u, &uRows, vt,
+                     &vtRows, work, &length, realWork, integerWork, info());
+    return fortran(letters, letters, &m, &n, read(0), &rows, values, u, &uRows,
+                   vt, &vtRows, work, &length, realWork, info());
+  }
+  if (isDivided)
+    return fortran(letters, &m, &n, read(0), &rows, values, u, &uRows, vt,
                    &vtRows, work, &length, integerWork, info());
-  fortran(letters, letters, &m, &n, read(0), &rows, write(0), u, &uRows, vt,
+  fortran(letters, letters, &m, &n, read(0), &rows, values, u, &uRows, vt,
           &vtRows, work, &length, info());
 }
 
-template <typename T> void Frame<T>::reduce() {
+template <typename T, typename S> void Frame<T, S>::reduce() {
   const LapackShape &s = call.shape;
   const char *letters = s.letters.data();
   auto n = int32_t(s.n);
   int32_t rows = std::max(n, 1), length = int32_t(call.signature.work);
   if (s.routine == LapackRoutine::Sytrd)
-    return fortran(letters, &n, read(0), &rows, write(1), write(2), write(3),
-                   work, &length, info());
+    return fortran(letters, &n, read(0), &rows, realWrite(1), realWrite(2),
+                   write(3), work, &length, info());
   int32_t low = 1;
   if (s.routine == LapackRoutine::Gehrd)
     return fortran(&n, &low, &n, read(0), &rows, write(1), work, &length,
@@ -233,12 +278,59 @@ template <typename T> void Frame<T>::reduce() {
   size_t next = hasVectors ? 2 : 1;
   int32_t chosen = 0;
   void *none = nullptr;
+  S *vectors = hasVectors ? write(1) : work;
+  if constexpr (isComplex)
+    return fortran(letters, letters + 1, none, &n, read(0), &rows, &chosen,
+                   write(next), vectors, &rows, work, &length, realWork, none,
+                   info());
   fortran(letters, letters + 1, none, &n, read(0), &rows, &chosen, write(next),
-          write(next + 1), hasVectors ? write(1) : work, &rows, work, &length,
-          none, info());
+          write(next + 1), vectors, &rows, work, &length, none, info());
 }
 
-template <typename T> void Frame<T>::invoke() {
+/// Makes complex columns of a real matrix's eigenvectors, in their place. Of a
+/// pair of conjugate eigenvalues LAPACK returns the real and the imaginary part
+/// of the first one's vector.
+template <typename T, typename S> void Frame<T, S>::joinPairs(T *vectors) {
+  int64_t n = call.shape.n;
+  const T *imaginary = realWrite(1);
+  T *pair = realWork;
+  // The last column first, since a complex one lies further behind.
+  for (int64_t last = n - 1; last >= 0;) {
+    bool isPair = last > 0 && imaginary[last] != 0;
+    int64_t first = isPair ? last - 1 : last;
+    std::copy_n(vectors + first * n, isPair ? 2 * n : n, pair);
+    for (int64_t column = first; column <= last; ++column)
+      for (int64_t row = 0; row < n; ++row) {
+        T part = isPair ? pair[n + row] : T(0);
+        vectors[2 * (column * n + row)] = pair[row];
+        vectors[2 * (column * n + row) + 1] = column == first ? part : -part;
+      }
+    last = first - 1;
+  }
+}
+
+template <typename T, typename S> void Frame<T, S>::diagonalize() {
+  const LapackShape &s = call.shape;
+  const char *letters = s.letters.data();
+  auto n = int32_t(s.n);
+  int32_t rows = std::max(n, 1), length = int32_t(call.signature.work);
+  size_t next = isComplex ? 1 : 2;
+  S *left = s.has(0, 'V') ? write(next++) : work;
+  S *right = s.has(1, 'V') ? write(next++) : work;
+  if constexpr (isComplex) {
+    fortran(letters, letters + 1, &n, read(0), &rows, write(0), left, &rows,
+            right, &rows, work, &length, realWork, info());
+  } else {
+    fortran(letters, letters + 1, &n, read(0), &rows, write(0), write(1), left,
+            &rows, right, &rows, work, &length, info());
+    if (s.has(0, 'V'))
+      joinPairs(left);
+    if (s.has(1, 'V'))
+      joinPairs(right);
+  }
+}
+
+template <typename T, typename S> void Frame<T, S>::invoke() {
   switch (call.shape.routine) {
   case LapackRoutine::Potrf:
   case LapackRoutine::Trsm:
@@ -257,17 +349,19 @@ template <typename T> void Frame<T>::invoke() {
   case LapackRoutine::Gehrd:
   case LapackRoutine::Gees:
     return reduce();
+  case LapackRoutine::Geev:
+    return diagonalize();
   }
 }
 
-template <typename T>
+template <typename T, typename S>
 static void runTask(const LapackCall &call, void *const *buffers,
                     int32_t *integers, int64_t task) {
   const LapackSignature &signature = call.signature;
-  size_t last = signature.reads.size() + signature.writes.size();
-  Frame<T> frame(call,
-                 static_cast<T *>(buffers[last]) + task * signature.floats(),
-                 integers);
+  int64_t last = signature.buffers();
+  Frame<T, S> frame(call,
+                    static_cast<T *>(buffers[last]) + task * signature.floats(),
+                    integers);
   int64_t batch = call.shape.batch;
   int64_t begin =
       batch / call.tasks * task + std::min(task, batch % call.tasks);
@@ -280,14 +374,23 @@ static void runTask(const LapackCall &call, void *const *buffers,
   }
 }
 
-void *scalify::rt::findLapackRoutine(LapackRoutine routine, bool isDouble) {
-  std::string name = isDouble ? "d" : "s";
-  name += traitsOf(routine).name;
-  return Blas::get().find((name + "_").c_str());
+void *scalify::rt::findLapackRoutine(const LapackShape &shape, bool isDouble) {
+  std::string name(traitsOf(shape.routine).name);
+  if (!shape.isComplex)
+    return Blas::get().find(((isDouble ? "d" : "s") + name + "_").c_str());
+  // Symmetric is Hermitian there, and orthogonal unitary.
+  for (auto [real, complex] : {std::pair("sy", "he"), std::pair("or", "un")})
+    if (name.compare(0, 2, real) == 0)
+      name.replace(0, 2, complex);
+  return Blas::get().find(((isDouble ? "z" : "c") + name + "_").c_str());
 }
 
 void scalify::rt::runLapackTask(const LapackCall &call, void *const *buffers,
                                 int32_t *integers, int64_t task) {
-  call.isDouble ? runTask<double>(call, buffers, integers, task)
-                : runTask<float>(call, buffers, integers, task);
+  auto run =
+      call.shape.isComplex
+          ? (call.isDouble ? runTask<double, std::complex<double>>
+                           : runTask<float, std::complex<float>>)
+          : (call.isDouble ? runTask<double, double> : runTask<float, float>);
+  run(call, buffers, integers, task);
 }

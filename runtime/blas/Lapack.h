@@ -24,10 +24,11 @@ struct LapackCall {
 };
 
 /// Returns the library's function. Throws an Error if it has none.
-void *findLapackRoutine(LapackRoutine routine, bool isDouble);
+void *findLapackRoutine(const LapackShape &shape, bool isDouble);
 
 /// Computes the matrices of one task. `buffers` are those that are read, those
-/// that are written, and the work space; `integers` has room for the task's.
+/// that are written, and the work space, with two in a row for the parts of
+/// complex numbers; `integers` has room for the task's.
 void runLapackTask(const LapackCall &call, void *const *buffers,
                    int32_t *integers, int64_t task);
 

@@ -27,6 +27,7 @@ enum class LapackRoutine : uint8_t {
   Sytrd, // tridiagonal form of symmetric matrices
   Gehrd, // Hessenberg form
   Gees,  // Schur form
+  Geev,  // eigenvalues and eigenvectors of any square matrix
   Gtsv,  // solutions of tridiagonal systems
 };
 
@@ -38,7 +39,7 @@ struct LapackTraits {
   std::array<std::string_view, 4> letters;
 };
 
-constexpr std::array<LapackTraits, 13> lapackTraits = {{
+constexpr std::array<LapackTraits, 14> lapackTraits = {{
     {"potrf", {"LU"}},
     {"trsm", {"LR", "LU", "NTC", "NU"}},
     {"getrf", {}},
@@ -51,6 +52,7 @@ constexpr std::array<LapackTraits, 13> lapackTraits = {{
     {"sytrd", {"LU"}},
     {"gehrd", {}},
     {"gees", {"VN", "N"}},
+    {"geev", {"VN", "VN"}},
     {"gtsv", {}},
 }};
 
@@ -72,42 +74,60 @@ struct LapackShape {
   LapackRoutine routine = LapackRoutine::Potrf;
   int64_t batch = 1, m = 0, n = 0, k = 0;
   std::string letters;
+  bool isComplex = false;
 
   bool has(size_t option, char letter) const {
     return letters[option] == letter;
   }
 };
 
-/// An operand for one index of the batch. In memory it is row major.
+/// An operand for one index of the batch. In memory it is row major. One of
+/// complex numbers has two buffers, its real and its imaginary part.
 struct LapackOperand {
   int64_t rows = 1, cols = 1;
   int32_t rank = 0; // 2: a matrix, 1: a vector, 0: a number
   bool isInteger = false;
   /// Of a result: the operand whose copy the routine overwrites, or -1.
   int32_t overwrites = -1;
+  bool isComplex = false;
 
   int64_t elements() const { return rows * cols; }
+  int64_t parts() const { return isComplex ? 2 : 1; }
 };
 
 struct LapackSignature {
   std::vector<LapackOperand> reads, writes;
-  /// Elements of the routine's own arrays of floats and of integers.
-  int64_t work = 0, integerWork = 0;
+  /// Elements of the routine's own arrays: of the matrix's numbers, of real
+  /// ones beside complex ones, and of integers.
+  int64_t work = 0, realWork = 0, integerWork = 0;
+  bool isComplex = false;
 
   /// Elements that a call needs, with the copies of its operands.
-  int64_t floats() const { return (count(false) + work + 15) / 16 * 16; }
+  int64_t floats() const {
+    int64_t own = work * (isComplex ? 2 : 1) + realWork;
+    return (count(false) + own + 15) / 16 * 16;
+  }
   int64_t integers() const {
     return (count(true) + integerWork + 15) / 16 * 16;
+  }
+  /// Buffers of the operands.
+  int64_t buffers() const {
+    int64_t sum = 0;
+    for (const auto *operands : {&reads, &writes})
+      for (const LapackOperand &operand : *operands)
+        sum += operand.parts();
+    return sum;
   }
 
 private:
   int64_t count(bool ofIntegers) const {
     int64_t sum = 0;
     for (const LapackOperand &read : reads)
-      sum += read.isInteger == ofIntegers ? read.elements() : 0;
+      sum += read.isInteger == ofIntegers ? read.elements() * read.parts() : 0;
     for (const LapackOperand &write : writes)
       if (write.overwrites < 0)
-        sum += write.isInteger == ofIntegers ? write.elements() : 0;
+        sum += write.isInteger == ofIntegers ? write.elements() * write.parts()
+                                             : 0;
     return sum;
   }
 };
@@ -132,9 +152,12 @@ private:
   static constexpr int64_t block = 64;
 
   LapackOperand matrix(int64_t rows, int64_t cols, int32_t overwrites = -1) {
-    return {rows, cols, 2, false, overwrites};
+    return {rows, cols, 2, false, overwrites, s.isComplex};
   }
-  LapackOperand vector(int64_t size) { return {size, 1, 1, false, -1}; }
+  LapackOperand vector(int64_t size) {
+    return {size, 1, 1, false, -1, s.isComplex};
+  }
+  LapackOperand realVector(int64_t size) { return {size, 1, 1, false, -1}; }
   LapackOperand integers(int64_t size) { return {size, 1, 1, true, -1}; }
   LapackOperand info() { return {1, 1, 0, true, -1}; }
 
@@ -145,6 +168,8 @@ private:
   void eigen();
   void singular();
   void reductions();
+  void spectrum();
+  void eigenvalues();
 
   const LapackShape &s;
   int64_t least, most;
@@ -158,6 +183,7 @@ inline bool LapackSignatureBuilder::needsSquare() const {
   case LapackRoutine::Sytrd:
   case LapackRoutine::Gehrd:
   case LapackRoutine::Gees:
+  case LapackRoutine::Geev:
     return true;
   default:
     return false;
@@ -229,6 +255,7 @@ inline void LapackSignatureBuilder::reflectors() {
     out.writes.push_back(pivots);
     out.writes.push_back(vector(least));
     out.work = 2 * s.n + block * (s.n + 1);
+    out.realWork = s.isComplex ? 2 * s.n : 0;
   }
 }
 
@@ -237,17 +264,21 @@ inline void LapackSignatureBuilder::eigen() {
   bool hasVectors = s.has(0, 'V');
   if (hasVectors)
     out.writes = {matrix(s.n, s.n, 0)};
-  out.writes.push_back(vector(s.n));
+  out.writes.push_back(realVector(s.n));
   out.writes.push_back(info());
   int64_t blocked = (block + 2) * s.n + 1;
-  out.work =
-      std::max(blocked, hasVectors ? 1 + 6 * s.n + 2 * s.n * s.n : 2 * s.n + 1);
+  // Of complex matrices the larger part is real.
+  int64_t own = hasVectors ? 1 + 6 * s.n + 2 * s.n * s.n : 2 * s.n + 1;
+  out.work = std::max(blocked,
+                      s.isComplex ? (hasVectors ? s.n * s.n + 2 * s.n : s.n + 1)
+                                  : own);
+  out.realWork = s.isComplex ? own : 0;
   out.integerWork = hasVectors ? 3 + 5 * s.n : 1;
 }
 
 inline void LapackSignatureBuilder::singular() {
   out.reads = {matrix(s.m, s.n)};
-  out.writes = {vector(least)};
+  out.writes = {realVector(least)};
   if (!s.has(0, 'N')) {
     bool isFull = s.has(0, 'A');
     out.writes.push_back(matrix(s.m, isFull ? s.m : least));
@@ -258,6 +289,9 @@ inline void LapackSignatureBuilder::singular() {
   int64_t vectors = s.has(0, 'N') ? 0 : 5 * least * least;
   out.work = vectors + 10 * least + 2 * most + block * (s.m + s.n) + 1;
   out.integerWork = s.routine == LapackRoutine::Gesdd ? 8 * least : 0;
+  if (s.isComplex)
+    out.realWork =
+        7 * least + (s.has(0, 'N') ? 0 : 5 * least * least + 2 * most * least);
 }
 
 inline void LapackSignatureBuilder::reductions() {
@@ -267,17 +301,40 @@ inline void LapackSignatureBuilder::reductions() {
   out.work = block * s.n + 1;
   if (s.routine == LapackRoutine::Sytrd) {
     out.writes.insert(out.writes.end(),
-                      {vector(s.n), vector(steps), vector(steps)});
+                      {realVector(s.n), realVector(steps), vector(steps)});
   } else if (s.routine == LapackRoutine::Gehrd) {
     out.writes.push_back(vector(steps));
     out.work += (block + 1) * block; // the triangle of a block reflector
   } else {                           // Gees
     if (s.has(0, 'V'))
       out.writes.push_back(matrix(s.n, s.n));
-    out.writes.insert(out.writes.end(), {vector(s.n), vector(s.n)});
+    eigenvalues();
     out.work += 3 * s.n;
+    out.realWork = s.isComplex ? s.n : 0;
   }
   out.writes.push_back(info());
+}
+
+/// Those of real matrices are two vectors, the real and the imaginary parts.
+inline void LapackSignatureBuilder::eigenvalues() {
+  out.writes.push_back(vector(s.n));
+  if (!s.isComplex)
+    out.writes.push_back(vector(s.n));
+}
+
+/// The eigenvectors of a real matrix are complex. LAPACK returns two columns
+/// for each pair of conjugate ones.
+inline void LapackSignatureBuilder::spectrum() {
+  out.reads = {matrix(s.n, s.n)};
+  eigenvalues();
+  LapackOperand vectors = matrix(s.n, s.n);
+  vectors.isComplex = true;
+  for (size_t side : {0, 1})
+    if (s.has(side, 'V'))
+      out.writes.push_back(vectors);
+  out.writes.push_back(info());
+  out.work = (block + 4) * s.n + 1;
+  out.realWork = 2 * s.n; // of a real matrix for a pair of columns
 }
 
 inline std::string LapackSignatureBuilder::build() {
@@ -308,10 +365,15 @@ inline std::string LapackSignatureBuilder::build() {
   case LapackRoutine::Gees:
     reductions();
     break;
+  case LapackRoutine::Geev:
+    spectrum();
+    break;
   }
+  out.isComplex = s.isComplex;
   // LAPACK takes the length of its work space in 32 bits.
-  if (out.work > INT32_MAX)
-    return "needs a work space of " + std::to_string(out.work) +
+  if (out.work > INT32_MAX || out.realWork > INT32_MAX)
+    return "needs a work space of " +
+           std::to_string(std::max(out.work, out.realWork)) +
            " elements, more than LAPACK's 32-bit integers hold";
   return "";
 }

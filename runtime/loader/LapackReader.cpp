@@ -12,6 +12,7 @@ LapackShape readShape(const JsonNode &node) {
     node["routine"].fail("is '" + name + "', which this runtime does not call");
   shape.routine = *routine;
   shape.letters = node["letters"].text();
+  shape.isComplex = node.has("complex") && node["complex"].boolean();
   int64_t *sizes[] = {&shape.batch, &shape.m, &shape.n, &shape.k};
   JsonNode list = node["sizes"];
   if (list.size() != std::size(sizes))
@@ -43,13 +44,18 @@ void readOperands(const JsonNode &list, bool areWritten,
                   const Interface &interface, Command &command) {
   const LapackSignature &signature = command.lapack.signature;
   const auto &operands = areWritten ? signature.writes : signature.reads;
-  if (list.size() != operands.size())
-    list.fail("must name " + std::to_string(operands.size()) + " buffers");
-  for (size_t i = 0; i < operands.size(); ++i) {
-    readOperand(list.at(i), operands[i], interface, command);
-    if (areWritten)
-      requireWritable(list.at(i), command.buffers.back(), interface);
-  }
+  size_t count = 0, next = 0;
+  for (const LapackOperand &operand : operands)
+    count += operand.parts();
+  if (list.size() != count)
+    list.fail("must name " + std::to_string(count) + " buffers");
+  for (const LapackOperand &operand : operands)
+    for (int64_t part = 0; part < operand.parts(); ++part) {
+      JsonNode node = list.at(next++);
+      readOperand(node, operand, interface, command);
+      if (areWritten)
+        requireWritable(node, command.buffers.back(), interface);
+    }
 }
 
 void readWork(const JsonNode &node, const Interface &interface,

@@ -36,3 +36,24 @@ func.func @main(%a: tensor<4x4xf64>, %b: tensor<2x4xf64>) -> tensor<2x4xf64> {
   %x = "stablehlo.triangular_solve"(%u, %b) <{left_side = false, lower = false, transpose_a = #stablehlo<transpose NO_TRANSPOSE>, unit_diagonal = true}> : (tensor<4x4xf64>, tensor<2x4xf64>) -> tensor<2x4xf64>
   return %x : tensor<2x4xf64>
 }
+
+// -----
+
+// A complex matrix is two operands, its parts, which need not be joined between two calls. The
+// eigenvectors of a real matrix are complex.
+// CHECK-LABEL: @main
+// CHECK-SAME: (%[[RE:.*]]: tensor<4x4xf32>, %[[IM:.*]]: tensor<4x4xf32>)
+// CHECK: %[[LU:.*]]:4 = plan.factorize complex "getrf" %[[RE]], %[[IM]] sizes [1, 4, 4, 0] letters "" : (tensor<4x4xf32>, tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4xi32>, tensor<i32>)
+// CHECK: %[[X:.*]]:2 = plan.factorize complex "trsm" %[[LU]]#0, %[[LU]]#1, %[[RE]], %[[IM]] sizes [1, 4, 4, 0] letters "LLCU"
+// CHECK: %[[E:.*]]:5 = plan.factorize "geev" %[[RE]] sizes [1, 4, 4, 0] letters "NV" : (tensor<4x4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4x4xf32>, tensor<4x4xf32>, tensor<i32>)
+// CHECK-NOT: complex<f32>
+// CHECK: return %[[X]]#1, %[[E]]#1, %[[E]]#3
+func.func @main(%re: tensor<4x4xf32>, %im: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4xf32>, tensor<4x4xf32>) {
+  %a = stablehlo.complex %re, %im : tensor<4x4xcomplex<f32>>
+  %l:3 = stablehlo.custom_call @lapack_cgetrf_ffi(%a) {mhlo.backend_config = {}, operand_layouts = [dense<[0, 1]> : tensor<2xindex>], result_layouts = [dense<[0, 1]> : tensor<2xindex>, dense<0> : tensor<1xindex>, dense<> : tensor<0xindex>]} : (tensor<4x4xcomplex<f32>>) -> (tensor<4x4xcomplex<f32>>, tensor<4xi32>, tensor<i32>)
+  %x = stablehlo.custom_call @lapack_ctrsm_ffi(%l#0, %a) {mhlo.backend_config = {diag = 85 : ui8, side = 76 : ui8, trans_x = 67 : ui8, uplo = 76 : ui8}, operand_layouts = [dense<[0, 1]> : tensor<2xindex>, dense<[0, 1]> : tensor<2xindex>], result_layouts = [dense<[0, 1]> : tensor<2xindex>]} : (tensor<4x4xcomplex<f32>>, tensor<4x4xcomplex<f32>>) -> tensor<4x4xcomplex<f32>>
+  %y = stablehlo.imag %x : (tensor<4x4xcomplex<f32>>) -> tensor<4x4xf32>
+  %e:5 = stablehlo.custom_call @lapack_sgeev_ffi(%re) {mhlo.backend_config = {compute_left = 78 : ui8, compute_right = 86 : ui8}, operand_layouts = [dense<[0, 1]> : tensor<2xindex>], result_layouts = [dense<0> : tensor<1xindex>, dense<0> : tensor<1xindex>, dense<[0, 1]> : tensor<2xindex>, dense<[0, 1]> : tensor<2xindex>, dense<> : tensor<0xindex>]} : (tensor<4x4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4x4xcomplex<f32>>, tensor<4x4xcomplex<f32>>, tensor<i32>)
+  %v = stablehlo.imag %e#3 : (tensor<4x4xcomplex<f32>>) -> tensor<4x4xf32>
+  return %y, %e#1, %v : tensor<4x4xf32>, tensor<4xf32>, tensor<4x4xf32>
+}

@@ -24,6 +24,7 @@ template <typename Op> static rt::LapackShape shapeOf(Op op) {
   shape.n = sizes[2];
   shape.k = sizes[3];
   shape.letters = op.getLetters().str();
+  shape.isComplex = op.getIsComplex();
   return shape;
 }
 
@@ -42,6 +43,27 @@ static LogicalResult verifyOperand(Op op, Type type,
   return success();
 }
 
+/// Checks the values of operands, two for one of complex numbers.
+template <typename Op>
+static LogicalResult verifyOperands(Op op, ValueRange values,
+                                    ArrayRef<rt::LapackOperand> operands,
+                                    Type element) {
+  for (const rt::LapackOperand &operand : operands)
+    for (int64_t part = 0; part < operand.parts(); ++part) {
+      if (failed(verifyOperand(op, values.front().getType(), operand, element)))
+        return failure();
+      values = values.drop_front();
+    }
+  return success();
+}
+
+static size_t countParts(ArrayRef<rt::LapackOperand> operands) {
+  size_t count = 0;
+  for (const rt::LapackOperand &operand : operands)
+    count += operand.parts();
+  return count;
+}
+
 template <typename Op>
 static FailureOr<rt::LapackSignature> verifyCall(Op op, ValueRange reads,
                                                  ValueRange writes) {
@@ -54,20 +76,17 @@ static FailureOr<rt::LapackSignature> verifyCall(Op op, ValueRange reads,
   std::string problem = rt::makeLapackSignature(shapeOf(op), signature);
   if (!problem.empty())
     return op.emitOpError(problem);
-  if (reads.size() != signature.reads.size() ||
-      writes.size() != signature.writes.size())
+  size_t numReads = countParts(signature.reads);
+  size_t numWrites = countParts(signature.writes);
+  if (reads.size() != numReads || writes.size() != numWrites)
     return op.emitOpError("needs ")
-           << signature.reads.size() << " operands and "
-           << signature.writes.size() << " results";
+           << numReads << " operands and " << numWrites << " results";
   Type element = getElementTypeOrSelf(reads[0].getType());
   if (!element.isF32() && !element.isF64())
     return op.emitOpError("computes in f32 or f64, not ") << element;
-  for (auto [value, operand] : llvm::zip(reads, signature.reads))
-    if (failed(verifyOperand(op, value.getType(), operand, element)))
-      return failure();
-  for (auto [value, operand] : llvm::zip(writes, signature.writes))
-    if (failed(verifyOperand(op, value.getType(), operand, element)))
-      return failure();
+  if (failed(verifyOperands(op, reads, signature.reads, element)) ||
+      failed(verifyOperands(op, writes, signature.writes, element)))
+    return failure();
   return signature;
 }
 

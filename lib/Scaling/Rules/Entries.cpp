@@ -63,7 +63,7 @@ static Factorisation getFactorisation(StringRef target) {
   if (routine.consume_front("lapack_"))
     routine = routine.drop_front();
   return llvm::StringSwitch<Factorisation>(routine)
-      .Cases({"syevd", "heevd", "Eigh"}, Factorisation::Eigen)
+      .Cases({"syevd", "heevd", "geev", "Eigh"}, Factorisation::Eigen)
       .Cases({"gesdd", "gesvd", "gesvdj"}, Factorisation::Singular)
       .Cases({"geqrf", "getrf", "Qr", "LuDecomposition"},
              Factorisation::Triangle)

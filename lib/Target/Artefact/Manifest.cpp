@@ -232,7 +232,8 @@ json::Object ManifestWriter::lapack(plan::LapackOp op) {
                       {"writes", listed(op.getWrites())},
                       {"work", index(op.getWork())},
                       {"sizes", shapeOf(op.getSizes())},
-                      {"letters", op.getLetters()}};
+                      {"letters", op.getLetters()},
+                      {"complex", op.getIsComplex()}};
 }
 
 json::Object ManifestWriter::hostCall(plan::HostCallOp op) {

@@ -147,7 +147,7 @@ private:
   }
 
   void loadLapack(LapackCall &call) {
-    call.function = findLapackRoutine(call.shape.routine, call.isDouble);
+    call.function = findLapackRoutine(call.shape, call.isDouble);
     integers.resize(std::max(integers.size(),
                              size_t(call.tasks * call.signature.integers())));
   }

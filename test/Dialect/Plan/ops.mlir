@@ -83,6 +83,8 @@ plan.program @lapack {
 
 // CHECK-LABEL: func.func @factorize
 func.func @factorize(%a: tensor<3x4x4xf64>, %b: tensor<3x4x2xf64>) -> tensor<3x4x2xf64> {
+  // CHECK: plan.factorize complex "potrf" %{{.*}}, %{{.*}} sizes [3, 4, 4, 0] letters "L" : (tensor<3x4x4xf64>, tensor<3x4x4xf64>) -> (tensor<3x4x4xf64>, tensor<3x4x4xf64>, tensor<3xi32>)
+  %c:3 = plan.factorize complex "potrf" %a, %a sizes [3, 4, 4, 0] letters "L" : (tensor<3x4x4xf64>, tensor<3x4x4xf64>) -> (tensor<3x4x4xf64>, tensor<3x4x4xf64>, tensor<3xi32>)
   // CHECK: plan.factorize "trsm" %{{.*}}, %{{.*}} sizes [3, 4, 2, 0] letters "LUTN" : (tensor<3x4x4xf64>, tensor<3x4x2xf64>) -> tensor<3x4x2xf64>
   %x = plan.factorize "trsm" %a, %b sizes [3, 4, 2, 0] letters "LUTN" : (tensor<3x4x4xf64>, tensor<3x4x2xf64>) -> tensor<3x4x2xf64>
   return %x : tensor<3x4x2xf64>

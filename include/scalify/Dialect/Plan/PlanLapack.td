@@ -10,7 +10,9 @@
 def LapackOp : Plan_Op<"lapack", [AttrSizedOperandSegments]> {
   let summary = "a routine of LAPACK, for each matrix of a batch";
   let description = [{
-    On a CPU only, in F32 or F64. Matrices are row major in memory. `sizes` are
+    On a CPU only, in F32 or F64, or in complex numbers of these: then a matrix
+    has two buffers, of its real and its imaginary parts (so do the eigenvectors
+    of a real matrix). Matrices are row major in memory. `sizes` are
     batch, m, n, k; `letters` are the routine's options in the order of its own
     parameters, such as side, triangle, transposition and diagonal of a `trsm`.
     Writes may include the routine's `info`, one i32 for each matrix. `work` has
@@ -26,9 +28,9 @@ def LapackOp : Plan_Op<"lapack", [AttrSizedOperandSegments]> {
   }];
   let arguments = (ins StrAttr:$routine, Variadic<Plan_Buffer>:$reads,
     Variadic<Plan_Buffer>:$writes, Plan_Buffer:$work,
-    DenseI64ArrayAttr:$sizes, StrAttr:$letters);
+    DenseI64ArrayAttr:$sizes, StrAttr:$letters, UnitAttr:$is_complex);
   let assemblyFormat = [{
-    $routine `reads` `(` $reads `:` type($reads) `)`
+    (`complex` $is_complex^)? $routine `reads` `(` $reads `:` type($reads) `)`
     `writes` `(` $writes `:` type($writes) `)` `work` $work `:` type($work)
     `sizes` $sizes `letters` $letters attr-dict
   }];
@@ -47,10 +49,10 @@ def FactorizeOp : Plan_Op<"factorize", [Pure]> {
     ```
   }];
   let arguments = (ins StrAttr:$routine, Variadic<AnyRankedTensor>:$inputs,
-    DenseI64ArrayAttr:$sizes, StrAttr:$letters);
+    DenseI64ArrayAttr:$sizes, StrAttr:$letters, UnitAttr:$is_complex);
   let results = (outs Variadic<AnyRankedTensor>:$outputs);
   let assemblyFormat = [{
-    $routine $inputs `sizes` $sizes `letters` $letters attr-dict `:`
+    (`complex` $is_complex^)? $routine $inputs `sizes` $sizes `letters` $letters attr-dict `:`
     functional-type(operands, results)
   }];
   let hasVerifier = 1;
