@@ -22,7 +22,40 @@ using namespace mlir;
 using namespace scalify;
 using namespace scalify::stablehlo;
 
+/// The most elements of a tuple: one within another may hold any number.
+static constexpr int64_t kMostLeaves = int64_t(1) << 16;
+
 static bool isTuple(Type type) { return isa<TupleType>(type); }
+
+/// Takes the leaves of a type from `room`; false if it has too few.
+static bool fits(Type type, int64_t &room) {
+  // A tuple without elements takes time as well.
+  if (--room < 0)
+    return false;
+  auto tuple = dyn_cast<TupleType>(type);
+  return !tuple || llvm::all_of(tuple.getTypes(), [&](Type element) {
+    return fits(element, room);
+  });
+}
+
+/// Checks the types of a function's signature and values.
+static LogicalResult checkTuples(func::FuncOp function) {
+  auto check = [](Operation *op, TypeRange types) -> LogicalResult {
+    for (Type type : types)
+      if (int64_t room = kMostLeaves; isTuple(type) && !fits(type, room))
+        return op->emitOpError("has a tuple of more than ")
+               << kMostLeaves << " elements";
+    return success();
+  };
+  WalkResult found = function.walk([&](Operation *op) {
+    bool isBad = failed(check(op, op->getResultTypes()));
+    for (Region &region : op->getRegions())
+      for (Block &block : region)
+        isBad = isBad || failed(check(op, block.getArgumentTypes()));
+    return isBad ? WalkResult::interrupt() : WalkResult::advance();
+  });
+  return failure(found.wasInterrupted());
+}
 
 namespace {
 /// An element of a tuple that is no tuple: its type, and its path in it, as in
@@ -242,6 +275,8 @@ void FlattenTuples::runOnOperation() {
   for (auto function : getOperation().getOps<func::FuncOp>()) {
     if (function.isExternal() || !function.getBody().hasOneBlock())
       continue;
+    if (failed(checkTuples(function)))
+      return signalPassFailure();
     SmallVector<Operation *> ops;
     function.walk([&](Operation *op) {
       if (takesLeaves(op))

@@ -15,6 +15,7 @@
 
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
+#include "mlir/IR/Verifier.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -125,7 +126,10 @@ static LogicalResult checkAssertion(CustomCallOp call) {
   auto holds = call->getNumOperands() > 0
                    ? import::getConstant(call->getOperand(0))
                    : DenseElementsAttr();
-  if (!holds || holds.getNumElements() != 1)
+  if (call->getNumResults() > 0)
+    return call.emitOpError("of '") << kAssertion << "' has results";
+  if (!holds || holds.getNumElements() != 1 ||
+      !holds.getElementType().isInteger(1))
     return call.emitOpError("asserts what is not known of the shapes");
   auto message = call->getAttrOfType<StringAttr>("error_message");
   if (!holds.getValues<APInt>()[0].isOne())
@@ -179,6 +183,8 @@ static FailureOr<Operation *> makeReduceWindow(CustomCallOp call,
   }
   call->replaceAllUsesWith(reduce->getResults());
   call.erase();
+  if (failed(verify(reduce)))
+    return failure();
   return reduce.getOperation();
 }
 
@@ -251,7 +257,11 @@ FailureOr<Operation *> Refiner::makeStatic(Operation *op) {
   Block *block = op->getBlock();
   if (failed(apply(op, forms)))
     return failure();
-  return before ? before->getNextNode() : &block->front();
+  Operation *made = before ? before->getNextNode() : &block->front();
+  // Inference takes for granted what the static op's verifier checks.
+  if (failed(verify(made)))
+    return failure();
+  return made;
 }
 
 /// Folds an op on sizes: its results are few integers, its operands constants.
@@ -347,7 +357,8 @@ static bool needsShapes(func::FuncOp main) {
   WalkResult found = main.walk([](Operation *op) {
     auto call = dyn_cast<CustomCallOp>(op);
     return llvm::any_of(op->getResultTypes(), isDynamic) ||
-                   (call && call.getCallTargetName() == kAssertion)
+                   (call && (call.getCallTargetName() == kAssertion ||
+                             call.getCallTargetName() == kWindowCall))
                ? WalkResult::interrupt()
                : WalkResult::advance();
   });
