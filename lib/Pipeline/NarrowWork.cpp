@@ -68,6 +68,8 @@ static std::optional<DotRole> getRole(StringRef part) {
 }
 
 static std::string getRemedy(StringRef part) {
+  if (part == "sensitive_wide")
+    part = "sensitive";
   if (getRole(part) || part == "sensitive" || part == "unprofitable")
     return llvm::formatv(" ('{0} = true' in the recipe casts them)", part);
   if (part == "scale")

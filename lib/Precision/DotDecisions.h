@@ -27,10 +27,20 @@ inline bool isWeightGradient(mlir::Operation *dot) {
   return kind && kind.getValue() == DotKind::WeightGrad;
 }
 
-/// True if the recipe has narrow formats for the dot's role.
+/// True if the recipe has narrow formats for the dot's role, and none wider
+/// than those of linear layers: presets for FP8 have BF16 where FP8 costs
+/// accuracy.
 inline bool isOfNarrowRole(mlir::Operation *dot, RecipeAttr recipe) {
   auto role = dot->getAttrOfType<DotRoleAttr>(kDotRoleAttr);
-  return role && !recipe.getFormats(role.getValue()).isWide();
+  if (!role)
+    return false;
+  auto getWidth = [](DotFormats formats) {
+    return std::max(formats.forward.getIntOrFloatBitWidth(),
+                    formats.gradient.getIntOrFloatBitWidth());
+  };
+  DotFormats formats = recipe.getFormats(role.getValue());
+  return !formats.isWide() &&
+         getWidth(formats) <= getWidth(recipe.getFormats(DotRole::Linear));
 }
 
 } // namespace scalify

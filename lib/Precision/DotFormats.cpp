@@ -21,11 +21,27 @@
 using namespace mlir;
 using namespace scalify;
 
+/// The parts of decisions by the noise analysis: the recipe's formats for
+/// sensitive dots, and F32 where these do not suffice.
+static constexpr llvm::StringLiteral kSensitivePart = "sensitive";
+static constexpr llvm::StringLiteral kSensitiveWidePart = "sensitive_wide";
+
+static DotFormats getWide(Operation *op) {
+  Type wide = Float32Type::get(op->getContext());
+  return {wide, wide};
+}
+
+static Type getFormat(DotFormats formats, Value operand) {
+  return isGradient(getDotOperandRoot(operand)) ? formats.gradient
+                                                : formats.forward;
+}
+
 static StringRef describeRole(DotRole role, bool hasLoss) {
   switch (role) {
   case DotRole::Linear:
     return "a linear layer";
   case DotRole::AttentionQK:
+  case DotRole::Product:
     return "two activations";
   case DotRole::AttentionPV:
     return "attention weights times values, or a gradient of this product";
@@ -112,10 +128,13 @@ bool DotFormatChooser::isFloat8(Operation *dot) const {
 }
 
 void DotFormatChooser::replaceFormats(Operation *dot, DotFormats formats,
-                                      StringRef part, const std::string &why) {
+                                      StringRef reason,
+                                      const std::string &why) {
   Choice &choice = choices[dot];
   choice.formats = recipe.resolve(formats);
-  choice.part = choice.reason = part.str();
+  choice.part =
+      reason == kSensitiveWidePart ? kSensitivePart.str() : reason.str();
+  choice.reason = reason.str();
   choice.judgement = why;
 }
 
@@ -154,27 +173,38 @@ static RoundedDot::Turn getTurn(DotRole role, std::optional<DotKind> kind) {
                                              : RoundedDot::Second;
 }
 
+/// Returns the noise of a dot in these formats; 0 if they keep it wide.
+double DotFormatChooser::countNoise(Operation *dot, DotFormats formats) const {
+  double noise = 0;
+  for (Value operand : dot->getOperands().take_front(2)) {
+    auto format = cast<FloatType>(getFormat(formats, operand));
+    if (format.isF32())
+      return 0;
+    noise += getRoundingNoise(format);
+  }
+  return noise;
+}
+
 /// Every rounded dot adds noise, and may be left wide for it, unless the recipe
 /// names it: that is the user's choice.
 void DotFormatChooser::judgeNoise(FunctionOpInterface func) {
-  DotFormats others = recipe.getSensitive();
-  if (others == DotFormats() || !recipe.castsDots())
+  if (recipe.getSensitive() == DotFormats() || !recipe.castsDots())
     return;
+  DotFormats others = recipe.resolve(recipe.getSensitive());
   llvm::MapVector<Operation *, RoundedDot> rounded;
   func.getFunctionBody().walk([&](Operation *dot) {
     if (!isContraction(dot) || getReasonToStayWide(dot))
       return;
-    double noise = 0;
-    for (Value operand : dot->getOperands().take_front(2))
-      noise +=
-          getRoundingNoise(cast<FloatType>(getOperandFormat(dot, operand)));
     const Choice &choice = choices[dot];
-    rounded[dot] = {noise, choice.reason == "name"
-                               ? RoundedDot::Never
-                               : getTurn(choice.role, layers.getKind(dot))};
+    rounded[dot] = {countNoise(dot, choice.formats), countNoise(dot, others),
+                    choice.reason == "name"
+                        ? RoundedDot::Never
+                        : getTurn(choice.role, layers.getKind(dot))};
   });
-  for (auto &[dot, why] : findSensitiveDots(func, rounded))
-    replaceFormats(dot, others, "sensitive", why);
+  for (auto &[dot, sensitive] : findSensitiveDots(func, rounded))
+    replaceFormats(dot, sensitive.isWide ? getWide(func) : others,
+                   sensitive.isWide ? kSensitiveWidePart : kSensitivePart,
+                   sensitive.why);
 }
 
 /// Applies the decisions that were made on the step's plain form.
@@ -183,9 +213,10 @@ void DotFormatChooser::applyPlainDecisions(FunctionOpInterface func) {
     auto decision = dot->getAttrOfType<DecisionAttr>(kPlainDecisionAttr);
     if (!decision || choices[dot].reason == "name")
       return;
-    DotFormats formats = decision.getPart() == "sensitive"
-                             ? recipe.getSensitive()
-                             : recipe.getUnprofitable();
+    DotFormats formats =
+        decision.getPart() == kSensitivePart       ? recipe.getSensitive()
+        : decision.getPart() == kSensitiveWidePart ? getWide(func)
+                                                   : recipe.getUnprofitable();
     replaceFormats(dot, formats, decision.getPart(),
                    decision.getReason().str());
   });
@@ -210,13 +241,11 @@ DecisionAttr DotFormatChooser::getJudgement(Operation *dot) const {
   const Choice &choice = choices.find(dot)->second;
   if (choice.judgement.empty())
     return {};
-  return DecisionAttr::get(dot->getContext(), choice.part, choice.judgement);
+  return DecisionAttr::get(dot->getContext(), choice.reason, choice.judgement);
 }
 
 Type DotFormatChooser::getOperandFormat(Operation *dot, Value operand) const {
-  DotFormats formats = choices.find(dot)->second.formats;
-  return isGradient(getDotOperandRoot(operand)) ? formats.gradient
-                                                : formats.forward;
+  return getFormat(choices.find(dot)->second.formats, operand);
 }
 
 static bool isOneNumber(Type type) {
@@ -254,6 +283,9 @@ DecisionAttr DotFormatChooser::getReasonToStayWide(Operation *dot) const {
         choice.judgement.empty()
             ? describeRole(choice.role, roles.hasBackward()).str()
             : choice.judgement;
+    if (choice.reason == kSensitiveWidePart)
+      return because(choice.reason,
+                     what + ", and the formats of 'sensitive' do not suffice");
     return because(
         choice.reason,
         what + " (recipe: " + choice.part +

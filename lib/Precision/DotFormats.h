@@ -40,8 +40,8 @@ public:
 private:
   struct Choice {
     DotFormats formats;
-    /// The criterion of the choice: a role, a kind, "name", "unprofitable" or
-    /// "sensitive".
+    /// The criterion of the choice: a role, a kind, "name", "unprofitable",
+    /// "sensitive" or "sensitive_wide".
     std::string reason;
     /// The part of the recipe that made the choice, as it is written there.
     std::string part;
@@ -53,8 +53,9 @@ private:
   Choice choose(mlir::Operation *dot, ExceptionPatterns &exceptions) const;
   DotRole findRole(mlir::Operation *dot) const;
   bool isFloat8(mlir::Operation *dot) const;
+  double countNoise(mlir::Operation *dot, DotFormats formats) const;
   void replaceFormats(mlir::Operation *dot, DotFormats formats,
-                      llvm::StringRef part, const std::string &why);
+                      llvm::StringRef reason, const std::string &why);
   void judgeCost(mlir::FunctionOpInterface func);
   void judgeNoise(mlir::FunctionOpInterface func);
   void applyPlainDecisions(mlir::FunctionOpInterface func);

@@ -25,7 +25,7 @@ static std::optional<DotKind> decideKind(Operation *dot, DotRole role) {
     return DotKind::Forward;
   bool isAttention = role == DotRole::AttentionQK ||
                      role == DotRole::AttentionPV ||
-                     role == DotRole::AttentionDS;
+                     role == DotRole::AttentionDS || role == DotRole::Product;
   Value other = isLeft ? rhs : lhs;
   return isAttention || isLeft == isRight || getWeight(other) ||
                  isComputedFromWeights(other)

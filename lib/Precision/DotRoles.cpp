@@ -1,7 +1,8 @@
 //===- DotRoles.cpp - The role of each dot in the model -------------------===//
 //
-// A linear layer multiplies by an argument of the step; attention multiplies
-// two activations under batch dimensions. The head is the linear layer whose
+// A linear layer multiplies by an argument of the step; attention and other
+// products multiply two activations under batch dimensions (AttentionRoles).
+// The head is the linear layer whose
 // result reaches the loss without another linear layer, or, without a backward,
 // a result of the step: inference computes as training did. A product of
 // activations after the head, as in a contrastive loss or with labels, has the
@@ -14,10 +15,6 @@
 //
 // The gradients of heads and routers are the dots on their weight, and the dots
 // of their input and the gradient of their output (LayerTable).
-//
-// Among attention's dots, the scores come first. The dot that follows them
-// without a dot between multiplies the values by them. The gradient of the
-// scores follows the gradient of that product.
 //
 // Values are identified by their origin, so that loops do not hide them.
 //
@@ -460,35 +457,6 @@ void DotRoles::findEmbeddings(FunctionOpInterface func) {
       oneHots.insert(oneHot);
     if (oneHots.contains(oneHot))
       roles[dot] = DotRole::Embedding;
-  });
-}
-
-/// Distinguishes attention's dots, in one walk in program order, by the values
-/// that follow one of them without another dot between.
-void DotRoles::findAttention(FunctionOpInterface func) {
-  DenseSet<Value> following;
-  func.getFunctionBody().walk([&](Operation *op) {
-    auto follows = [&](Value value) { return following.contains(value); };
-    if (!isContraction(op)) {
-      if (llvm::any_of(op->getOperands(), follows))
-        following.insert(op->result_begin(), op->result_end());
-      return;
-    }
-    auto role = roles.find(op);
-    if (role == roles.end() || role->second != DotRole::AttentionQK)
-      return;
-    bool hasGradient = llvm::any_of(op->getOperands(), [](Value operand) {
-      return isGradient(getDotOperandRoot(operand));
-    });
-    bool isLate = llvm::any_of(op->getOperands(), [&](Value operand) {
-      return follows(operand) &&
-             (!hasGradient || isGradient(getDotOperandRoot(operand)));
-    });
-    if (hasGradient)
-      role->second = isLate ? DotRole::AttentionDS : DotRole::AttentionPV;
-    else if (isLate)
-      role->second = DotRole::AttentionPV;
-    following.insert(op->getResult(0));
   });
 }
 

@@ -5,8 +5,9 @@
 // Normalisations of small values, comparisons, as of ReLU, and regressions,
 // whose residual falls while the error of the output stays, turn small errors
 // of activations into large errors of gradients. If the noise analysis predicts
-// these, the forward dots with the most noise per work stay wide, and then, if
-// that does not suffice, other dots.
+// these, the forward dots with the most noise per work take the recipe's
+// formats for sensitive dots, and F32 if these do not suffice. If that does not
+// suffice, other dots do.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,7 +31,7 @@ using namespace scalify;
 /// 0.95. docs/stages/precision.md compares the analysis with measurements.
 static constexpr double kMaxWorstError = 0.08, kMaxTotalError = 0.04;
 /// Dots are widened until errors are within this share of the limits.
-static constexpr double kRoom = 0.1;
+static constexpr double kRoom = 0.5;
 static constexpr unsigned kMaxWideningRounds = 8;
 /// No error is a hundred times its gradient: if so much is predicted, the
 /// analysis has lost track of the values, and cannot tell whether other dots
@@ -48,7 +49,8 @@ public:
     findGradients(func.getFunctionBody().front());
   }
 
-  llvm::MapVector<Operation *, std::string> find();
+  using Found = llvm::MapVector<Operation *, SensitiveDot>;
+  Found find();
 
 private:
   void findGradients(Block &body);
@@ -57,10 +59,11 @@ private:
     return worst <= share * kMaxWorstError && all <= share * kMaxTotalError;
   }
   SmallVector<double> weigh() const;
-  void widen(RoundedDot::Turn turn,
-             llvm::MapVector<Operation *, std::string> &found);
-  void widenMost(RoundedDot::Turn turn,
-                 llvm::MapVector<Operation *, std::string> &found);
+  double getNoise(Operation *dot, bool isWide) const {
+    return isWide ? 0 : dots.find(dot)->second.sensitiveNoise;
+  }
+  void widen(RoundedDot::Turn turn, bool isWide, Found &found);
+  void widenMost(RoundedDot::Turn turn, Found &found);
 
   ScaleAnalysis facts;
   NoiseAnalysis noise;
@@ -127,14 +130,15 @@ static double countWork(Operation *dot) {
   return std::sqrt(elements * a * b);
 }
 
-void SensitivityFinder::widen(
-    RoundedDot::Turn turn, llvm::MapVector<Operation *, std::string> &found) {
+void SensitivityFinder::widen(RoundedDot::Turn turn, bool isWide,
+                              Found &found) {
   NoiseAnalysis::Sources parts = noise.attribute(sources, gradients, weigh());
   double total = 0;
   SmallVector<std::pair<size_t, Operation *>> candidates;
   for (auto &[dot, rounded] : dots) {
     total += parts.lookup(dot);
-    if (rounded.turn == turn && !found.contains(dot) && parts.lookup(dot) > 0)
+    if (rounded.turn == turn && parts.lookup(dot) > 0 &&
+        sources.lookup(dot) > getNoise(dot, isWide))
       candidates.emplace_back(candidates.size(), dot);
   }
   // Ties are in program order.
@@ -149,29 +153,36 @@ void SensitivityFinder::widen(
   for (auto [place, dot] : candidates) {
     if (left <= 0)
       break;
-    left -= parts.lookup(dot);
-    found[dot] =
+    double part = parts.lookup(dot), own = getNoise(dot, isWide);
+    left -= part * (1 - own / sources.lookup(dot));
+    std::string why =
         llvm::formatv("its rounding makes up {0:P0} of the error of gradients, "
                       "estimated at {1:F2} of their mean square",
-                      parts.lookup(dot) / total, std::max(worst, all));
-    sources.erase(dot);
+                      part / total, std::max(worst, all));
+    found[dot] = {std::move(why), isWide};
+    sources[dot] = own;
   }
 }
 
-void SensitivityFinder::widenMost(
-    RoundedDot::Turn turn, llvm::MapVector<Operation *, std::string> &found) {
-  for (unsigned round = 0; round < kMaxWideningRounds && !isWithin(kRoom);
-       ++round) {
-    size_t before = found.size();
-    widen(turn, found);
-    if (found.size() == before)
+/// Gives dots the formats for sensitive dots, and F32 where these do not
+/// suffice.
+void SensitivityFinder::widenMost(RoundedDot::Turn turn, Found &found) {
+  for (bool isWide : {false, true}) {
+    if (isWide && isWithin(1))
       break;
-    predict();
+    for (unsigned round = 0; round < kMaxWideningRounds && !isWithin(kRoom);
+         ++round) {
+      auto before = sources;
+      widen(turn, isWide, found);
+      if (sources == before)
+        break;
+      predict();
+    }
   }
 }
 
-llvm::MapVector<Operation *, std::string> SensitivityFinder::find() {
-  llvm::MapVector<Operation *, std::string> found;
+SensitivityFinder::Found SensitivityFinder::find() {
+  Found found;
   // Weights without a scale count as 2^0, so that predictions mean nothing.
   if (!facts.getUndeclaredArguments().empty())
     return found;
@@ -181,13 +192,13 @@ llvm::MapVector<Operation *, std::string> SensitivityFinder::find() {
   widenMost(RoundedDot::First, found);
   if (isWithin(1) || std::max(worst, all) > kMaxCredibleError)
     return found;
-  auto more = found;
+  Found more = found;
   widenMost(RoundedDot::Second, more);
   // If the dots that may not be widened dominate the error, others do not help.
   return isWithin(1) ? more : found;
 }
 
-llvm::MapVector<Operation *, std::string> scalify::findSensitiveDots(
+llvm::MapVector<Operation *, SensitiveDot> scalify::findSensitiveDots(
     FunctionOpInterface func,
     const llvm::MapVector<Operation *, RoundedDot> &dots) {
   if (llvm::all_of(dots, [](auto &entry) {

@@ -9,20 +9,27 @@
 
 namespace scalify {
 
-/// A dot on rounded operands.
+/// A dot on rounded operands. Its noise is the sum over both operands of the
+/// error's mean square over that of the data.
 struct RoundedDot {
-  /// The sum over both operands of the error's mean square over that of the
-  /// data.
   double noise;
+  /// In the recipe's formats for sensitive dots.
+  double sensitiveNoise;
   /// The order of widening: forward dots of layers first; others if these do
   /// not suffice and the others do; dots that the user names never.
   enum Turn { Never, First, Second } turn;
 };
 
-/// Returns the dots to leave wide, with reasons, so that by NoiseAnalysis the
+struct SensitiveDot {
+  std::string why;
+  /// True if the recipe's formats for sensitive dots do not suffice.
+  bool isWide;
+};
+
+/// Returns the dots to widen, with reasons, so that by NoiseAnalysis the
 /// gradients of weights stay near those of F32; none if they do with all dots
 /// rounded.
-llvm::MapVector<mlir::Operation *, std::string>
+llvm::MapVector<mlir::Operation *, SensitiveDot>
 findSensitiveDots(mlir::FunctionOpInterface func,
                   const llvm::MapVector<mlir::Operation *, RoundedDot> &dots);
 

@@ -53,6 +53,7 @@ class Recipe:
         convolution: of convolutions.
         router: of a linear layer that chooses experts.
         optimizer: of dots of the update, as in Muon.
+        product: of two activations without a softmax between, as in linear attention.
         forward_dot: of dots that compute a layer's output, in place of their role's formats if the
             role is cast; True: the role's formats.
         input_grad: of dots that compute the gradient of a layer's input, likewise.
@@ -106,20 +107,21 @@ class Recipe:
     forward: Format = "f8E4M3FN"
     gradient: Format = "f8E5M2"
     linear: Formats = True
-    attention_qk: Formats = False
-    attention_pv: Formats = False
-    attention_ds: Formats = False
-    head: Formats = False
-    embedding: Formats = False
-    convolution: Formats = False
+    attention_qk: Formats = "bf16"
+    attention_pv: Formats = "bf16"
+    attention_ds: Formats = "bf16"
+    head: Formats = "bf16"
+    embedding: Formats = "bf16"
+    convolution: Formats = "bf16"
     router: Formats = False
     optimizer: Formats = False
+    product: Formats = False
     forward_dot: Formats = True
     input_grad: Formats = True
     weight_grad: Formats = True
     accumulation: Sum | tuple[Sum, Sum, Sum] = ("fast", "precise", "precise")
     unprofitable: Formats = True
-    sensitive: Formats = False
+    sensitive: Formats = "bf16"
     where: Mapping[str, Formats | Sum] | Iterable[tuple[str, Formats | Sum]] = ()
     masters: Storage = "given"
     first_moment: Storage = "given"

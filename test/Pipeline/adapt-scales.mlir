@@ -4,7 +4,7 @@
 
 // The second function of the artefact, from the command line; it is planned as
 // the step is. With constants there is no such function.
-// CHECK: func.func public @main({{.*}}: tensor<2xf32> {scalify.casts = [
+// CHECK: func.func public @main({{.*}}: tensor<4xf32> {scalify.casts = [
 // CHECK: func.func @rescale(
 // PLACE: scalify.measured_scale l2
 // PLACE-NOT: @rescale

@@ -1,14 +1,14 @@
 // What got which format and why, as lines and as JSON.
 //
-// RUN: scalify-compile %s -o %t --target=stablehlo --recipe=fp8 --declared-scales --report=text | FileCheck %s
-// RUN: scalify-compile %s -o %t --target=stablehlo --recipe=fp8 --declared-scales --report=json | FileCheck %s --check-prefix=JSON
-// RUN: scalify-compile %s -o /dev/null --target=stablehlo --recipe=fp8 --declared-scales 2>&1 | FileCheck %s --check-prefix=COUNT
-// RUN: scalify-compile %s -o /dev/null --target=stablehlo --recipe=fp8 --declared-scales --remarks 2>&1 | FileCheck %s --check-prefix=REMARKS
+// RUN: scalify-compile %s -o %t --target=stablehlo --recipe='#scalify.recipe<"fp8", head = false>' --declared-scales --report=text | FileCheck %s
+// RUN: scalify-compile %s -o %t --target=stablehlo --recipe='#scalify.recipe<"fp8", head = false>' --declared-scales --report=json | FileCheck %s --check-prefix=JSON
+// RUN: scalify-compile %s -o /dev/null --target=stablehlo --recipe='#scalify.recipe<"fp8", head = false>' --declared-scales 2>&1 | FileCheck %s --check-prefix=COUNT
+// RUN: scalify-compile %s -o /dev/null --target=stablehlo --recipe='#scalify.recipe<"fp8", head = false>' --declared-scales --remarks 2>&1 | FileCheck %s --check-prefix=REMARKS
 
 // Without --declared-scales the step measures what no scale is given of.
-// RUN: scalify-compile %s -o /dev/null --target=stablehlo --recipe=fp8 --report=json 2>%t.err | FileCheck %s --check-prefix=MEASURED
+// RUN: scalify-compile %s -o /dev/null --target=stablehlo --recipe='#scalify.recipe<"fp8", head = false>' --report=json 2>%t.err | FileCheck %s --check-prefix=MEASURED
 // RUN: FileCheck %s --check-prefix=ONE --input-file=%t.err
-// RUN: not scalify-compile %s -o /dev/null --target=stablehlo --recipe=fp8 --strict --declared-scales 2>&1 | FileCheck %s --check-prefix=STRICT
+// RUN: not scalify-compile %s -o /dev/null --target=stablehlo --recipe='#scalify.recipe<"fp8", head = false>' --strict --declared-scales 2>&1 | FileCheck %s --check-prefix=STRICT
 
 // CHECK:      recipe fp8, 8 values
 // CHECK-NEXT: after validate-import: 3 ops

@@ -1,11 +1,16 @@
 // RUN: scalify-compile %s --recipe=fp8 --target=stablehlo -o %t 2>&1 | FileCheck %s
 // RUN: scalify-compile %s --recipe=bf16 --target=stablehlo -o %t 2>&1 | FileCheck %s --check-prefix=NARROW --allow-empty
 
-// Convolutions are wide by the preset, which would be said nowhere else.
-// CHECK: warning: recipe 'fp8' leaves 1 of 1 products wide, 100 % of their FLOPs: 1 by 'convolution' ('convolution = true' in the recipe casts them)
+// Products of activations without a softmax are wide by the preset, which would
+// be said nowhere else.
+// CHECK: warning: recipe 'fp8' leaves 2 of 2 products wide, 100 % of their FLOPs: 2 by 'product' ('product = true' in the recipe casts them)
 // NARROW-NOT: FLOPs
-func.func public @main(%x: tensor<1x8x8x4xf32>, %k: tensor<3x3x4x4xf32>) -> tensor<1x6x6x4xf32> {
-  %0 = stablehlo.convolution(%x, %k) dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f], window = {stride = [1, 1], pad = [[0, 0], [0, 0]]} {batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (tensor<1x8x8x4xf32>, tensor<3x3x4x4xf32>) -> tensor<1x6x6x4xf32>
-  %1 = stablehlo.tanh %0 : tensor<1x6x6x4xf32>
-  return %1 : tensor<1x6x6x4xf32>
+func.func public @main(%x: tensor<2x8x4xf32>, %g: tensor<2x8x8xf32>) -> (tensor<2x8x8xf32>, tensor<2x8x4xf32>) {
+  %a = stablehlo.tanh %x : tensor<2x8x4xf32>
+  %b = stablehlo.sine %x : tensor<2x8x4xf32>
+  %y = stablehlo.dot_general %a, %b, batching_dims = [0] x [0], contracting_dims = [2] x [2] : (tensor<2x8x4xf32>, tensor<2x8x4xf32>) -> tensor<2x8x8xf32>
+  %d = stablehlo.cosine %g : tensor<2x8x8xf32> loc(#backward)
+  %e = stablehlo.dot_general %d, %b, batching_dims = [0] x [0], contracting_dims = [2] x [1] : (tensor<2x8x8xf32>, tensor<2x8x4xf32>) -> tensor<2x8x4xf32> loc(#backward)
+  return %y, %e : tensor<2x8x8xf32>, tensor<2x8x4xf32>
 }
+#backward = loc("jit(step)/transpose(jvp(loss))/dot_general")

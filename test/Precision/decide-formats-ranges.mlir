@@ -38,8 +38,12 @@ func.func @main(%a: tensor<4x64xf32> {scalify.range = {max = 100.0}},
   %0 = stablehlo.dot_general %x, %u, contracting_dims = [1] x [0] : (tensor<4x64xf32>, tensor<64x8xf32>) -> tensor<4x8xf32>
   %1 = stablehlo.dot_general %y, %u, contracting_dims = [1] x [0] : (tensor<4x64xf32>, tensor<64x8xf32>) -> tensor<4x8xf32>
   %2 = stablehlo.dot_general %z, %u, contracting_dims = [1] x [0] : (tensor<4x64xf32>, tensor<64x8xf32>) -> tensor<4x8xf32>
-  %3 = stablehlo.dot_general %0, %v, contracting_dims = [1] x [0] : (tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x2xf32>
-  %4 = stablehlo.dot_general %1, %v, contracting_dims = [1] x [0] : (tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x2xf32>
-  %5 = stablehlo.dot_general %2, %v, contracting_dims = [1] x [0] : (tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x2xf32>
+  %h0 = scalify.scale_hint %0, %one : tensor<4x8xf32>
+  %h1 = scalify.scale_hint %1, %one : tensor<4x8xf32>
+  %h2 = scalify.scale_hint %2, %one : tensor<4x8xf32>
+  %hv = scalify.scale_hint %v, %one : tensor<8x2xf32>
+  %3 = stablehlo.dot_general %h0, %hv, contracting_dims = [1] x [0] : (tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x2xf32>
+  %4 = stablehlo.dot_general %h1, %hv, contracting_dims = [1] x [0] : (tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x2xf32>
+  %5 = stablehlo.dot_general %h2, %hv, contracting_dims = [1] x [0] : (tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x2xf32>
   return %3, %4, %5 : tensor<4x2xf32>, tensor<4x2xf32>, tensor<4x2xf32>
 }

@@ -7,7 +7,7 @@
 // CHECK: dot_general {{.*}}scalify.wide = #scalify.decision<"head", "
 // CHECK: dot_general {{.*}}scalify.wide = #scalify.decision<"head", "
 // CHECK: dot_general {{.*}}scalify.wide = #scalify.decision<"head", "
-module attributes {scalify.recipe = #scalify.recipe<"fp8", sensitive = true>} {
+module attributes {scalify.recipe = #scalify.recipe<"fp8", attention = false, head = false, embedding = false, convolution = false, sensitive = true>} {
   func.func @remat(%h: tensor<4x8xf32> {scalify.role = #scalify.role<batch>}, %w: tensor<8x6xf32> {scalify.role = #scalify.role<param>}, %d: tensor<4x6xf32> {scalify.role = #scalify.role<batch>}) -> (tensor<4x6xf32>, tensor<4x8xf32>, tensor<6x8xf32>) {
     %s = stablehlo.constant dense<0.5> : tensor<f32>
     %x = stablehlo.tanh %h {scalify.phase = #scalify.phase<forward>} : tensor<4x8xf32>
@@ -32,7 +32,7 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8", sensitive = true>} {
 // CHECK-LABEL: func.func @stopped
 // CHECK: dot_general {{.*}}scalify.wide = #scalify.decision<"head", "
 // CHECK: dot_general {{.*}}scalify.wide = #scalify.decision<"head", "
-module attributes {scalify.recipe = #scalify.recipe<"fp8", sensitive = true>} {
+module attributes {scalify.recipe = #scalify.recipe<"fp8", attention = false, head = false, embedding = false, convolution = false, sensitive = true>} {
   func.func @stopped(%x: tensor<4x8xf32> {scalify.role = #scalify.role<batch>}, %w: tensor<8x6xf32> {scalify.role = #scalify.role<param>}, %d: tensor<4x6xf32> {scalify.role = #scalify.role<batch>}) -> (tensor<4x6xf32>, tensor<6x8xf32>) {
     %s = stablehlo.constant dense<0.5> : tensor<f32>
     %xs = scalify.scale_hint %x, %s : tensor<4x8xf32>
@@ -60,7 +60,7 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8", sensitive = true>} {
 // CHECK: dot_general {{.*}}batching_dims = [0] x [0]
 // CHECK-NOT: scalify.wide
 // CHECK: return
-module attributes {scalify.recipe = #scalify.recipe<"fp8", sensitive = true>} {
+module attributes {scalify.recipe = #scalify.recipe<"fp8", attention = false, head = false, embedding = false, convolution = false, sensitive = true>} {
   func.func @per_example(%x: tensor<4x8xf32> {scalify.role = #scalify.role<batch>}, %a: tensor<8x8xf32> {scalify.role = #scalify.role<param>}, %w: tensor<8x6xf32> {scalify.role = #scalify.role<param>}, %d: tensor<4x6xf32> {scalify.role = #scalify.role<batch>}) -> (tensor<4x6xf32>, tensor<4x8xf32>, tensor<4x8x8xf32>) {
     %s = stablehlo.constant dense<0.5> : tensor<f32>
     %e = stablehlo.tanh %x {scalify.phase = #scalify.phase<forward>} : tensor<4x8xf32>

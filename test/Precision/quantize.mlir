@@ -20,7 +20,7 @@ func.func @linear(%x: tensor<4x64xf32>, %w: tensor<64x8xf32>, %v: tensor<8x3xf32
   // The head: no dot follows it.
   %c = scalify.scale_hint %y, %s : tensor<4x8xf32>
   %d = scalify.scale_hint %v, %s : tensor<8x3xf32>
-  // CHECK: stablehlo.dot_general {{.*}}scalify.wide = #scalify.decision<"head", "the last linear layer before the loss (recipe: head = false)"
+  // CHECK: scalify.quantize {{.*}} -> tensor<4x8xbf16>
   %z = stablehlo.dot_general %c, %d, contracting_dims = [1] x [0] {scalify.phase = #scalify.phase<forward>} : (tensor<4x8xf32>, tensor<8x3xf32>) -> tensor<4x3xf32>
   // CHECK: stablehlo.transpose %[[QX]], dims = [1, 0] {{.*}}(tensor<4x64xf8E4M3FN>) -> tensor<64x4xf8E4M3FN>
   // CHECK-NOT: scalify.quantize

@@ -3,7 +3,7 @@
 // A weight that enters a sharded computation, and is gathered there from its
 // shards, is a weight: the layer before the last is cast, the head is not.
 // CHECK-LABEL: func.func @sharded
-module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
+module attributes {scalify.recipe = #scalify.recipe<"fp8", attention = false, head = false, embedding = false, convolution = false, sensitive = false>} {
   sdy.mesh @mesh = <["data"=2]>
   func.func @sharded(%x: tensor<4x8xf32> {scalify.role = #scalify.role<batch>}, %a: tensor<8x8xf32> {scalify.role = #scalify.role<param>}, %b: tensor<8x8xf32> {scalify.role = #scalify.role<param>}) -> tensor<4x8xf32> {
     %r = sdy.manual_computation(%x, %a, %b)

@@ -4,7 +4,7 @@
 // the gradient of the scores have formats of their own; k is cast to both of
 // the formats that it is used in.
 // CHECK-LABEL: func.func @attention
-module attributes {scalify.recipe = #scalify.recipe<"fp8", attention_qk = true, attention_pv = f16>} {
+module attributes {scalify.recipe = #scalify.recipe<"fp8", head = false, embedding = false, convolution = false, sensitive = false, attention_qk = true, attention_pv = f16, attention_ds = false>} {
   func.func @attention(%x: tensor<2x4x8xf32>, %g: tensor<2x4x8xf32>) -> (tensor<2x4x8xf32>, tensor<2x4x8xf32>, tensor<2x4x8xf32>) {
     %s = stablehlo.constant dense<0.5> : tensor<f32>
     %q = stablehlo.tanh %x : tensor<2x4x8xf32>
@@ -31,7 +31,7 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8", attention_qk = true, 
     %dos = scalify.scale_hint %do, %s : tensor<2x4x8xf32>
     %dp = stablehlo.dot_general %dos, %vs, batching_dims = [0] x [0], contracting_dims = [2] x [2] {scalify.phase = #scalify.phase<backward>} : (tensor<2x4x8xf32>, tensor<2x4x8xf32>) -> tensor<2x4x4xf32>
     %dv = stablehlo.dot_general %ps, %dos, batching_dims = [0] x [0], contracting_dims = [1] x [1] {scalify.phase = #scalify.phase<backward>} : (tensor<2x4x4xf32>, tensor<2x4x8xf32>) -> tensor<2x4x8xf32>
-    %ds = stablehlo.abs %dp {scalify.phase = #scalify.phase<backward>} : tensor<2x4x4xf32>
+    %ds = stablehlo.multiply %dp, %p {scalify.phase = #scalify.phase<backward>} : tensor<2x4x4xf32>
     %dss = scalify.scale_hint %ds, %s : tensor<2x4x4xf32>
     // CHECK: scalify.wide = #scalify.decision<"attention_ds", "the gradient of scores (recipe: attention_ds = false)"
     %dq = stablehlo.dot_general %dss, %ks, batching_dims = [0] x [0], contracting_dims = [2] x [1] {scalify.phase = #scalify.phase<backward>} : (tensor<2x4x4xf32>, tensor<2x4x8xf32>) -> tensor<2x4x8xf32>
@@ -44,7 +44,7 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8", attention_qk = true, 
 // An exception by the name of the weight holds for the gradient of the weight,
 // which has no operand of that name.
 // CHECK-LABEL: func.func @by_name
-module attributes {scalify.recipe = #scalify.recipe<"fp8", head = true, where = {"params\\['b'\\]" = wide}>} {
+module attributes {scalify.recipe = #scalify.recipe<"fp8", attention = false, embedding = false, convolution = false, sensitive = false, head = true, where = {"params\\['b'\\]" = wide}>} {
   func.func @by_name(%x: tensor<4x8xf32>, %a: tensor<8x8xf32> {scalify.name = "params['a']"}, %b: tensor<8x8xf32> {scalify.name = "params['b']"}, %g: tensor<4x8xf32>)
       -> (tensor<4x8xf32>, tensor<8x8xf32>, tensor<4x8xf32>) {
     %s = stablehlo.constant dense<0.5> : tensor<f32>
@@ -102,7 +102,7 @@ module attributes {scalify.recipe = #scalify.recipe<"fp16">} {
 // A contrastive loss: the product of two projections is all that stands between
 // them and the loss, so that they and it are the head, with their gradients.
 // CHECK-LABEL: func.func @similarity
-module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
+module attributes {scalify.recipe = #scalify.recipe<"fp8", attention = false, head = false, embedding = false, convolution = false, sensitive = false>} {
   func.func @similarity(%x: tensor<4x8xf32>, %y: tensor<4x8xf32>, %a: tensor<8x8xf32> {scalify.name = "params['a']"}, %b: tensor<8x8xf32> {scalify.name = "params['b']"}, %c: tensor<8x8xf32> {scalify.name = "params['c']"}, %g: tensor<4x4xf32>)
       -> (tensor<4x4xf32>, tensor<4x8xf32>, tensor<4x8xf32>, tensor<8x8xf32>) {
     %s = stablehlo.constant dense<0.5> : tensor<f32>
@@ -145,7 +145,7 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
 // CHECK-LABEL: func.func @computed_weight
 // CHECK-COUNT-2: stablehlo.dot_general %{{.*}}, %{{.*}}, contracting_dims = [1] x [0] {scalify.dot_kind = {{[^ ]*}}, {{(scalify.dot_weight = [^ ]*, )?}}scalify.phase = #scalify.phase<forward>}
 // CHECK: stablehlo.dot_general {{.*}}scalify.wide = #scalify.decision<"head", "the last linear layer before the loss (recipe: head = false)"
-module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
+module attributes {scalify.recipe = #scalify.recipe<"fp8", attention = false, head = false, embedding = false, convolution = false, sensitive = false>} {
   func.func @computed_weight(%x: tensor<4x8xf32> {scalify.role = #scalify.role<batch>}, %w: tensor<8x8xf32> {scalify.role = #scalify.role<param>}, %u: tensor<8x8xf32> {scalify.role = #scalify.role<param>})
       -> (tensor<4x8xf32>, tensor<4x8xf32>) {
     %s = stablehlo.constant dense<0.5> : tensor<f32>
@@ -173,7 +173,7 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
 // CHECK-LABEL: func.func @graph
 // CHECK-COUNT-2: stablehlo.dot_general %{{.*}}, %{{.*}}, contracting_dims = [1] x [0] {scalify.dot_kind = {{[^ ]*}}, {{(scalify.dot_weight = [^ ]*, )?}}scalify.phase = #scalify.phase<forward>} :
 // CHECK-COUNT-2: stablehlo.dot_general {{.*}}scalify.wide = #scalify.decision<"head", "the last linear layer before the loss (recipe: head = false)"
-module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
+module attributes {scalify.recipe = #scalify.recipe<"fp8", attention = false, head = false, embedding = false, convolution = false, sensitive = false>} {
   func.func @graph(%x: tensor<4x8xf32> {scalify.role = #scalify.role<batch>}, %a: tensor<4x4xf32> {scalify.role = #scalify.role<batch>}, %w: tensor<8x8xf32> {scalify.role = #scalify.role<param>}, %u: tensor<8x8xf32> {scalify.role = #scalify.role<param>})
       -> (tensor<4x8xf32>, tensor<4x8xf32>) {
     %s = stablehlo.constant dense<0.5> : tensor<f32>
@@ -199,7 +199,7 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
 // Logits times labels, example by example: the layer before is the head.
 // CHECK-LABEL: func.func @labels
 // CHECK: stablehlo.dot_general {{.*}}scalify.wide = #scalify.decision<"head", "the last linear layer before the loss (recipe: head = false)"
-module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
+module attributes {scalify.recipe = #scalify.recipe<"fp8", attention = false, head = false, embedding = false, convolution = false, sensitive = false>} {
   func.func @labels(%x: tensor<4x8xf32> {scalify.role = #scalify.role<batch>}, %t: tensor<4x8xf32> {scalify.role = #scalify.role<batch>}, %w: tensor<8x8xf32> {scalify.role = #scalify.role<param>})
       -> (tensor<4xf32>, tensor<4xf32>) {
     %s = stablehlo.constant dense<0.5> : tensor<f32>

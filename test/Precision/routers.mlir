@@ -10,7 +10,7 @@
 // BF16-COUNT-3: scalify.wide = #scalify.decision<"router", "chooses experts (recipe: router = false)"
 // BF16-NOT: scalify.wide
 // BF16: return
-module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
+module attributes {scalify.recipe = #scalify.recipe<"fp8", attention = false, head = false, embedding = false, convolution = false, sensitive = false>} {
   func.func @top_k(%x: tensor<8x8xf32>, %router: tensor<8x4xf32>, %up: tensor<8x4xf32>, %down: tensor<4x8xf32>, %g: tensor<8x4xf32>) -> (tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x4xf32>, tensor<8x4xi32>) {
     %s = stablehlo.constant dense<0.5> : tensor<f32>
     %at = stablehlo.iota dim = 1 : tensor<8x4xi32>
@@ -50,7 +50,7 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
 
 // One expert, found by an argmax; the gate is the probability itself.
 // CHECK-LABEL: func.func @argmax
-module attributes {scalify.recipe = #scalify.recipe<"fp8", router = f8E4M3FN>} {
+module attributes {scalify.recipe = #scalify.recipe<"fp8", attention = false, head = false, embedding = false, convolution = false, sensitive = false, router = f8E4M3FN>} {
   func.func @argmax(%x: tensor<8x8xf32>, %router: tensor<8x4xf32>, %down: tensor<4x8xf32>) -> (tensor<8x8xf32>, tensor<8xi32>) {
     %s = stablehlo.constant dense<0.5> : tensor<f32>
     %least = stablehlo.constant dense<0xFF800000> : tensor<f32>
@@ -79,7 +79,7 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8", router = f8E4M3FN>} {
 
 // What a sort carries along chooses nothing.
 // CHECK-LABEL: func.func @carried_along
-module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
+module attributes {scalify.recipe = #scalify.recipe<"fp8", attention = false, head = false, embedding = false, convolution = false, sensitive = false>} {
   func.func @carried_along(%x: tensor<8x8xf32>, %w: tensor<8x4xf32>, %down: tensor<4x8xf32>, %keys: tensor<8x4xi32>) -> tensor<8x8xf32> {
     %s = stablehlo.constant dense<0.5> : tensor<f32>
     %xs = scalify.scale_hint %x, %s : tensor<8x8xf32>
@@ -106,7 +106,7 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
 // Greedy decoding: a token drawn from the logits leads to the layers of the next
 // turn, but the layer that made them is the head. There is no loss.
 // CHECK-LABEL: func.func @decode
-module attributes {scalify.recipe = #scalify.recipe<"fp8", head = false, router = true>} {
+module attributes {scalify.recipe = #scalify.recipe<"fp8", attention = false, embedding = false, convolution = false, sensitive = false, head = false, router = true>} {
   func.func @decode(%first: tensor<i32>, %table: tensor<16x8xf32>, %w: tensor<8x8xf32>, %out: tensor<8x16xf32>) -> tensor<i32> {
     %s = stablehlo.constant dense<0.5> : tensor<f32>
     %least = stablehlo.constant dense<0xFF800000> : tensor<f32>

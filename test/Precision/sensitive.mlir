@@ -8,7 +8,7 @@
 // the second none. So 0.154 of 0.157 come from that dot: above 0.04 of all
 // gradients, it stays wide, and the others, of the backward, do not.
 // CHECK-LABEL: func.func @regression
-module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
+module attributes {scalify.recipe = #scalify.recipe<"fp8", attention = false, head = false, embedding = false, convolution = false, sensitive = false>} {
   func.func @regression(%x: tensor<256x64xf32> {scalify.role = #scalify.role<batch>, scalify.scale = 0 : i32},
                         %t: tensor<256x64xf32> {scalify.role = #scalify.role<batch>, scalify.scale = 0 : i32},
                         %a: tensor<64x64xf32> {scalify.role = #scalify.role<param>, scalify.scale = -3 : i32},
@@ -41,7 +41,7 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
 
 // Arguments that count as 2^0 for want of a scale say nothing of errors.
 // CHECK-LABEL: func.func @undeclared
-module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
+module attributes {scalify.recipe = #scalify.recipe<"fp8", attention = false, head = false, embedding = false, convolution = false, sensitive = false>} {
   func.func @undeclared(%x: tensor<256x64xf32> {scalify.role = #scalify.role<batch>},
                         %t: tensor<256x64xf32> {scalify.role = #scalify.role<batch>},
                         %a: tensor<64x64xf32> {scalify.role = #scalify.role<param>},

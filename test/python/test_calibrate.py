@@ -13,7 +13,7 @@ import pytest
 import scalify
 from scalify import _compiler
 
-HEAD = '#scalify.recipe<"fp8", head = true>'
+HEAD = '#scalify.recipe<"fp8", head = true, sensitive = false>'
 
 
 def loss(params: Any, x: Any) -> Any:

@@ -154,7 +154,7 @@ def test_a_step_with_loops_is_cast_under_strict(name: str) -> None:
     cast = [row for row in dots if "f8" in row["format"]]
     wide = {row["reason"].split(":")[1].split("_")[0] for row in dots if "f8" not in row["format"]}
     assert len(cast) == CAST_DOTS[name]
-    assert wide == {" attention", " head"}
+    assert wide == {" sqrt(K = 8)", " sqrt(K = 16)", " sqrt(K = 32)", " sqrt(K = 64)"}
     assert all(row["format"].startswith("f8E4M3FN x f8E4M3FN") for row in cast[:7])
     assert sum("f8E5M2" in row["format"] for row in cast) == 14
 
@@ -162,6 +162,7 @@ def test_a_step_with_loops_is_cast_under_strict(name: str) -> None:
 @pytest.mark.parametrize("name", STEPS)
 def test_drift_is_within_the_bars(name: str) -> None:
     rows = scalify.probe(STEPS[name])(parameters(), tokens())
+    rows = [row for row in rows if row["format"].startswith("float8")]
     assert len(rows) >= 18
     for row in rows:
         least, most = FORWARD_BAR if row["phase"] == "forward" else GRADIENT_BAR
@@ -245,7 +246,8 @@ def test_measured_scales_are_measured_in_each_iteration() -> None:
     _, grads = transformed(*args)
     _, want = jax.jit(scan_step)(*args)
     assert cosine(grads, want) >= 0.99
-    casts = transformed.report().casts()
+    # BF16 has as many binades as F32.
+    casts = [row for row in transformed.report().casts() if row["format"].startswith("f8")]
     assert casts and all(row["reason"] == "measured in the step" for row in casts)
 
 

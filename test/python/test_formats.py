@@ -144,7 +144,8 @@ def attention_arguments(kv_heads: int) -> tuple[Any, Any]:
 def test_dots_of_attention_have_their_parts(kv_heads: int) -> None:
     grads = jax.grad(lambda p, x: attention(p, x, kv_heads))
     # Every linear layer is cast, however peaked these scores are.
-    parts = "sensitive = true, attention_qk = f16, attention_pv = bf16, attention_ds = true"
+    parts = "sensitive = true, head = false, attention_qk = f16, attention_pv = bf16"
+    parts += ", attention_ds = true"
     step = scalify.transform(grads, recipe=f'#scalify.recipe<"fp8", {parts}>', strict=True)
     formats = collections.Counter(
         row["format"].rsplit(" -> ", 1)[0]
@@ -247,7 +248,12 @@ def cnn_arguments() -> tuple[Any, Any]:
 
 @pytest.mark.parametrize(
     ("recipe", "wide"),
-    [("fp8", True), ('#scalify.recipe<"fp8", convolution = true>', False), ("fp16", False)],
+    [
+        ('#scalify.recipe<"fp8", convolution = false>', True),
+        ("fp8", False),
+        ('#scalify.recipe<"fp8", convolution = true>', False),
+        ("fp16", False),
+    ],
 )
 def test_convolutions_are_cast_where_asked(recipe: str, wide: bool) -> None:
     args = cnn_arguments()

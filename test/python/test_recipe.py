@@ -65,7 +65,7 @@ def test_a_preset_is_printed_by_its_name_and_read_again(name: str) -> None:
 
 TEXTS = [
     '"fp8", head = true',
-    '"fp8", linear = [f8E4M3FN, f32], attention = bf16, router = f16, masters = f16',
+    '"fp8", linear = [f8E4M3FN, f32], attention = false, router = f16, masters = f16',
     '"fp8-block", scales = current, block = [1, 0], weight_block = [32, 32]',
     '"fp8", forward_dot = bf16, input_grad = f8E5M2, weight_grad = false, unprofitable = bf16',
     r""""fp8", where = {"weight_grad:layer0/" = false, "x" = bf16}""",
@@ -268,7 +268,7 @@ def formats(recipe: Any) -> dict[tuple[str, str], str]:
 
 def test_each_kind_of_dot_has_formats_of_its_own() -> None:
     wide, both = "f32 x f32 -> f32", "f8E4M3FN x f8E4M3FN -> f32"
-    found = formats(Recipe(weight_grad="bf16", input_grad=False))
+    found = formats(Recipe(weight_grad="bf16", input_grad=False, head=False))
     # The first layer's input needs no gradient; the head is wide.
     assert found == {
         ("forward_dot", "a"): both,
@@ -280,7 +280,7 @@ def test_each_kind_of_dot_has_formats_of_its_own() -> None:
         ("weight_grad", "b"): "bf16 x bf16 -> f32",
         ("weight_grad", "a"): "bf16 x bf16 -> f32",
     }
-    only = formats(Recipe(forward_dot=False, where={"weight_grad:'b'": "wide"}))
+    only = formats(Recipe(forward_dot=False, head=False, where={"weight_grad:'b'": "wide"}))
     assert {key for key, value in only.items() if value != wide} == {
         ("input_grad", "b"),
         ("weight_grad", "a"),

@@ -24,6 +24,9 @@ from scalify import _compiler
 
 Tree = dict[str, Any]
 
+# All casts are to FP8, and the head is wide.
+RECIPE = scalify.Recipe(head=False, sensitive=False)
+
 
 def loss(params: Tree, x: Any, y: Any) -> Any:
     hidden = jnp.tanh(jax.nn.silu(x @ params["a"]) @ params["b"])
@@ -46,7 +49,7 @@ def arguments() -> tuple[Any, ...]:
 
 @functools.cache
 def transformed() -> scalify.Transformed:
-    made = scalify.transform(step)
+    made = scalify.transform(step, recipe=RECIPE)
     made.text(*arguments())
     return made
 
@@ -91,7 +94,7 @@ def test_the_schema_is_the_documented_one() -> None:
 
 def test_a_chain_ends_at_arguments_and_constants() -> None:
     # All six operands are cast, also of the dots that fp8 would leave wide.
-    report = scalify.transform(step, recipe=scalify.Recipe(sensitive=True)).report(*arguments())
+    report = scalify.transform(step, recipe=RECIPE.replace(sensitive=True)).report(*arguments())
     for cast in ("c0", "c5"):
         chain = report.why(cast, depth=0)
         assert chain[0]["op"] == "quantize" and chain[0]["depth"] == 0
@@ -145,7 +148,8 @@ def test_python_and_the_tool_tell_the_same_chain(tmp_path: pathlib.Path) -> None
 
 @pytest.mark.parametrize("recipe", ["fp8-current", "fp8-plain"])
 def test_casts_of_other_recipes_say_where_their_scale_is_from(recipe: str) -> None:
-    report = scalify.transform(step, recipe=recipe).report(*arguments())
+    preset = scalify.Recipe.preset(recipe).replace(head=False, sensitive=False)
+    report = scalify.transform(step, recipe=preset).report(*arguments())
     rules = {row["rule"] for row in report if row["op"] == "quantize"}
     want = "measured in the step" if recipe == "fp8-current" else "unit scale of the recipe"
     assert all(rule.startswith(want) for rule in rules)
@@ -247,11 +251,11 @@ def test_statistics_cost_nothing_when_off() -> None:
     plain = scalify.opt(text, pipeline.format(""))
     assert plain == scalify.opt(text, pipeline.format(" collect-statistics=false"))
     measured = scalify.opt(text, pipeline.format(" collect-statistics=true"))
-    assert measured != plain and "tensor<6x8xf32>" in measured and "tensor<6x8xf32>" not in plain
+    assert measured != plain and "tensor<9x8xf32>" in measured and "tensor<9x8xf32>" not in plain
     # It adds ops and takes none away.
     ops = [collections.Counter(re.findall(r"stablehlo\.\w+", x)) for x in (plain, measured)]
     assert not ops[0] - ops[1] and ops[0]["stablehlo.dot_general"] == 8
-    on = scalify.transform(step, statistics=True)
+    on = scalify.transform(step, recipe=RECIPE, statistics=True)
     results = zip(jax.tree.leaves(on(*args)), jax.tree.leaves(transformed()(*args)), strict=True)
     for a, b in results:
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7)  # XLA may fuse otherwise

@@ -57,6 +57,8 @@ private:
     /// Of a comparison: the probability that its outcome flips, for an error of
     /// variance 1.
     double flip = 0;
+    /// The variance at which the error saturates: no error exceeds its value.
+    std::optional<double> limit;
     int64_t trips = 0;
     /// Of loops and branches.
     llvm::SmallVector<unsigned, 0> operands;
@@ -82,12 +84,16 @@ private:
   std::unique_ptr<ElementFunctions> functions;
   /// The mean square of a regression's target over its residual's, by prior.
   std::optional<double> residualGain;
+  /// Mean squares of rows that may vanish, and values of which they are
+  /// functions, with the amplification of their errors.
+  llvm::DenseMap<mlir::Value, double> vanishing;
   llvm::DenseMap<mlir::Value, unsigned> numbers;
   /// The values of the current walk, by number.
   std::vector<double> variances;
-  /// By number of a comparison's result: the flip probability over the
-  /// variance, from the last prediction.
-  std::vector<double> flipGains;
+  /// By number of a result whose variance is not linear: its share of what the
+  /// edges imply, from the last prediction. For a comparison, the probability
+  /// of a flip over the variance.
+  std::vector<double> shares;
   std::unique_ptr<Program> main;
 };
 

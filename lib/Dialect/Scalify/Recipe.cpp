@@ -68,7 +68,9 @@ static RecipeAttr makePreset(MLIRContext *context, const Preset &preset) {
     for (DotRole role :
          {DotRole::AttentionQK, DotRole::AttentionPV, DotRole::AttentionDS,
           DotRole::Head, DotRole::Embedding, DotRole::Convolution})
-      roles[static_cast<unsigned>(role)] = {wide, wide};
+      roles[static_cast<unsigned>(role)] = {bf16, bf16};
+    // Rows of other products of activations may vanish (AttentionRoles.cpp).
+    roles[static_cast<unsigned>(DotRole::Product)] = {wide, wide};
   } else {
     forward = gradient = preset.width == Width::F16 ? f16 : bf16;
     storage.saved = forward;
@@ -93,7 +95,10 @@ static RecipeAttr makePreset(MLIRContext *context, const Preset &preset) {
   roles[static_cast<unsigned>(DotRole::Optimizer)] = {wide, wide};
   // A choice between nearly equal scores is sensitive to 16 bits already.
   roles[static_cast<unsigned>(DotRole::Router)] = {wide, wide};
-  roles[kSensitive] = {wide, wide};
+  if (preset.width == Width::Float8)
+    roles[kSensitive] = {bf16, bf16};
+  else
+    roles[kSensitive] = {wide, wide};
   return RecipeAttr::get(context, StringAttr::get(context, preset.name),
                          preset.scales, forward, gradient, roles,
                          ArrayRef<FormatOverride>(), storage, gradients,

@@ -5,6 +5,7 @@
 #include "ElementFunctions.h"
 #include "NoiseGains.h"
 #include "Residuals.h"
+#include "VanishingRows.h"
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/Contraction.h"
 #include "scalify/Dialect/StableHLO/ControlFlow.h"
@@ -21,7 +22,8 @@ static constexpr int64_t kMaxTrips = 96, kMaxInnerTrips = 12;
 NoiseAnalysis::NoiseAnalysis(FunctionOpInterface func,
                              const ScaleAnalysis &facts)
     : facts(facts), functions(std::make_unique<ElementFunctions>(facts)),
-      residualGain(Priors::of(func).get(kFallingResiduals)) {
+      residualGain(Priors::of(func).get(kFallingResiduals)),
+      vanishing(findVanishingRows(func, facts)) {
   main = std::make_unique<Program>(build(func.getFunctionBody().front(), 0));
 }
 
@@ -116,6 +118,13 @@ void NoiseAnalysis::buildEdges(Operation &op, Step &step) {
     double gain = y.anyScale ? 0
                              : y.rms * y.rms *
                                    ElementFunctions::getRelativeGain(*function);
+    // The mean square precedes the functions of it that divide by its root.
+    if (auto it = vanishing.find(op.getResult(0)); it != vanishing.end()) {
+      vanishing[function->root] = it->second;
+    } else if (it = vanishing.find(function->root); it != vanishing.end()) {
+      gain *= it->second;
+      step.limit = y.anyScale ? 0 : y.rms * y.rms;
+    }
     step.edges.push_back({number(function->root), step.results.front(), gain});
     return;
   }
@@ -138,8 +147,14 @@ void NoiseAnalysis::run(const Program &program, const Sources &sources) {
     if (step.flip != 0) {
       double &variance = variances[step.results.front()];
       double gain = variance > 0 ? step.flip / std::sqrt(variance) : 0;
-      flipGains[step.results.front()] = gain;
+      shares[step.results.front()] = gain;
       variance = std::min(0.5, gain * variance);
+    }
+    if (step.limit) {
+      double &variance = variances[step.results.front()];
+      double share = variance > *step.limit ? *step.limit / variance : 1;
+      shares[step.results.front()] = share;
+      variance *= share;
     }
     if (step.product != 0)
       variances[step.results.front()] += step.product * sources.lookup(step.op);
@@ -189,8 +204,8 @@ void NoiseAnalysis::runTransposed(const Program &program,
       if (double source = sources.lookup(step.op); source * weight != 0)
         found[step.op] += weight * step.product * source;
     }
-    if (step.flip != 0)
-      variances[step.results.front()] *= flipGains[step.results.front()];
+    if (step.flip != 0 || step.limit)
+      variances[step.results.front()] *= shares[step.results.front()];
     for (const Edge &edge : step.edges)
       variances[edge.from] += edge.gain * variances[edge.to];
     for (unsigned result : step.results)
@@ -235,7 +250,7 @@ void NoiseAnalysis::runRegionsTransposed(const Step &step,
 SmallVector<double> NoiseAnalysis::predict(const Sources &sources,
                                            ArrayRef<Value> values) {
   variances.assign(numbers.size(), 0);
-  flipGains.assign(numbers.size(), 0);
+  shares.assign(numbers.size(), 0);
   run(*main, sources);
   return llvm::map_to_vector(
       values, [&](Value value) { return variances[numbers.lookup(value)]; });

@@ -7,8 +7,8 @@ module @preset attributes {scalify.recipe = #scalify.recipe<"fp16", head = true,
 module @overridden attributes {scalify.recipe = #scalify.recipe<"fp8", scales = propagated, head = true>} {}
 // CHECK: module @own attributes {scalify.recipe = #scalify.recipe<"mine", scales = current, forward = f8E5M2>}
 module @own attributes {scalify.recipe = #scalify.recipe<"mine", scales = current, forward = f8E5M2>} {}
-// CHECK: module @attention attributes {scalify.recipe = #scalify.recipe<"fp8", attention = bf16>}
-module @attention attributes {scalify.recipe = #scalify.recipe<"fp8", attention_qk = bf16, attention_pv = bf16, attention_ds = bf16>} {}
+// CHECK: module @attention attributes {scalify.recipe = #scalify.recipe<"fp8", attention = false>}
+module @attention attributes {scalify.recipe = #scalify.recipe<"fp8", attention_qk = wide, attention_pv = wide, attention_ds = wide>} {}
 // CHECK: module @roles attributes {scalify.recipe = #scalify.recipe<"fp8", linear = [f8E4M3FN, f32], attention_qk = true, attention_pv = f16, convolution = f8E5M2>}
 module @roles attributes {scalify.recipe = #scalify.recipe<"fp8", convolution = [f8E5M2, f8E5M2], linear = [f8E4M3FN, f32], attention_pv = f16, attention_qk = true>} {}
 // CHECK: module @router attributes {scalify.recipe = #scalify.recipe<"fp8", router = bf16>}

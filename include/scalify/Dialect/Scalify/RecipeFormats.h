@@ -38,7 +38,7 @@ inline llvm::hash_code hash_value(const DotFormats &formats) {
 /// A recipe's list of formats has one entry per role, one per kind of dot, one
 /// for dots that FP8 would make slower, and one for sensitive dots. Null
 /// entries after those of the roles change nothing.
-inline constexpr unsigned kFirstKind = 9;
+inline constexpr unsigned kFirstKind = 10;
 inline constexpr unsigned kNumDotKinds = 3;
 inline constexpr unsigned kUnprofitable = kFirstKind + kNumDotKinds;
 inline constexpr unsigned kSensitive = kUnprofitable + 1;

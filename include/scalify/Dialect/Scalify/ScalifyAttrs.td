@@ -106,7 +106,8 @@ def Scalify_DotRole : I32EnumAttr<"DotRole",
       I32EnumAttrCase<"Embedding", 5, "embedding">,
       I32EnumAttrCase<"Convolution", 6, "convolution">,
       I32EnumAttrCase<"Router", 7, "router">,
-      I32EnumAttrCase<"Optimizer", 8, "optimizer">]> {
+      I32EnumAttrCase<"Optimizer", 8, "optimizer">,
+      I32EnumAttrCase<"Product", 9, "product">]> {
   let cppNamespace = "::scalify";
   let genSpecializedAttr = 0;
 }
@@ -160,8 +161,8 @@ def Scalify_DecisionAttr : AttrDef<Scalify_Dialect, "Decision"> {
   let summary = "the reason why a dot stays wide";
   let description = [{
     The part that decided is a keyword: a role or a kind of dot in the recipe
-    (`head`, `input_grad`), `name` for one of its exceptions, `unprofitable` or
-    `sensitive` for a model's decision, `health` for a run's, or a property of
+    (`head`, `input_grad`), `name` for one of its exceptions, `unprofitable`,
+    `sensitive` or `sensitive_wide` for a model's decision, `health` for a run's, or a property of
     the program (`shape`, `type`, `given`, `body`, `loop`, `scale`, `constant`,
     `range`). The reason is for people; no code reads it.
 

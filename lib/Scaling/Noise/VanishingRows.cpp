@@ -1,0 +1,79 @@
+//===- VanishingRows.cpp - Norms of rows that may vanish ------------------===//
+
+#include "VanishingRows.h"
+
+#include "scalify/Dialect/Scalify/ScalifyQueries.h"
+#include "scalify/Idioms/Idioms.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace scalify;
+using namespace scalify::stablehlo;
+
+/// Without eps, rows vanish up to the smallest numbers.
+static constexpr double kMaxAmplification = 1e12;
+
+static Value lookThroughMoves(Value value) {
+  while (true) {
+    Value next = lookThrough(value, Move::Layout | Move::Cast | Move::Barrier |
+                                        Move::Slice);
+    if (auto hint = next.getDefiningOp<ScaleHintOp>())
+      next = hint.getValue();
+    if (next == value)
+      return value;
+    value = next;
+  }
+}
+
+/// True for a product of two activations of both signs: its rows are sums of
+/// few terms where a mask or a decay leaves few. A positive factor, as of a
+/// softmax, leaves no row small.
+static bool mayVanish(Operation *dot, const ScaleAnalysis &facts) {
+  auto product = dyn_cast<DotGeneralOp>(dot);
+  return product &&
+         !product.getDotDimensionNumbers().getLhsBatchingDimensions().empty() &&
+         llvm::all_of(dot->getOperands(), [&](Value operand) {
+           return facts.lookup(operand).sign == Sign::Any &&
+                  !isParameter(lookThroughMoves(operand));
+         });
+}
+
+/// Looks through what multiplies rows, and the mean that a norm subtracts.
+static bool mayHaveVanishingRows(Value value, const ScaleAnalysis &facts,
+                                 unsigned depth = 0) {
+  constexpr unsigned maxDepth = 8;
+  Operation *op = lookThroughMoves(value).getDefiningOp();
+  if (!op || depth == maxDepth)
+    return false;
+  auto recurse = [&](Value operand) {
+    return mayHaveVanishingRows(operand, facts, depth + 1);
+  };
+  return llvm::TypeSwitch<Operation *, bool>(op)
+      .Case<MulOp>(
+          [&](auto) { return llvm::any_of(op->getOperands(), recurse); })
+      .Case<DivOp, NegOp>([&](auto) { return recurse(op->getOperand(0)); })
+      .Case<SubtractOp>([&](auto) {
+        return idioms::isMeanOf(op->getOperand(1), op->getOperand(0)) &&
+               recurse(op->getOperand(0));
+      })
+      .Default([&](auto) { return mayVanish(op, facts); });
+}
+
+DenseMap<Value, double> scalify::findVanishingRows(FunctionOpInterface func,
+                                                   const ScaleAnalysis &facts) {
+  DenseMap<Value, double> found;
+  func.getFunctionBody().walk([&](Operation *op) {
+    if (getPhase(op) != Phase::Forward)
+      return;
+    std::optional<idioms::Norm> norm =
+        idioms::matchNorm(op, MatchFor::Estimate);
+    if (!norm || !mayHaveVanishingRows(norm->input, facts))
+      return;
+    double rms = facts.lookup(norm->input).rms;
+    double ratio =
+        norm->eps > 0 ? norm->width * rms * rms / norm->eps : kMaxAmplification;
+    found[norm->meanSquare] = std::clamp(ratio, 1.0, kMaxAmplification);
+  });
+  return found;
+}
