@@ -104,10 +104,9 @@ def test_fp8_casts_what_the_recipe_wants_and_each_value_once(sizes: str) -> None
     report = compiled.report()
     layers = SIZES[sizes]["layers"]
     fp8 = [row for row in report.dots() if "f8" in row["format"]]
-    wide = [row for row in report.dots() if "f8" not in row["format"]]
+    bf16 = [row for row in report.dots() if row["format"].startswith("bf16 x bf16")]
     # Seven linear layers with two gradients each; two attention dots likewise, and the head.
-    assert len(fp8) == 21 * layers and len(wide) == 6 * layers + 3
-    assert all(row["reason"].startswith("stays wide: ") for row in wide)
+    assert len(fp8) == 21 * layers and len(bf16) == 6 * layers + 3 == len(report.dots()) - len(fp8)
     assert all(row["location"] for row in report.dots())
     # Seven weights and four activations forward, and the gradients of seven outputs.
     casts = report.casts()

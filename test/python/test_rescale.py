@@ -117,8 +117,12 @@ def test_rescales_follow_gradients_that_the_rules_mispredict() -> None:
     scales = [0 if e is None else e + 5 for e in scalify.measure((params, x)).exponents]
     grad = jax.grad(deep)
     worst = {}
+    # The dots that are cast are FP8: BF16 has no need of a scale.
+    recipe = scalify.Recipe(head=False, sensitive=False)
     for rescale in ([], ["residual_grad"]):
-        fn = scalify.transform(grad, numerics=Numerics(rescale=rescale, scales=scales))
+        fn = scalify.transform(
+            grad, recipe=recipe, numerics=Numerics(rescale=rescale, scales=scales)
+        )
         text = fn.text(params, x)
         assert ("stablehlo.sqrt" in text) == bool(rescale)
         got = jax.tree.leaves(fn(params, x))

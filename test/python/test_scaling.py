@@ -150,7 +150,7 @@ def test_scales_leave_values_as_they_are(name: str) -> None:
 
 
 def test_fp8_cast_is_saturating_and_scaled() -> None:
-    """A linear layer under `fp8` equals the product of its ml_dtypes casts."""
+    """A linear layer and a head under `fp8` equal the products of their ml_dtypes casts."""
     import ml_dtypes
 
     x, w, v = normal(5, (8, 64), 40.0), normal(6, (64, 32), 0.01), normal(7, (32, 4), 0.1)
@@ -165,5 +165,9 @@ def test_fp8_cast_is_saturating_and_scaled() -> None:
         data = np.clip(a / 2.0**exponent, -448, 448).astype(ml_dtypes.float8_e4m3fn)
         return data.astype(np.float64) * 2.0**exponent
 
-    expected = np.tanh(quantised(x, scales[0]) @ quantised(w, scales[1])) @ v.astype(np.float64)
+    def in_bf16(a: np.ndarray) -> np.ndarray:
+        return a.astype(np.float32).astype(ml_dtypes.bfloat16).astype(np.float64)
+
+    hidden = np.tanh(quantised(x, scales[0]) @ quantised(w, scales[1]))
+    expected = in_bf16(hidden) @ in_bf16(v)
     assert_close([actual], [expected], 1e-5)

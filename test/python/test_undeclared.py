@@ -181,7 +181,8 @@ def test_an_artefact_without_values_moves_its_scales(tmp_path: pathlib.Path, los
     text = jax.jit(grads).lower(params, x).as_text(debug_info=True)
     with pytest.warns(UserWarning, match="the step measures 5 arguments"):
         compiled = scalify.compile(text, "fp8")
-    casts = compiled.report().casts()
+    # BF16, as of the head, needs no scale that moves.
+    casts = [row for row in compiled.report().casts() if row["format"].startswith("f8")]
     assert {row["scaling"] for row in casts} == {"carried"}
     compiled.save(tmp_path / "step.scalify")
     step = scalify.load(tmp_path / "step.scalify")
@@ -233,9 +234,9 @@ def test_a_gelu_by_erf_of_any_size(exponent: int) -> None:
         return jnp.sum(jax.nn.gelu(x @ a, approximate=False) @ b)
 
     step = jax.grad(loss, argnums=(0, 1))
-    got = jax.jit(scalify.transform(step, "fp8", numerics=scalify.Numerics(cast_scales="static")))(
-        a, b, x
-    )
+    # In BF16, x @ a would move by more than the width of the GELU.
+    static = scalify.Numerics(cast_scales="static")
+    got = jax.jit(scalify.transform(step, scalify.Recipe(head=False), numerics=static))(a, b, x)
     for g, w in zip(got, step(a, b, x), strict=True):
         cosine = np.vdot(g, w) / (np.linalg.norm(g) * np.linalg.norm(w))
         # Of products of random values that E4M3 rounds by 2.6 % each.

@@ -140,7 +140,7 @@ def test_data_beside_computed_weights_and_other_data_stays_data(name: str) -> No
     shapes = {"a": (32, 32), "b": (32, 32), "c": (32, 10)}
     q = {key: rng.normal(0, 0.2, shape).astype(np.float32) for key, shape in shapes.items()}
     x = rng.normal(size=(48, 32)).astype(np.float32) if name != "graph" else np.eye(32, dtype="f4")
-    step = scalify.jit(STEPS[name], "fp8", donate_argnums=0)
+    step = scalify.jit(STEPS[name], scalify.Recipe(head=False), donate_argnums=0)
     rows = step.report(q, x).dots()
     roles = {row["name"]: row["role"] for row in step.executable(q, x).manifest["args"]}
     assert {roles[f"q['{key}']"] for key in q} == {"param"}
