@@ -41,7 +41,13 @@ API = {
         "scalify.train.page",
         "scalify.train.export",
     ],
-    "tools": ["scalify.artefact", "scalify.partition", "scalify.portable", "scalify.tokenize"],
+    "tools": [
+        "scalify.artefact",
+        "scalify.check",
+        "scalify.partition",
+        "scalify.portable",
+        "scalify.tokenize",
+    ],
 }
 LINK = re.compile(r"(\]\()([^)#\s][^)\s]*)(\))")
 FENCE = {".cpp": "cpp", ".h": "cpp", ".py": "python", ".sh": "bash", ".toml": "toml"}
