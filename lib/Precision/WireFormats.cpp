@@ -28,10 +28,21 @@ static Operation *getSummedProduct(Operation *op) {
   return isOfActivations ? dot : nullptr;
 }
 
-/// Returns null if the recipe has formats for the dot, cast or not.
+/// Returns null if the recipe has formats for the dot, cast or not. A dot that
+/// needs wider ones than linear layers have, as sensitive ones, has its sum on
+/// a wide wire too.
 static DecisionAttr getReasonToStayWide(Operation *dot, RecipeAttr recipe) {
-  if (dot->hasAttr(kFormatsAttr))
-    return {};
+  if (auto formats = dot->getAttrOfType<FormatsAttr>(kFormatsAttr)) {
+    DotFormats linear = recipe.getFormats(DotRole::Linear);
+    auto getWidth = [](Type a, Type b) {
+      return std::max(a.getIntOrFloatBitWidth(), b.getIntOrFloatBitWidth());
+    };
+    if (getWidth(formats.getLhs(), formats.getRhs()) <=
+        getWidth(linear.forward, linear.gradient))
+      return {};
+    return DecisionAttr::get(dot->getContext(), "recipe",
+                             "has wider formats for the dot than for layers");
+  }
   if (auto decision = dot->getAttrOfType<DecisionAttr>(kWideAttr))
     return decision;
   // Nothing is decided about the dots of a recipe that casts none.

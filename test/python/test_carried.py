@@ -396,7 +396,8 @@ def test_what_a_first_batch_flushes_is_said_at_once() -> None:
 def test_the_report_says_which_scales_are_proved_static_and_carried() -> None:
     def count(scales: Any = None) -> dict[str, int]:
         fn = scalify.jit(growing, HEAD, donate_argnums=0, numerics=scalify.Numerics(scales=scales))
-        rows = fn.report(weights(), batch(0)).casts()
+        # BF16 has as many binades as F32: its scales need not move.
+        rows = [r for r in fn.report(weights(), batch(0)).casts() if r["format"].startswith("f8")]
         return {word: sum(row["scaling"] == word for row in rows) for word in ("carried", "static")}
 
     own, constant = count(), count("static")

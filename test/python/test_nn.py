@@ -215,7 +215,7 @@ def test_a_gpu_calls_its_library(recipe: str, scanned: bool) -> None:
     assert not any(buffer["shape"][-2:] == [96, 96] for buffer in exe.manifest["buffers"])
 
 
-@pytest.mark.parametrize("recipe", ["fp8", "fp8-lm-o2"])
+@pytest.mark.parametrize("recipe", ['#scalify.recipe<"fp8", attention = false>', "fp8-lm-o2"])
 def test_f32_stays_kernels_with_a_remark(recipe: str) -> None:
     exe, remarks = on_a_gpu(layers(jnp.float32), recipe)
     assert not calls(exe)

@@ -372,10 +372,11 @@ def test_buckets_of_the_default_size_go_beside_products(
         assert len(gathers) >= 2 and gathers[0] > products[-1]
         assert any(line.startswith("kernel") for line in trace[gathers[0] : gathers[1]])
         return
-    # All are on their way before the first product: what stays wide, and two buckets of FP8. Of the
+    # All are on their way before the first product: what stays wide, two buckets of FP8, and the
+    # head in BF16. Of the
     # forward's products, 9 of each layer and the head's, as large a share goes before the first
     # stream waits for the second of these as the first has of their weights.
-    assert len(gathers) == 3 and max(gathers) < products[0]
-    sizes = [int(trace[i].split("elements=")[1].split()[0]) for i in gathers[1:]]
+    assert len(gathers) == 4 and max(gathers) < products[0]
+    sizes = [int(trace[i].split("elements=")[1].split()[0]) for i in gathers[1:3]]
     last = max(i for i in waits if i < sums[0])
     assert sum(i < last for i in products) >= sizes[0] / sum(sizes) * (4 * 9 + 1)

@@ -83,6 +83,7 @@ def test_probe_agrees_with_scalify_probe() -> None:
     scales = scalify.measure(args)
     ours = Probe(program.grads, "fp8", args, scales)(*args)
     theirs = scalify.probe(program.grads, recipe="fp8", scales=scales)(*args)
+    theirs = [row for row in theirs if row["format"] != "bfloat16"]
     assert [row["name"] for row in ours] == [row["name"] for row in theirs]
     for mine, other in zip(ours, theirs, strict=True):
         assert mine["scale"] == other["scale"]

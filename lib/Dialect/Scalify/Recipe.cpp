@@ -80,6 +80,12 @@ static RecipeAttr makePreset(MLIRContext *context, const Preset &preset) {
   }
   GradientFormats gradients;
   if (preset.level >= 1) {
+    // Saved in 16 bits, the exponentials of a softmax are all that its backward
+    // keeps if a wide dot divides them again; a cast of the quotient is kept
+    // beside them.
+    for (DotRole role :
+         {DotRole::AttentionQK, DotRole::AttentionPV, DotRole::AttentionDS})
+      roles[static_cast<unsigned>(role)] = {wide, wide};
     storage.masters = f16;
     // FP8-LM runs the rest in 16 bits.
     storage.saved = bf16;
