@@ -34,13 +34,9 @@ inline bool isOfNarrowRole(mlir::Operation *dot, RecipeAttr recipe) {
   auto role = dot->getAttrOfType<DotRoleAttr>(kDotRoleAttr);
   if (!role)
     return false;
-  auto getWidth = [](DotFormats formats) {
-    return std::max(formats.forward.getIntOrFloatBitWidth(),
-                    formats.gradient.getIntOrFloatBitWidth());
-  };
   DotFormats formats = recipe.getFormats(role.getValue());
   return !formats.isWide() &&
-         getWidth(formats) <= getWidth(recipe.getFormats(DotRole::Linear));
+         formats.getWidth() <= recipe.getFormats(DotRole::Linear).getWidth();
 }
 
 } // namespace scalify

@@ -30,7 +30,9 @@ using namespace scalify;
 /// 0.98, the second the bar of docs/research/numerics.md, the first above its
 /// 0.95. docs/stages/precision.md compares the analysis with measurements.
 static constexpr double kMaxWorstError = 0.08, kMaxTotalError = 0.04;
-/// Dots are widened until errors are within this share of the limits.
+/// Dots are widened until predicted errors are within this share of the limits:
+/// where the analysis fits a program, it errs by up to a factor of two
+/// (docs/stages/precision.md).
 static constexpr double kRoom = 0.5;
 static constexpr unsigned kMaxWideningRounds = 8;
 /// No error is a hundred times its gradient: if so much is predicted, the

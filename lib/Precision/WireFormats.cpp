@@ -33,12 +33,8 @@ static Operation *getSummedProduct(Operation *op) {
 /// a wide wire too.
 static DecisionAttr getReasonToStayWide(Operation *dot, RecipeAttr recipe) {
   if (auto formats = dot->getAttrOfType<FormatsAttr>(kFormatsAttr)) {
-    DotFormats linear = recipe.getFormats(DotRole::Linear);
-    auto getWidth = [](Type a, Type b) {
-      return std::max(a.getIntOrFloatBitWidth(), b.getIntOrFloatBitWidth());
-    };
-    if (getWidth(formats.getLhs(), formats.getRhs()) <=
-        getWidth(linear.forward, linear.gradient))
+    DotFormats operands{formats.getLhs(), formats.getRhs()};
+    if (operands.getWidth() <= recipe.getFormats(DotRole::Linear).getWidth())
       return {};
     return DecisionAttr::get(dot->getContext(), "recipe",
                              "has wider formats for the dot than for layers");

@@ -15,14 +15,7 @@ using namespace mlir;
 using namespace scalify;
 
 static Value getProductRoot(Value value) {
-  while (true) {
-    Value next = lookThrough(value, Move::Layout | Move::Cast | Move::Barrier);
-    if (auto hint = next.getDefiningOp<ScaleHintOp>())
-      next = hint.getValue();
-    if (next == value)
-      return value;
-    value = next;
-  }
+  return lookThrough(value, Move::Layout | Move::Cast | Move::Barrier);
 }
 
 namespace {

@@ -11,19 +11,12 @@ using namespace mlir;
 using namespace scalify;
 using namespace scalify::stablehlo;
 
-/// Without eps, rows vanish up to the smallest numbers.
-static constexpr double kMaxAmplification = 1e12;
+/// Stands for a missing eps: the smallest mean square that F32 has.
+static constexpr double kMinMeanSquare = std::numeric_limits<float>::min();
 
 static Value lookThroughMoves(Value value) {
-  while (true) {
-    Value next = lookThrough(value, Move::Layout | Move::Cast | Move::Barrier |
-                                        Move::Slice);
-    if (auto hint = next.getDefiningOp<ScaleHintOp>())
-      next = hint.getValue();
-    if (next == value)
-      return value;
-    value = next;
-  }
+  return lookThrough(value,
+                     Move::Layout | Move::Cast | Move::Barrier | Move::Slice);
 }
 
 /// True for a product of two activations of both signs: its rows are sums of
@@ -71,9 +64,8 @@ DenseMap<Value, double> scalify::findVanishingRows(FunctionOpInterface func,
     if (!norm || !mayHaveVanishingRows(norm->input, facts))
       return;
     double rms = facts.lookup(norm->input).rms;
-    double ratio =
-        norm->eps > 0 ? norm->width * rms * rms / norm->eps : kMaxAmplification;
-    found[norm->meanSquare] = std::clamp(ratio, 1.0, kMaxAmplification);
+    double eps = std::max(norm->eps, kMinMeanSquare);
+    found[norm->meanSquare] = std::max(1.0, norm->width * rms * rms / eps);
   });
   return found;
 }

@@ -12,6 +12,7 @@
 #include "mlir/IR/BuiltinTypes.h"
 #include "llvm/ADT/Hashing.h"
 
+#include <algorithm>
 #include <array>
 #include <optional>
 
@@ -29,6 +30,11 @@ struct DotFormats {
   bool operator!=(const DotFormats &other) const { return !(*this == other); }
   /// For resolved formats.
   bool isWide() const { return forward.isF32() && gradient.isF32(); }
+  /// Bits of the wider one, for resolved formats.
+  unsigned getWidth() const {
+    return std::max(forward.getIntOrFloatBitWidth(),
+                    gradient.getIntOrFloatBitWidth());
+  }
 };
 
 inline llvm::hash_code hash_value(const DotFormats &formats) {
