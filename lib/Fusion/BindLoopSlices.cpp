@@ -6,10 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "LoopIndices.h"
-
 #include "scalify/Dialect/Plan/Plan.h"
 #include "scalify/Dialect/StableHLO/ControlFlow.h"
+#include "scalify/Dialect/StableHLO/LoopIndices.h"
 #include "scalify/Fusion/Passes.h"
 
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -23,6 +22,8 @@ using namespace mlir;
 using namespace scalify;
 using stablehlo::DynamicSliceOp;
 using stablehlo::DynamicUpdateSliceOp;
+using stablehlo::LoopIndex;
+using stablehlo::LoopIndices;
 
 /// The alignment of the runtime's buffers, in bytes.
 static constexpr int64_t kAlignment = 64;

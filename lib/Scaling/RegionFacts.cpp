@@ -10,9 +10,12 @@
 
 #include "scalify/Scaling/ScaleAnalysis.h"
 
+#include "scalify/Dialect/StableHLO/DataMovement.h"
+#include "scalify/Dialect/StableHLO/LoopIndices.h"
 #include "scalify/Scaling/CarryFacts.h"
 
 #include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/SaveAndRestore.h"
 
 #include <cmath>
 
@@ -31,19 +34,82 @@ Value ScaleAnalysis::getUpdateOfZeroStack(stablehlo::WhileOp loop,
   return stablehlo::getStackedUpdate(loop, index);
 }
 
+/// Returns the index of a slice of size one along a stack's first dimension, if
+/// the iteration determines it.
+static std::optional<stablehlo::LoopIndex>
+getSliceIndex(Value stack, Value slice, ValueRange starts,
+              stablehlo::LoopIndices &indices) {
+  auto from = cast<RankedTensorType>(stack.getType());
+  auto to = cast<RankedTensorType>(slice.getType());
+  bool isSlice = from.getRank() > 0 && to.getDimSize(0) == 1 &&
+                 from.getShape().drop_front() == to.getShape().drop_front();
+  return isSlice ? indices.find(starts.front()) : std::nullopt;
+}
+
+void ScaleAnalysis::recordSlices(stablehlo::WhileOp loop) {
+  Operation *terminator = loop.getBody().front().getTerminator();
+  for (OpResult result : loop->getResults()) {
+    unsigned number = result.getResultNumber();
+    Value update = stablehlo::getStackedUpdate(loop, number);
+    if (!update || !isFloatTensor(update.getType()))
+      continue;
+    auto op = terminator->getOperand(number)
+                  .getDefiningOp<stablehlo::DynamicUpdateSliceOp>();
+    std::optional<stablehlo::LoopIndex> index =
+        getSliceIndex(result, update, op.getStartIndices(), *current->indices);
+    Slices &written = slices[result];
+    if (current->number == 0)
+      written = {};
+    if (!index)
+      continue;
+    written.index = *index;
+    written.facts.push_back(lookup(update));
+  }
+}
+
+std::optional<ScaleAnalysis::StackSlice>
+ScaleAnalysis::getSlice(Operation *op) const {
+  auto slice = dyn_cast<stablehlo::DynamicSliceOp>(op);
+  if (!slice || !current)
+    return std::nullopt;
+  Value stack = lookThrough(slice.getOperand(),
+                            Move::Invariant | Move::Barrier | Move::Cast);
+  auto it = slices.find(stack);
+  if (it == slices.end() || it->second.facts.empty())
+    return std::nullopt;
+  std::optional<stablehlo::LoopIndex> index = getSliceIndex(
+      slice.getOperand(), slice, slice.getStartIndices(), *current->indices);
+  const auto &[written, facts] = it->second;
+  if (!index || written.step == 0)
+    return std::nullopt;
+  int64_t distance = index->at(current->number) - written.start;
+  int64_t iteration = distance / written.step;
+  if (distance % written.step != 0 || iteration < 0)
+    return std::nullopt;
+  return StackSlice{stack, std::min<size_t>(iteration, facts.size() - 1)};
+}
+
 /// Runs the body on facts, and records the facts of each carry on each entry
 /// and after the last iteration.
 void ScaleAnalysis::runLoop(stablehlo::WhileOp loop, unsigned depth,
-                            MutableArrayRef<CarryFacts> carries) {
+                            MutableArrayRef<CarryFacts> carries,
+                            llvm::function_ref<void()> visit) {
   Block &body = loop.getBody().front();
   std::optional<int64_t> trips = stablehlo::getTripCount(loop);
   int64_t budget = kMaxIterations[std::min<unsigned>(depth, 2)];
   int64_t rounds = std::min(budget, trips.value_or(kUnknownTrips));
+  stablehlo::LoopIndices indices(loop);
+  Iteration iteration{&indices};
+  llvm::SaveAndRestore<Iteration *> scope(current, &iteration);
   for (int64_t round = 0; round < rounds; ++round) {
+    iteration.number = round;
     for (auto [arg, carry] : llvm::zip(body.getArguments(), carries))
       facts[arg] = carry.last();
     inferBlock(body, depth + 1);
-    bool isSettled = true;
+    recordSlices(loop);
+    if (visit)
+      visit();
+    bool isSettled = !iteration.readsSlices;
     for (auto [i, carry] : llvm::enumerate(carries)) {
       Value next = body.getTerminator()->getOperand(i);
       if (next == body.getArgument(i))
@@ -94,8 +160,11 @@ void ScaleAnalysis::settleCarries(stablehlo::WhileOp loop, unsigned depth,
     facts[cond.getArgument(i)] = merged;
     facts[body.getArgument(i)] = std::move(merged);
   }
-  inferBlock(body, depth + 1);
-  inferBlock(cond, depth + 1);
+  {
+    llvm::SaveAndRestore<Iteration *> scope(current, nullptr);
+    inferBlock(body, depth + 1);
+    inferBlock(cond, depth + 1);
+  }
   enlargeBoundedCarries(loop);
   for (auto [i, carry] : llvm::enumerate(carries)) {
     ScaleFacts result = carry.last();
@@ -112,10 +181,26 @@ void ScaleAnalysis::settleCarries(stablehlo::WhileOp loop, unsigned depth,
   }
 }
 
-void ScaleAnalysis::inferLoop(stablehlo::WhileOp loop, unsigned depth) {
+/// Returns the facts of the carries as they enter the loop.
+static SmallVector<CarryFacts, 0> getCarries(stablehlo::WhileOp loop,
+                                             const ScaleAnalysis &facts) {
   SmallVector<CarryFacts, 0> carries(loop.getNumOperands());
   for (auto [carry, init] : llvm::zip(carries, loop.getOperands()))
-    carry.add(lookup(init));
+    carry.add(facts.lookup(init));
+  return carries;
+}
+
+void ScaleAnalysis::visitIterations(stablehlo::WhileOp loop,
+                                    llvm::function_ref<void()> visit) {
+  SmallVector<CarryFacts, 0> carries = getCarries(loop, *this);
+  SmallVector<GrowingCarry> kept = growing;
+  runLoop(loop, /*depth=*/0, carries, visit);
+  settleCarries(loop, /*depth=*/0, carries);
+  growing = std::move(kept);
+}
+
+void ScaleAnalysis::inferLoop(stablehlo::WhileOp loop, unsigned depth) {
+  SmallVector<CarryFacts, 0> carries = getCarries(loop, *this);
   runLoop(loop, depth, carries);
   settleCarries(loop, depth, carries);
   findGrowing(loop, carries);

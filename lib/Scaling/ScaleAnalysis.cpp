@@ -153,6 +153,10 @@ void ScaleAnalysis::inferOp(Operation &op, unsigned depth) {
     for (ScaleFacts &result : results)
       result.rule = "no rule: 2^0";
   }
+  if (std::optional<StackSlice> slice = getSlice(&op)) {
+    results[0] = slices[slice->stack].facts[slice->iteration];
+    current->readsSlices = true;
+  }
   for (auto [value, result] : llvm::zip(op.getResults(), results))
     facts[value] = std::move(result);
 }

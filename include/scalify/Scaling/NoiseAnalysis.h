@@ -30,7 +30,8 @@ double getRoundingNoise(mlir::FloatType format);
 
 class NoiseAnalysis {
 public:
-  NoiseAnalysis(mlir::FunctionOpInterface func, const ScaleAnalysis &facts);
+  /// Executes the loops of `facts` again, and leaves them as they are.
+  NoiseAnalysis(mlir::FunctionOpInterface func, ScaleAnalysis &facts);
   ~NoiseAnalysis();
 
   /// The noise that each dot adds, relative to the size of its product.
@@ -59,10 +60,20 @@ private:
     double flip = 0;
     /// The variance at which the error saturates: no error exceeds its value.
     std::optional<double> limit;
-    int64_t trips = 0;
     /// Of loops and branches.
     llvm::SmallVector<unsigned, 0> operands;
+    /// The branches, or the iterations of a loop; iterations beyond these have
+    /// the gains of the last one.
     std::vector<Program> regions;
+    int64_t trips = 0;
+    /// Of a loop: what the variances of its carries, as its last iteration
+    /// leaves them, are multiplied by to be those of its results.
+    llvm::SmallVector<double, 0> exit;
+
+    const Program &getIteration(int64_t trip) const {
+      auto last = static_cast<int64_t>(regions.size()) - 1;
+      return regions[std::min(trip, last)];
+    }
   };
   struct Program {
     std::vector<Step> steps;
@@ -70,8 +81,11 @@ private:
   };
 
   unsigned number(mlir::Value value);
+  unsigned numberSlice(mlir::Value stack, size_t written);
   Program build(mlir::Block &block, unsigned depth);
   Step buildStep(mlir::Operation &op, unsigned depth);
+  void buildLoop(stablehlo::WhileOp loop, unsigned depth, Step &step);
+  bool buildSliceEdges(mlir::Operation &op, Step &step);
   void buildEdges(mlir::Operation &op, Step &step);
   void run(const Program &program, const Sources &sources);
   void runRegions(const Step &step, const Sources &sources);
@@ -80,14 +94,27 @@ private:
   void runRegionsTransposed(const Step &step, const Sources &sources,
                             Sources &found);
 
-  const ScaleAnalysis &facts;
+  ScaleAnalysis &facts;
   std::unique_ptr<ElementFunctions> functions;
+  /// The stack that a loop writes a value into, slice by slice, and the value's
+  /// root mean square over all iterations: the errors of a stack as a whole are
+  /// relative to that.
+  struct Stack {
+    mlir::Value value;
+    double rms;
+  };
+  llvm::DenseMap<mlir::Value, Stack> stacks;
+  /// The numbers of slices of stacks, by the iteration that writes them.
+  llvm::DenseMap<std::pair<mlir::Value, size_t>, unsigned> slices;
+  /// The iteration that is being built.
+  size_t iteration = 0;
   /// The mean square of a regression's target over its residual's, by prior.
   std::optional<double> residualGain;
   /// Mean squares of rows that may vanish, and values of which they are
   /// functions, with the amplification of their errors.
   llvm::DenseMap<mlir::Value, double> vanishing;
   llvm::DenseMap<mlir::Value, unsigned> numbers;
+  unsigned numNumbers = 0;
   /// The values of the current walk, by number.
   std::vector<double> variances;
   /// By number of a result whose variance is not linear: its share of what the

@@ -5,6 +5,7 @@
 
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/StableHLO/ControlFlow.h"
+#include "scalify/Dialect/StableHLO/LoopIndices.h"
 #include "scalify/Scaling/ConstantValues.h"
 #include "scalify/Scaling/Priors.h"
 
@@ -56,7 +57,9 @@ struct GrowingCarry {
 /// Loops are executed on facts, iteration by iteration. Each carry then gets
 /// one set of facts for all iterations, and so one scale (CarryFacts.h). The
 /// facts inside the body follow from these carries. The loop's results have the
-/// facts of the last iteration.
+/// facts of the last iteration. A later loop that reads a stack of one slice an
+/// iteration, as the backward of scanned layers, is executed on the facts of
+/// these slices.
 class ScaleAnalysis {
 public:
   /// With `composites`, an expression that is one known function gets that
@@ -83,6 +86,20 @@ public:
   /// Returns the carries and branch results whose data would exceed the
   /// headroom of any constant scale. Their scales are known at run time.
   llvm::ArrayRef<GrowingCarry> getGrowingCarries() const { return growing; }
+  /// Executes a loop once more. Calls `visit` behind each iteration until the
+  /// facts settle. Meanwhile `lookup` returns the facts of that iteration for
+  /// values inside, and of one for all iterations afterwards.
+  void visitIterations(stablehlo::WhileOp loop,
+                       llvm::function_ref<void()> visit);
+  /// A slice of a stack in the result of a loop, by the iteration that wrote
+  /// it, or by the last one that the analysis executed.
+  struct StackSlice {
+    mlir::Value stack;
+    size_t iteration;
+  };
+  /// Returns what an op reads in the iteration that is being visited, if that
+  /// is such a slice.
+  std::optional<StackSlice> getSlice(mlir::Operation *op) const;
 
 private:
   void seedArguments();
@@ -93,7 +110,8 @@ private:
   void inferManual(mlir::Operation *op, unsigned depth);
   void inferBranches(mlir::Operation *op, unsigned depth);
   void runLoop(stablehlo::WhileOp loop, unsigned depth,
-               llvm::MutableArrayRef<CarryFacts> carries);
+               llvm::MutableArrayRef<CarryFacts> carries,
+               llvm::function_ref<void()> visit = {});
   void settleCarries(stablehlo::WhileOp loop, unsigned depth,
                      llvm::ArrayRef<CarryFacts> carries);
   void enlargeBoundedCarries(stablehlo::WhileOp loop);
@@ -103,6 +121,20 @@ private:
                                          const CarryFacts &carry) const;
   void findDynamicResults(mlir::Operation *op,
                           llvm::ArrayRef<CarryFacts> results);
+  /// An iteration of a loop while the analysis executes it.
+  struct Iteration {
+    stablehlo::LoopIndices *indices;
+    int64_t number = 0;
+    /// An op read a slice that another loop wrote.
+    bool readsSlices = false;
+  };
+  /// What a loop wrote into a stack, slice by slice: the index of a slice, and
+  /// its facts by iteration.
+  struct Slices {
+    stablehlo::LoopIndex index;
+    llvm::SmallVector<ScaleFacts, 0> facts;
+  };
+  void recordSlices(stablehlo::WhileOp loop);
   mlir::Value getUpdateOfZeroStack(stablehlo::WhileOp loop,
                                    unsigned index) const;
   void findOpsWithoutRule();
@@ -113,6 +145,10 @@ private:
   Priors priors;
   llvm::DenseMap<mlir::Value, ScaleFacts> facts;
   ConstantValues constants;
+  /// The innermost iteration that is being executed, or null.
+  Iteration *current = nullptr;
+  /// By the results of loops that are stacks.
+  llvm::DenseMap<mlir::Value, Slices> slices;
   llvm::SmallVector<mlir::Operation *> withoutRule;
   llvm::SmallVector<mlir::BlockArgument> undeclared;
   llvm::SmallVector<GrowingCarry> growing;

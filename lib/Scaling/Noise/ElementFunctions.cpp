@@ -128,6 +128,8 @@ const ElementFunctions::Function *ElementFunctions::visit(Operation *op) {
   if (op->getNumResults() != 1 || op->getNumOperands() == 0 ||
       op->getNumOperands() > 2)
     return nullptr;
+  // An op inside a loop is visited once an iteration.
+  functions.erase(op->getResult(0));
   // A probe tells whether the op is supported.
   SmallVector<Dual, 2> probe(op->getNumOperands(), Dual{1, 0});
   if (!apply(op, probe))

@@ -9,6 +9,7 @@
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/Contraction.h"
 #include "scalify/Dialect/StableHLO/ControlFlow.h"
+#include "scalify/Scaling/Rules.h"
 
 #include "llvm/ADT/SetVector.h"
 
@@ -19,8 +20,7 @@ using namespace scalify;
 /// analysis executes no more iterations than these.
 static constexpr int64_t kMaxTrips = 96, kMaxInnerTrips = 12;
 
-NoiseAnalysis::NoiseAnalysis(FunctionOpInterface func,
-                             const ScaleAnalysis &facts)
+NoiseAnalysis::NoiseAnalysis(FunctionOpInterface func, ScaleAnalysis &facts)
     : facts(facts), functions(std::make_unique<ElementFunctions>(facts)),
       residualGain(Priors::of(func).get(kFallingResiduals)),
       vanishing(findVanishingRows(func, facts)) {
@@ -30,7 +30,15 @@ NoiseAnalysis::NoiseAnalysis(FunctionOpInterface func,
 NoiseAnalysis::~NoiseAnalysis() = default;
 
 unsigned NoiseAnalysis::number(Value value) {
-  return numbers.try_emplace(value, numbers.size()).first->second;
+  auto [it, isNew] = numbers.try_emplace(value, numNumbers);
+  numNumbers += isNew;
+  return it->second;
+}
+
+unsigned NoiseAnalysis::numberSlice(Value stack, size_t written) {
+  auto [it, isNew] = slices.try_emplace({stack, written}, numNumbers);
+  numNumbers += isNew;
+  return it->second;
 }
 
 NoiseAnalysis::Program NoiseAnalysis::build(Block &block, unsigned depth) {
@@ -53,14 +61,11 @@ NoiseAnalysis::Step NoiseAnalysis::buildStep(Operation &op, unsigned depth) {
   if (stablehlo::isControlFlow(&op)) {
     for (Value operand : op.getOperands())
       step.operands.push_back(number(operand));
-    auto loop = dyn_cast<stablehlo::WhileOp>(op);
-    if (loop)
-      step.trips =
-          std::min(stablehlo::getTripCount(loop).value_or(kUnknownTrips),
-                   depth == 0 ? kMaxTrips : kMaxInnerTrips);
-    for (Region &region : op.getRegions())
-      if (!loop || &region == &loop.getBody())
-        step.regions.push_back(build(region.front(), depth + (loop ? 1 : 0)));
+    if (auto loop = dyn_cast<stablehlo::WhileOp>(op))
+      buildLoop(loop, depth, step);
+    else
+      for (Region &region : op.getRegions())
+        step.regions.push_back(build(region.front(), depth));
     return step;
   }
   buildEdges(op, step);
@@ -71,6 +76,38 @@ NoiseAnalysis::Step NoiseAnalysis::buildStep(Operation &op, unsigned depth) {
                    x.rms * x.rms;
   }
   return step;
+}
+
+/// The gains of an iteration follow from the facts of that iteration: a norm's
+/// is large where the carry is small, and a residual stream grows away from its
+/// start. Inner loops have the same gains in all iterations.
+void NoiseAnalysis::buildLoop(stablehlo::WhileOp loop, unsigned depth,
+                              Step &step) {
+  Block &body = loop.getBody().front();
+  step.trips = std::min(stablehlo::getTripCount(loop).value_or(kUnknownTrips),
+                        depth == 0 ? kMaxTrips : kMaxInnerTrips);
+  step.exit.assign(loop->getNumResults(), 1);
+  if (depth > 0 || step.trips == 0) {
+    step.regions.push_back(build(body, depth + 1));
+    return;
+  }
+  for (unsigned i = 0; i < loop->getNumResults(); ++i)
+    if (Value update = stablehlo::getStackedUpdate(loop, i))
+      stacks[update] = {loop.getResult(i), facts.lookup(update).rms};
+  std::vector<double> last;
+  facts.visitIterations(loop, [&] {
+    if (step.trips <= static_cast<int64_t>(step.regions.size()))
+      return;
+    iteration = step.regions.size();
+    step.regions.push_back(build(body, depth + 1));
+    last.clear();
+    for (Value next : body.getTerminator()->getOperands())
+      last.push_back(facts.lookup(next).rms);
+  });
+  for (auto [i, rms] : llvm::enumerate(last))
+    if (double all = facts.lookup(loop.getResult(i)).rms;
+        rms > 0 && all > 0 && !stablehlo::getStackedUpdate(loop, i))
+      step.exit[i] = all * all / (rms * rms);
 }
 
 /// True if forward ops lead from the value to a dot of two values.
@@ -101,7 +138,33 @@ static bool isResidual(Operation &op, const ScaleAnalysis &facts) {
          !leadsToDot(op.getResult(0));
 }
 
+/// Builds the edges of an op that writes or reads a slice of a stack: each
+/// slice has an error of its own beside that of the stack as a whole, which
+/// readers have that choose slices otherwise.
+bool NoiseAnalysis::buildSliceEdges(Operation &op, Step &step) {
+  if (std::optional<ScaleAnalysis::StackSlice> slice = facts.getSlice(&op)) {
+    unsigned from = numberSlice(slice->stack, slice->iteration);
+    step.edges.push_back({from, step.results.front(), 1});
+    return true;
+  }
+  auto update = dyn_cast<stablehlo::DynamicUpdateSliceOp>(op);
+  auto it = update ? stacks.find(update.getUpdate()) : stacks.end();
+  if (it == stacks.end())
+    return false;
+  unsigned value = number(update.getUpdate()), whole = step.results.front();
+  double share = countElements(update.getUpdate()) / countElements(update);
+  double rms = facts.lookup(update.getUpdate()).rms;
+  double ratio = rms > 0 ? it->second.rms * it->second.rms / (rms * rms) : 1;
+  step.edges.push_back({number(update.getOperand()), whole, 1 - share});
+  step.edges.push_back({value, whole, share * ratio});
+  step.results.push_back(numberSlice(it->second.value, iteration));
+  step.edges.push_back({value, step.results.back(), 1});
+  return true;
+}
+
 void NoiseAnalysis::buildEdges(Operation &op, Step &step) {
+  if (buildSliceEdges(op, step))
+    return;
   if (residualGain && isResidual(op, facts)) {
     // The output becomes as large as its target, and the difference small.
     const ScaleFacts &y = facts.lookup(op.getResult(0));
@@ -161,23 +224,27 @@ void NoiseAnalysis::run(const Program &program, const Sources &sources) {
   }
 }
 
-/// Assigns `from` to `to` simultaneously.
+/// Assigns `from`, multiplied by the ratios if there are any, to `to`
+/// simultaneously.
 static void assign(std::vector<double> &values, ArrayRef<unsigned> to,
-                   ArrayRef<unsigned> from) {
+                   ArrayRef<unsigned> from, ArrayRef<double> ratios = {}) {
   auto kept = llvm::map_to_vector(from, [&](unsigned i) { return values[i]; });
+  for (auto [value, ratio] : llvm::zip(kept, ratios))
+    value *= ratio;
   for (auto [index, value] : llvm::zip(to, kept))
     values[index] = value;
 }
 
 void NoiseAnalysis::runRegions(const Step &step, const Sources &sources) {
   if (isa<stablehlo::WhileOp>(step.op)) {
-    const Program &body = step.regions.front();
-    assign(variances, body.arguments, step.operands);
+    const Program &first = step.regions.front();
+    assign(variances, first.arguments, step.operands);
     for (int64_t trip = 0; trip < step.trips; ++trip) {
+      const Program &body = step.getIteration(trip);
       run(body, sources);
       assign(variances, body.arguments, body.results);
     }
-    assign(variances, step.results, body.arguments);
+    assign(variances, step.results, first.arguments, step.exit);
     return;
   }
   for (unsigned result : step.results)
@@ -213,26 +280,30 @@ void NoiseAnalysis::runTransposed(const Program &program,
   }
 }
 
-/// Adds the values at `from` to those at `to`, and zeroes `from`.
+/// Adds the values at `from`, multiplied by the ratios if there are any, to
+/// those at `to`, and zeroes `from`.
 static void flow(std::vector<double> &values, ArrayRef<unsigned> to,
-                 ArrayRef<unsigned> from, double share = 1) {
+                 ArrayRef<unsigned> from, ArrayRef<double> ratios = {}) {
   auto kept = llvm::map_to_vector(
       from, [&](unsigned i) { return std::exchange(values[i], 0); });
+  for (auto [value, ratio] : llvm::zip(kept, ratios))
+    value *= ratio;
   for (auto [index, value] : llvm::zip(to, kept))
-    values[index] += share * value;
+    values[index] += value;
 }
 
 void NoiseAnalysis::runRegionsTransposed(const Step &step,
                                          const Sources &sources,
                                          Sources &found) {
   if (isa<stablehlo::WhileOp>(step.op)) {
-    const Program &body = step.regions.front();
-    flow(variances, body.arguments, step.results);
-    for (int64_t trip = 0; trip < step.trips; ++trip) {
+    const Program &first = step.regions.front();
+    flow(variances, first.arguments, step.results, step.exit);
+    for (int64_t trip = step.trips; trip-- > 0;) {
+      const Program &body = step.getIteration(trip);
       flow(variances, body.results, body.arguments);
       runTransposed(body, sources, found);
     }
-    flow(variances, step.operands, body.arguments);
+    flow(variances, step.operands, first.arguments);
     return;
   }
   auto weights = llvm::map_to_vector(
@@ -249,8 +320,8 @@ void NoiseAnalysis::runRegionsTransposed(const Step &step,
 
 SmallVector<double> NoiseAnalysis::predict(const Sources &sources,
                                            ArrayRef<Value> values) {
-  variances.assign(numbers.size(), 0);
-  shares.assign(numbers.size(), 0);
+  variances.assign(numNumbers, 0);
+  shares.assign(numNumbers, 0);
   run(*main, sources);
   return llvm::map_to_vector(
       values, [&](Value value) { return variances[numbers.lookup(value)]; });
@@ -259,7 +330,7 @@ SmallVector<double> NoiseAnalysis::predict(const Sources &sources,
 NoiseAnalysis::Sources NoiseAnalysis::attribute(const Sources &sources,
                                                 ArrayRef<Value> values,
                                                 ArrayRef<double> weights) {
-  variances.assign(numbers.size(), 0);
+  variances.assign(numNumbers, 0);
   for (auto [value, weight] : llvm::zip(values, weights))
     variances[numbers.lookup(value)] += weight;
   Sources found;

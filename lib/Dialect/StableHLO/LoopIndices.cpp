@@ -1,9 +1,9 @@
 //===- LoopIndices.cpp - Integers that a loop's iteration determines ------===//
 
-#include "LoopIndices.h"
+#include "scalify/Dialect/StableHLO/LoopIndices.h"
 
+#include "scalify/Dialect/StableHLO/ControlFlow.h"
 #include "scalify/Dialect/StableHLO/Integers.h"
-#include "scalify/Dialect/StableHLO/StableHLO.h"
 
 #include "mlir/IR/Matchers.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -11,6 +11,21 @@
 using namespace mlir;
 using namespace scalify;
 using namespace scalify::stablehlo;
+
+LoopIndices::LoopIndices(WhileOp loop)
+    : LoopIndices(getTripCount(loop).value_or(1)) {
+  if (!getTripCount(loop))
+    return;
+  Block &body = loop.getBody().front();
+  for (auto [init, arg, next] :
+       llvm::zip(loop->getOperands(), body.getArguments(),
+                 body.getTerminator()->getOperands())) {
+    std::optional<int64_t> step = getCarryStep(arg, next);
+    if (std::optional<LoopIndex> first = LoopIndices(1).find(init);
+        step && first)
+      set(arg, {first->start, *step});
+  }
+}
 
 int64_t LoopIndices::least(LoopIndex index) const {
   return std::min(index.start, index.start + index.step * (trips - 1));

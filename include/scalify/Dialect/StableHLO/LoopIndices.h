@@ -1,21 +1,22 @@
 //===- LoopIndices.h - Integers that a loop's iteration determines -*- C++ -*-//
 
-#ifndef SCALIFY_LIB_FUSION_LOOPINDICES_H
-#define SCALIFY_LIB_FUSION_LOOPINDICES_H
+#ifndef SCALIFY_DIALECT_STABLEHLO_LOOPINDICES_H
+#define SCALIFY_DIALECT_STABLEHLO_LOOPINDICES_H
 
-#include "mlir/IR/Value.h"
+#include "scalify/Dialect/StableHLO/StableHLO.h"
 
 #include "llvm/ADT/DenseMap.h"
 
 #include <optional>
 
-namespace scalify {
+namespace scalify::stablehlo {
 
 /// An integer that is `start` in the first iteration and grows by `step` in
 /// each.
 struct LoopIndex {
   int64_t start = 0, step = 0;
 
+  int64_t at(int64_t iteration) const { return start + step * iteration; }
   bool operator==(const LoopIndex &other) const {
     return start == other.start && step == other.step;
   }
@@ -26,6 +27,8 @@ struct LoopIndex {
 class LoopIndices {
 public:
   explicit LoopIndices(int64_t trips) : trips(trips) {}
+  /// Knows the counters of the loop, and nothing if its trip count is unknown.
+  explicit LoopIndices(WhileOp loop);
 
   void set(mlir::Value value, LoopIndex index) { known[value] = index; }
   std::optional<LoopIndex> find(mlir::Value value);
@@ -41,6 +44,6 @@ private:
   llvm::DenseMap<mlir::Value, std::optional<LoopIndex>> known;
 };
 
-} // namespace scalify
+} // namespace scalify::stablehlo
 
-#endif // SCALIFY_LIB_FUSION_LOOPINDICES_H
+#endif // SCALIFY_DIALECT_STABLEHLO_LOOPINDICES_H
