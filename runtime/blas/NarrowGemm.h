@@ -24,11 +24,13 @@ public:
   virtual void run(int64_t task, const uint16_t *a, const uint16_t *b,
                    float *c) const = 0;
 
+  /// Returns productUnit(), or F32 for tiles too small for a call on the unit.
+  static ProductUnit chooseUnit(const GemmPlan &plan);
+
   /// Returns the product for a unit up to productUnit(). `shape` and `plan`
   /// must outlive it.
-  static std::unique_ptr<NarrowGemm> make(const GemmShape &shape,
-                                          const GemmPlan &plan,
-                                          ProductUnit unit = productUnit());
+  static std::unique_ptr<NarrowGemm>
+  make(const GemmShape &shape, const GemmPlan &plan, ProductUnit unit);
 };
 
 } // namespace scalify::rt

@@ -195,6 +195,14 @@ TEST(Gemm, BatchedAttention) {
   checkGemms(s);
 }
 
+TEST(Gemm, SmallProductsRunInF32) {
+  GemmPlan plan;
+  ASSERT_EQ(planGemm(make(8, 64, 64, 0), plan, Tiles::WholeRows), "");
+  EXPECT_EQ(NarrowGemm::chooseUnit(plan), ProductUnit::F32);
+  ASSERT_EQ(planGemm(make(256, 256, 256, 0), plan, Tiles::WholeRows), "");
+  EXPECT_EQ(NarrowGemm::chooseUnit(plan), productUnit());
+}
+
 // Units for BF16 take subnormals for zero; no number of FP8 is one of BF16.
 TEST(Gemm, EveryProductOfFP8IsExact) {
   std::vector<uint8_t> codes(256);
@@ -211,7 +219,7 @@ TEST(Gemm, EveryProductOfFP8IsExact) {
       GemmShape shape = make(256, 256, 1, 0);
       GemmPlan plan;
       ASSERT_EQ(planGemm(shape, plan, Tiles::WholeRows), "");
-      auto product = NarrowGemm::make(shape, plan);
+      auto product = NarrowGemm::make(shape, plan, productUnit());
       for (int64_t task = 0; task < plan.tasks(); ++task)
         product->run(task, narrowA.data(), narrowB.data(), c.data());
       for (size_t i = 0; i < 256; ++i)

@@ -143,7 +143,8 @@ private:
     if (command.gemmTypes.operands[0] != DType::BF16)
       Blas::get();
     else if (!isEmpty)
-      narrowGemms[&command] = NarrowGemm::make(command.gemm, plan);
+      narrowGemms[&command] =
+          NarrowGemm::make(command.gemm, plan, NarrowGemm::chooseUnit(plan));
   }
 
   void loadLapack(LapackCall &call) {
