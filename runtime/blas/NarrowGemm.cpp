@@ -3,6 +3,7 @@
 #include "blas/Dnnl.h"
 
 #include <array>
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 
@@ -32,39 +33,60 @@ void widen(const uint16_t *from, int64_t stride, int64_t rows, int64_t cols,
     widenRow(from + row * stride, to + row * cols, cols);
 }
 
+/// One operand of a tile in F32. Tiles that follow each other on a thread often
+/// read the same one, such as a whole right operand.
+class WidenedTile {
+public:
+  const float *get(const uint16_t *from, int64_t stride, int64_t rows,
+                   int64_t cols, uint64_t execution) {
+    if (execution != of || from != source) {
+      auto size = static_cast<size_t>(rows * cols);
+      if (memory.size() < size)
+        memory.resize(size);
+      widen(from, stride, rows, cols, memory.data());
+      of = execution;
+      source = from;
+    }
+    return memory.data();
+  }
+
+private:
+  std::vector<float> memory;
+  uint64_t of = 0;
+  const uint16_t *source = nullptr;
+};
+
 /// Widens the operands of each tile for OpenBLAS.
 class WidenedGemm : public NarrowGemm {
 public:
-  WidenedGemm(const GemmShape &shape, const GemmPlan &plan)
-      : shape(shape), plan(plan), blas(Blas::get()) {}
+  explicit WidenedGemm(const GemmShape &shape)
+      : NarrowGemm(shape, ProductUnit::F32), blas(Blas::get()) {}
 
-  void run(int64_t task, const uint16_t *a, const uint16_t *b,
-           float *c) const override {
+  void run(int64_t task, const Operands &operands) const override {
     // One a thread, as large as its largest tile.
-    thread_local std::vector<float> memory;
+    thread_local WidenedTile lefts, rights;
+    const uint16_t *a = plan.swapped ? operands.b : operands.a;
+    const uint16_t *b = plan.swapped ? operands.a : operands.b;
     forEachTile(shape, plan, task, [&](const GemmTile &tile) {
-      auto leftSize = static_cast<size_t>(tile.rows * plan.k);
-      auto rightSize = static_cast<size_t>(plan.k * tile.cols);
-      if (memory.size() < leftSize + rightSize)
-        memory.resize(leftSize + rightSize);
-      float *left = memory.data(), *right = left + leftSize;
+      // Rows and columns in memory. Tiles of one execution that start at one
+      // place have one width: only the last is smaller.
       int64_t lda = plan.transA ? tile.rows : plan.k;
       int64_t ldb = plan.transB ? plan.k : tile.cols;
-      widen((plan.swapped ? b : a) + tile.left, plan.lda,
-            plan.transA ? plan.k : tile.rows, lda, left);
-      widen((plan.swapped ? a : b) + tile.right, plan.ldb,
-            plan.transB ? tile.cols : plan.k, ldb, right);
+      const float *left =
+          lefts.get(a + tile.left, plan.lda, plan.transA ? plan.k : tile.rows,
+                    lda, operands.execution);
+      const float *right =
+          rights.get(b + tile.right, plan.ldb, plan.transB ? tile.cols : plan.k,
+                     ldb, operands.execution);
       blas.sgemm(Blas::rowMajor, plan.transA ? Blas::trans : Blas::noTrans,
                  plan.transB ? Blas::trans : Blas::noTrans, int(tile.rows),
                  int(tile.cols), int(plan.k), shape.alpha, left,
                  std::max(int(lda), 1), right, std::max(int(ldb), 1),
-                 shape.beta, c + tile.c, int(plan.ldc));
+                 shape.beta, operands.c + tile.c, int(plan.ldc));
     });
   }
 
 private:
-  const GemmShape &shape;
-  const GemmPlan &plan;
   const Blas &blas;
 };
 
@@ -207,8 +229,7 @@ private:
 
 class UnitGemm : public NarrowGemm {
 public:
-  UnitGemm(const GemmShape &shape, const GemmPlan &plan)
-      : shape(shape), plan(plan) {
+  UnitGemm(const GemmShape &shape, ProductUnit unit) : NarrowGemm(shape, unit) {
     int64_t rows[] = {plan.tileM, plan.m - (plan.tilesM - 1) * plan.tileM};
     int64_t cols[] = {plan.tileN, plan.n - (plan.tilesN - 1) * plan.tileN};
     for (bool lastRow : {false, true})
@@ -218,38 +239,50 @@ public:
               shape, plan, rows[lastRow], cols[lastCol]);
   }
 
-  void run(int64_t task, const uint16_t *a, const uint16_t *b,
-           float *c) const override {
+  void run(int64_t task, const Operands &operands) const override {
     OneThread guard;
+    const uint16_t *a = plan.swapped ? operands.b : operands.a;
+    const uint16_t *b = plan.swapped ? operands.a : operands.b;
     forEachTile(shape, plan, task, [&](const GemmTile &tile) {
       products[tile.isLastRow][tile.isLastCol]->run(
-          (plan.swapped ? b : a) + tile.left,
-          (plan.swapped ? a : b) + tile.right, c + tile.c);
+          a + tile.left, b + tile.right, operands.c + tile.c);
     });
   }
 
 private:
-  const GemmShape &shape;
-  const GemmPlan &plan;
   /// For tiles in the last row of tiles, and in the last column.
   std::unique_ptr<TileProduct> products[2][2];
 };
 } // namespace
 
-ProductUnit NarrowGemm::chooseUnit(const GemmPlan &plan) {
-  // A call of oneDNN takes 0.7 to 2.5 us before its first product. Measured,
-  // OpenBLAS on widened operands is faster up to 2^16 products
-  // (docs/rationale/cpu-gemm.md).
+uint64_t NarrowGemm::nextExecution() {
+  static std::atomic<uint64_t> last = 0;
+  return ++last;
+}
+
+NarrowGemm::NarrowGemm(const GemmShape &shape, ProductUnit unit)
+    : shape(shape), unit(unit) {
+  // Whole rows of a wide right operand would not fit the cache once widened.
+  planGemm(shape, plan,
+           unit == ProductUnit::F32 ? Tiles::Any : Tiles::WholeRows);
+}
+
+/// A call of oneDNN takes 0.7 to 2.5 us before its first product. Measured,
+/// OpenBLAS on widened operands is faster up to 2^16 products
+/// (docs/rationale/cpu-gemm.md).
+static bool isWorthACall(const GemmShape &shape) {
   constexpr double fewest = 1 << 16;
-  double products = double(plan.tileM) * double(plan.tileN) * double(plan.k);
-  return products > fewest ? productUnit() : ProductUnit::F32;
+  return double(shape.m) * double(shape.n) * double(shape.k) > fewest;
+}
+
+std::unique_ptr<NarrowGemm> NarrowGemm::make(const GemmShape &shape) {
+  return make(shape, isWorthACall(shape) ? productUnit() : ProductUnit::F32);
 }
 
 std::unique_ptr<NarrowGemm> NarrowGemm::make(const GemmShape &shape,
-                                             const GemmPlan &plan,
                                              ProductUnit unit) {
   // Sums of nothing are zero; BLAS sets them, and oneDNN has no such product.
-  if (unit == ProductUnit::F32 || plan.k == 0)
-    return std::make_unique<WidenedGemm>(shape, plan);
-  return std::make_unique<UnitGemm>(shape, plan);
+  if (unit == ProductUnit::F32 || shape.k == 0)
+    return std::make_unique<WidenedGemm>(shape);
+  return std::make_unique<UnitGemm>(shape, unit);
 }

@@ -1,5 +1,4 @@
-// Products of BF16 operands with an F32 result, in the tiles and tasks of the
-// same product in F32.
+// Products of BF16 operands with an F32 result.
 //
 // E4M3 and E5M2 are exact in BF16 and products of BF16 are exact in F32, so a
 // unit for BF16 computes products of FP8 too. It sums in F32, in an order that
@@ -19,18 +18,37 @@ class NarrowGemm {
 public:
   virtual ~NarrowGemm() = default;
 
-  /// Computes one task of the plan, in [0, plan.tasks()). May be called from
-  /// several threads at once.
-  virtual void run(int64_t task, const uint16_t *a, const uint16_t *b,
-                   float *c) const = 0;
+  /// Returns the product on productUnit(), or in F32 if a tile is too small for
+  /// a call on the unit. `shape` must outlive it, and be one that planGemm()
+  /// accepts.
+  static std::unique_ptr<NarrowGemm> make(const GemmShape &shape);
+  /// Returns the product on a unit up to productUnit().
+  static std::unique_ptr<NarrowGemm> make(const GemmShape &shape,
+                                          ProductUnit unit);
 
-  /// Returns productUnit(), or F32 for tiles too small for a call on the unit.
-  static ProductUnit chooseUnit(const GemmPlan &plan);
+  ProductUnit getUnit() const { return unit; }
+  int64_t tasks() const { return plan.tasks(); }
 
-  /// Returns the product for a unit up to productUnit(). `shape` and `plan`
-  /// must outlive it.
-  static std::unique_ptr<NarrowGemm>
-  make(const GemmShape &shape, const GemmPlan &plan, ProductUnit unit);
+  /// The operands of one execution, which no task changes.
+  struct Operands {
+    const uint16_t *a, *b;
+    float *c;
+    /// A number that no other execution in the process has.
+    uint64_t execution = nextExecution();
+  };
+  /// Computes one task, in [0, tasks()). May be called from several threads at
+  /// once.
+  virtual void run(int64_t task, const Operands &operands) const = 0;
+
+protected:
+  NarrowGemm(const GemmShape &shape, ProductUnit unit);
+
+  const GemmShape &shape;
+  ProductUnit unit;
+  GemmPlan plan;
+
+private:
+  static uint64_t nextExecution();
 };
 
 } // namespace scalify::rt

@@ -421,9 +421,7 @@ void readGemm(const JsonNode &node, const Interface &interface,
   checkTypes(command, interface, program);
   requireWritable(node["c"], command.buffers[2], interface);
   checkGemmExtents(node, interface, command);
-  bool isNarrow = command.gemmTypes.operands[0] == DType::BF16;
-  std::string reason = planGemm(command.gemm, command.gemmPlan,
-                                isNarrow ? Tiles::WholeRows : Tiles::Any);
+  std::string reason = planGemm(command.gemm, command.gemmPlan);
   if (!reason.empty())
     unsupported("gemm '" + command.name + "': " + reason);
   for (int i = 0; i < 3; ++i) {

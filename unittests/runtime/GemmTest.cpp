@@ -107,15 +107,13 @@ void checkNarrow(const GemmShape &shape, ProductUnit unit) {
   std::vector<float> want = randomVector(span(shape, 2), 3);
   std::vector<float> start = want, first;
   reference(shape, a, b, want);
-  GemmPlan plan;
-  ASSERT_EQ(planGemm(shape, plan, Tiles::WholeRows), "");
-  auto product = NarrowGemm::make(shape, plan, unit);
+  auto product = NarrowGemm::make(shape, unit);
   for (int threads : {1, 3}) {
     ThreadPool pool(threads);
     std::vector<float> c = start;
-    pool.forEach(plan.tasks(), [&](int64_t task) {
-      product->run(task, narrowA.data(), narrowB.data(), c.data());
-    });
+    NarrowGemm::Operands operands{narrowA.data(), narrowB.data(), c.data()};
+    pool.forEach(product->tasks(),
+                 [&](int64_t task) { product->run(task, operands); });
     double worst = 0;
     for (size_t i = 0; i < c.size(); ++i)
       worst = std::max(worst, std::fabs(double(c[i]) - double(want[i])));
@@ -195,12 +193,26 @@ TEST(Gemm, BatchedAttention) {
   checkGemms(s);
 }
 
+TEST(Gemm, EachExecutionWidensItsOwnOperands) {
+  GemmShape shape = make(96, 64, 32, 0);
+  auto product = NarrowGemm::make(shape, ProductUnit::F32);
+  std::vector<float> ones(96 * 32, 1.0f);
+  std::vector<uint16_t> a = toBF16(ones);
+  std::vector<float> c(96 * 64);
+  for (float value : {1.0f, 2.0f}) {
+    std::vector<float> right(32 * 64, value);
+    std::vector<uint16_t> b = toBF16(right);
+    NarrowGemm::Operands operands{a.data(), b.data(), c.data()};
+    for (int64_t task = 0; task < product->tasks(); ++task)
+      product->run(task, operands);
+    EXPECT_EQ(c, std::vector<float>(96 * 64, 32 * value));
+  }
+}
+
 TEST(Gemm, SmallProductsRunInF32) {
-  GemmPlan plan;
-  ASSERT_EQ(planGemm(make(8, 64, 64, 0), plan, Tiles::WholeRows), "");
-  EXPECT_EQ(NarrowGemm::chooseUnit(plan), ProductUnit::F32);
-  ASSERT_EQ(planGemm(make(256, 256, 256, 0), plan, Tiles::WholeRows), "");
-  EXPECT_EQ(NarrowGemm::chooseUnit(plan), productUnit());
+  GemmShape small = make(8, 64, 64, 0), large = make(256, 256, 256, 0);
+  EXPECT_EQ(NarrowGemm::make(small)->getUnit(), ProductUnit::F32);
+  EXPECT_EQ(NarrowGemm::make(large)->getUnit(), productUnit());
 }
 
 // Units for BF16 take subnormals for zero; no number of FP8 is one of BF16.
@@ -217,11 +229,10 @@ TEST(Gemm, EveryProductOfFP8IsExact) {
           value = std::isfinite(value) ? value : 0.0f;
       std::vector<uint16_t> narrowA = toBF16(a), narrowB = toBF16(b);
       GemmShape shape = make(256, 256, 1, 0);
-      GemmPlan plan;
-      ASSERT_EQ(planGemm(shape, plan, Tiles::WholeRows), "");
-      auto product = NarrowGemm::make(shape, plan, productUnit());
-      for (int64_t task = 0; task < plan.tasks(); ++task)
-        product->run(task, narrowA.data(), narrowB.data(), c.data());
+      auto product = NarrowGemm::make(shape, productUnit());
+      NarrowGemm::Operands operands{narrowA.data(), narrowB.data(), c.data()};
+      for (int64_t task = 0; task < product->tasks(); ++task)
+        product->run(task, operands);
       for (size_t i = 0; i < 256; ++i)
         for (size_t j = 0; j < 256; ++j)
           ASSERT_EQ(c[256 * i + j], a[i] * b[j]) << i << " x " << j;

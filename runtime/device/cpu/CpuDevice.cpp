@@ -57,11 +57,11 @@ public:
       return;
     if (command.gemmTypes.operands[0] == DType::BF16) {
       const NarrowGemm &narrow = *narrowGemms.at(&command);
-      pool->forEach(plan.tasks(), [&](int64_t task) {
-        narrow.run(task, static_cast<const uint16_t *>(buffers[0]),
-                   static_cast<const uint16_t *>(buffers[1]),
-                   static_cast<float *>(buffers[2]));
-      });
+      NarrowGemm::Operands operands{static_cast<const uint16_t *>(buffers[0]),
+                                    static_cast<const uint16_t *>(buffers[1]),
+                                    static_cast<float *>(buffers[2])};
+      pool->forEach(narrow.tasks(),
+                    [&](int64_t task) { narrow.run(task, operands); });
       return;
     }
     pool->forEach(plan.tasks(), [&](int64_t task) {
@@ -143,8 +143,7 @@ private:
     if (command.gemmTypes.operands[0] != DType::BF16)
       Blas::get();
     else if (!isEmpty)
-      narrowGemms[&command] =
-          NarrowGemm::make(command.gemm, plan, NarrowGemm::chooseUnit(plan));
+      narrowGemms[&command] = NarrowGemm::make(command.gemm);
   }
 
   void loadLapack(LapackCall &call) {
