@@ -40,6 +40,9 @@ format: setup ## mend the format of C++ and Python sources
 bench: build ## time training steps of twelve models under recipes against jax.jit in F32 and BF16 (ARGS= for options)
 	@$(PY) benchmarks/suite.py $(ARGS)
 
+bench-torch: build ## time training steps beside PyTorch in F32 and BF16, eager and compiled (ARGS= for options)
+	@.venv/bin/python scripts/torch_environment.py benchmarks/torch_peer.py $(ARGS)
+
 bench-step: build ## time the example's training step against jax.jit on the same cores (ARGS= for options)
 	@$(PY) benchmarks/step.py $(ARGS)
 
@@ -144,7 +147,7 @@ links: build ## time a step of two ranks over links made slow or unsteady, overl
 	@$(PY) benchmarks/links.py $(ARGS)
 
 test-torch: build ## run the tests of scalify.torch in an environment with PyTorch, build/torch (ARGS= for pytest)
-	@.venv/bin/python scripts/test_torch.py $(ARGS)
+	@.venv/bin/python scripts/torch_environment.py test $(ARGS)
 
 docs: setup ## build the site of the documentation, build/docs/site, with all links checked (ARGS=--serve)
 	@.venv/bin/python scripts/site.py $(ARGS)

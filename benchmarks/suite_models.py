@@ -292,9 +292,7 @@ SUITE: dict[str, Callable[[], Case]] = {
     "cnn-batchnorm": _cnn,
     "moe-einsum": Decoder(layers=2, experts=8, hidden=512, rows=4).case,
     "moe-sort": Decoder(layers=2, experts=8, hidden=512, rows=4, routing="sort").case,
-    "gpt2-small": functools.partial(
-        dataclasses.replace(
-            _GPT, dim=768, layers=12, heads=12, hidden=3072, vocab=50304, rows=1, length=1024
-        ).case
-    ),
+    "gpt2-small": dataclasses.replace(
+        _GPT, dim=768, layers=12, heads=12, hidden=3072, vocab=50304, rows=1, length=1024
+    ).case,
 }

@@ -1,9 +1,11 @@
-"""Runs the tests of scalify.torch and the tutorials in an environment with PyTorch, which it makes.
+"""Makes an environment with PyTorch, and runs the tests of scalify.torch or a script there.
 
-    python scripts/test_torch.py [OPTIONS OF PYTEST]
+    python scripts/torch_environment.py test [OPTIONS OF PYTEST]
+    python scripts/torch_environment.py SCRIPT [ITS OPTIONS]
 
-The environment is kept in build/torch. PyTorch is installed without the libraries of CUDA that its
-wheel asks for, if it can be imported so; else with all of them.
+The tests are those of the tutorials too. The environment is kept in build/torch. PyTorch is
+installed without the libraries of CUDA that its wheel asks for, if it can be imported so; else with
+all of them.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ def environment() -> pathlib.Path:
     wanted = "\n".join([*TORCH, *((ROOT / name).read_text() for name in REQUIREMENTS)])
     if ready.exists() and ready.read_text() == wanted:
         return python
-    print(f"test-torch: installing {' '.join(TORCH)} into {FOLDER.relative_to(ROOT)}", flush=True)
+    print(f"torch: installing {' '.join(TORCH)} into {FOLDER.relative_to(ROOT)}", flush=True)
     subprocess.run([sys.executable, "-m", "venv", str(FOLDER)], check=True)
     install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     listed = [part for name in REQUIREMENTS for part in ("-r", str(ROOT / name))]
@@ -35,23 +37,31 @@ def environment() -> pathlib.Path:
     subprocess.run([*install, "--no-deps", *TORCH], check=True)
     found = subprocess.run([str(python), "-c", "import torch"], capture_output=True, text=True)
     if found.returncode:
-        print(f"test-torch: installing its libraries too: {found.stderr.splitlines()[-1]}")
+        print(f"torch: installing its libraries too: {found.stderr.splitlines()[-1]}")
         subprocess.run([*install, *TORCH], check=True)
     ready.write_text(wanted)
     return python
 
 
 def main() -> int:
-    """Returns pytest's exit status."""
-    folder = ROOT / "test" / "python"
-    # The tutorials have blocks for PyTorch.
-    tests = [*sorted(map(str, folder.glob("test_torch*.py"))), str(folder / "test_tutorials.py")]
-    command = [str(environment()), "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests]
+    """Returns the exit status of pytest or of the script."""
+    what, *options = sys.argv[1:] or ["test"]
+    command = [str(environment())]
+    if what == "test":
+        folder = ROOT / "test" / "python"
+        # The tutorials have blocks for PyTorch.
+        tests = [
+            *sorted(map(str, folder.glob("test_torch*.py"))),
+            str(folder / "test_tutorials.py"),
+        ]
+        command += ["-m", "pytest", "-q", "-p", "no:cacheprovider", *tests]
+    else:
+        command.append(what)
     extra = {
         "PYTHONPATH": str(ROOT / "python"),
         "SCALIFY_BUILD": os.environ.get("SCALIFY_BUILD", str(ROOT / "build")),
     }
-    return subprocess.run([*command, *sys.argv[1:]], env={**os.environ, **extra}).returncode
+    return subprocess.run([*command, *options], env={**os.environ, **extra}).returncode
 
 
 if __name__ == "__main__":
