@@ -87,6 +87,34 @@ func.func @main(%h0: tensor<64x64xf32> {scalify.scale = -4 : i32},
   return text + "return %h4, %g0 : tensor<64x64xf32>, tensor<64x64xf32>\n}\n";
 }
 
+/// Returns the first loop within one over three micro-batches, which sums what
+/// the layers make of each.
+static std::string nest() {
+  std::string text = kLoop;
+  auto replace = [&](StringRef from, StringRef to) {
+    size_t at = text.find(from);
+    ASSERT_NE(at, std::string::npos) << from.str();
+    text.replace(at, from.size(), to);
+  };
+  size_t begin = text.find("  %f:3 ="), end = text.find("  %b:3 =");
+  std::string layers = text.substr(begin, end - begin);
+  text.replace(begin, text.find("  return %f#1") - begin, R"(
+  %sum = stablehlo.broadcast_in_dim %zero, dims = [] : (tensor<f32>) -> tensor<64x64xf32>
+  %m:2 = stablehlo.while(%k = %none, %total = %sum) : tensor<i32>, tensor<64x64xf32>
+   cond {
+    %p = stablehlo.compare LT, %k, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %p : tensor<i1>
+  } do {
+)" + layers + R"(
+    %more = stablehlo.add %total, %f#1 : tensor<64x64xf32>
+    %l = stablehlo.add %k, %one : tensor<i32>
+    stablehlo.return %l, %more : tensor<i32>, tensor<64x64xf32>
+  }
+)");
+  replace("return %f#1, %b#1", "return %m#1, %g");
+  return text;
+}
+
 namespace {
 /// The errors of a program's results for one error of each dot, and the parts
 /// of the dots.
@@ -126,5 +154,10 @@ TEST(LoopNoise, IsThatOfTheIterationsWrittenOut) {
   // The second result is a product of slices, each with the facts of its own.
   EXPECT_NEAR(loop.sizes[0] / plain.sizes[0], 1, 1e-6);
   EXPECT_NEAR(loop.sizes[1] / plain.sizes[1], 1, 1e-6);
+  // Three sums of one result, whose errors count as independent. The first adds
+  // zero, a function of one value, whose gain is taken at 33 points.
+  Errors nested(nest(), context);
+  EXPECT_NEAR(nested.sizes[0] / (std::sqrt(3.0) * plain.sizes[0]), 1, 1e-6);
+  EXPECT_NEAR(nested.results[0] / (3 * plain.results[0]), 1, 1e-3);
   EXPECT_NEAR(loop.parts / (plain.results[0] + plain.results[1]), 1, 1e-6);
 }

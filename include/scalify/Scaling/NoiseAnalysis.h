@@ -49,6 +49,7 @@ private:
     double gain;
   };
   struct Program;
+  struct Loop;
   struct Step {
     mlir::Operation *op;
     llvm::SmallVector<unsigned, 1> results;
@@ -62,29 +63,35 @@ private:
     std::optional<double> limit;
     /// Of loops and branches.
     llvm::SmallVector<unsigned, 0> operands;
-    /// The branches, or the iterations of a loop; iterations beyond these have
-    /// the gains of the last one.
-    std::vector<Program> regions;
-    int64_t trips = 0;
-    /// Of a loop: what the variances of its carries, as its last iteration
-    /// leaves them, are multiplied by to be those of its results.
-    llvm::SmallVector<double, 0> exit;
-
-    const Program &getIteration(int64_t trip) const {
-      auto last = static_cast<int64_t>(regions.size()) - 1;
-      return regions[std::min(trip, last)];
-    }
+    std::vector<Program> branches;
+    std::shared_ptr<const Loop> loop;
   };
   struct Program {
     std::vector<Step> steps;
     llvm::SmallVector<unsigned> arguments, results;
+  };
+  struct Loop {
+    int64_t trips = 0;
+    /// The iterations; those beyond have the gains of the last one.
+    std::vector<Program> iterations;
+    /// What the variances of the carries, as the last iteration leaves them,
+    /// are multiplied by to be those of the results.
+    llvm::SmallVector<double, 0> exit;
+    /// The root mean squares of what the loop reads.
+    llvm::SmallVector<double, 0> sizes;
+
+    const Program &getIteration(int64_t trip) const {
+      auto last = static_cast<int64_t>(iterations.size()) - 1;
+      return iterations[std::min(trip, last)];
+    }
   };
 
   unsigned number(mlir::Value value);
   unsigned numberSlice(mlir::Value stack, size_t written);
   Program build(mlir::Block &block, unsigned depth);
   Step buildStep(mlir::Operation &op, unsigned depth);
-  void buildLoop(stablehlo::WhileOp loop, unsigned depth, Step &step);
+  std::shared_ptr<const Loop> getLoop(stablehlo::WhileOp loop, unsigned depth);
+  std::shared_ptr<Loop> buildLoop(stablehlo::WhileOp loop, unsigned depth);
   bool buildSliceEdges(mlir::Operation &op, Step &step);
   void buildEdges(mlir::Operation &op, Step &step);
   void run(const Program &program, const Sources &sources);
@@ -108,6 +115,9 @@ private:
   llvm::DenseMap<std::pair<mlir::Value, size_t>, unsigned> slices;
   /// The iteration that is being built.
   size_t iteration = 0;
+  /// Loops as they were built last. An inner loop is built once if all outer
+  /// iterations enter it with equal facts, as the layers of each micro-batch.
+  llvm::DenseMap<mlir::Operation *, std::shared_ptr<const Loop>> loops;
   /// The mean square of a regression's target over its residual's, by prior.
   std::optional<double> residualGain;
   /// Mean squares of rows that may vanish, and values of which they are

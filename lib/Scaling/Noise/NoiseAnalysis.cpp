@@ -11,7 +11,9 @@
 #include "scalify/Dialect/StableHLO/ControlFlow.h"
 #include "scalify/Scaling/Rules.h"
 
+#include "mlir/Transforms/RegionUtils.h"
 #include "llvm/ADT/SetVector.h"
+#include "llvm/Support/SaveAndRestore.h"
 
 using namespace mlir;
 using namespace scalify;
@@ -62,10 +64,10 @@ NoiseAnalysis::Step NoiseAnalysis::buildStep(Operation &op, unsigned depth) {
     for (Value operand : op.getOperands())
       step.operands.push_back(number(operand));
     if (auto loop = dyn_cast<stablehlo::WhileOp>(op))
-      buildLoop(loop, depth, step);
+      step.loop = getLoop(loop, depth);
     else
       for (Region &region : op.getRegions())
-        step.regions.push_back(build(region.front(), depth));
+        step.branches.push_back(build(region.front(), depth));
     return step;
   }
   buildEdges(op, step);
@@ -78,28 +80,46 @@ NoiseAnalysis::Step NoiseAnalysis::buildStep(Operation &op, unsigned depth) {
   return step;
 }
 
+std::shared_ptr<const NoiseAnalysis::Loop>
+NoiseAnalysis::getLoop(stablehlo::WhileOp loop, unsigned depth) {
+  llvm::SetVector<Value> reads(loop->operand_begin(), loop->operand_end());
+  getUsedValuesDefinedAbove(loop.getBody(), reads);
+  SmallVector<double, 0> sizes;
+  for (Value value : reads)
+    sizes.push_back(facts.lookup(value).rms);
+  std::shared_ptr<const Loop> &last = loops[loop];
+  if (!last || last->sizes != sizes) {
+    std::shared_ptr<Loop> built = buildLoop(loop, depth);
+    built->sizes = std::move(sizes);
+    // Inner loops have moved the entry.
+    return loops[loop] = std::move(built);
+  }
+  return last;
+}
+
 /// The gains of an iteration follow from the facts of that iteration: a norm's
 /// is large where the carry is small, and a residual stream grows away from its
-/// start. Inner loops have the same gains in all iterations.
-void NoiseAnalysis::buildLoop(stablehlo::WhileOp loop, unsigned depth,
-                              Step &step) {
+/// start.
+std::shared_ptr<NoiseAnalysis::Loop>
+NoiseAnalysis::buildLoop(stablehlo::WhileOp loop, unsigned depth) {
+  auto built = std::make_shared<Loop>();
   Block &body = loop.getBody().front();
-  step.trips = std::min(stablehlo::getTripCount(loop).value_or(kUnknownTrips),
-                        depth == 0 ? kMaxTrips : kMaxInnerTrips);
-  step.exit.assign(loop->getNumResults(), 1);
-  if (depth > 0 || step.trips == 0) {
-    step.regions.push_back(build(body, depth + 1));
-    return;
+  built->trips = std::min(stablehlo::getTripCount(loop).value_or(kUnknownTrips),
+                          depth < 2 ? kMaxTrips : kMaxInnerTrips);
+  built->exit.assign(loop->getNumResults(), 1);
+  if (depth > 1 || built->trips == 0) {
+    built->iterations.push_back(build(body, depth + 1));
+    return built;
   }
   for (unsigned i = 0; i < loop->getNumResults(); ++i)
     if (Value update = stablehlo::getStackedUpdate(loop, i))
       stacks[update] = {loop.getResult(i), facts.lookup(update).rms};
   std::vector<double> last;
   facts.visitIterations(loop, [&] {
-    if (step.trips <= static_cast<int64_t>(step.regions.size()))
+    if (built->trips <= static_cast<int64_t>(built->iterations.size()))
       return;
-    iteration = step.regions.size();
-    step.regions.push_back(build(body, depth + 1));
+    llvm::SaveAndRestore scope(iteration, built->iterations.size());
+    built->iterations.push_back(build(body, depth + 1));
     last.clear();
     for (Value next : body.getTerminator()->getOperands())
       last.push_back(facts.lookup(next).rms);
@@ -107,7 +127,8 @@ void NoiseAnalysis::buildLoop(stablehlo::WhileOp loop, unsigned depth,
   for (auto [i, rms] : llvm::enumerate(last))
     if (double all = facts.lookup(loop.getResult(i)).rms;
         rms > 0 && all > 0 && !stablehlo::getStackedUpdate(loop, i))
-      step.exit[i] = all * all / (rms * rms);
+      built->exit[i] = all * all / (rms * rms);
+  return built;
 }
 
 /// True if forward ops lead from the value to a dot of two values.
@@ -199,7 +220,7 @@ void NoiseAnalysis::buildEdges(Operation &op, Step &step) {
 
 void NoiseAnalysis::run(const Program &program, const Sources &sources) {
   for (const Step &step : program.steps) {
-    if (!step.regions.empty()) {
+    if (step.loop || !step.branches.empty()) {
       runRegions(step, sources);
       continue;
     }
@@ -236,21 +257,21 @@ static void assign(std::vector<double> &values, ArrayRef<unsigned> to,
 }
 
 void NoiseAnalysis::runRegions(const Step &step, const Sources &sources) {
-  if (isa<stablehlo::WhileOp>(step.op)) {
-    const Program &first = step.regions.front();
+  if (step.loop) {
+    const Program &first = step.loop->iterations.front();
     assign(variances, first.arguments, step.operands);
-    for (int64_t trip = 0; trip < step.trips; ++trip) {
-      const Program &body = step.getIteration(trip);
+    for (int64_t trip = 0; trip < step.loop->trips; ++trip) {
+      const Program &body = step.loop->getIteration(trip);
       run(body, sources);
       assign(variances, body.arguments, body.results);
     }
-    assign(variances, step.results, first.arguments, step.exit);
+    assign(variances, step.results, first.arguments, step.loop->exit);
     return;
   }
   for (unsigned result : step.results)
     variances[result] = 0;
-  double share = 1.0 / static_cast<double>(step.regions.size());
-  for (const Program &region : step.regions) {
+  double share = 1.0 / static_cast<double>(step.branches.size());
+  for (const Program &region : step.branches) {
     if (region.arguments.size() == step.operands.size())
       assign(variances, region.arguments, step.operands);
     run(region, sources);
@@ -262,7 +283,7 @@ void NoiseAnalysis::runRegions(const Step &step, const Sources &sources) {
 void NoiseAnalysis::runTransposed(const Program &program,
                                   const Sources &sources, Sources &found) {
   for (const Step &step : llvm::reverse(program.steps)) {
-    if (!step.regions.empty()) {
+    if (step.loop || !step.branches.empty()) {
       runRegionsTransposed(step, sources, found);
       continue;
     }
@@ -295,11 +316,11 @@ static void flow(std::vector<double> &values, ArrayRef<unsigned> to,
 void NoiseAnalysis::runRegionsTransposed(const Step &step,
                                          const Sources &sources,
                                          Sources &found) {
-  if (isa<stablehlo::WhileOp>(step.op)) {
-    const Program &first = step.regions.front();
-    flow(variances, first.arguments, step.results, step.exit);
-    for (int64_t trip = step.trips; trip-- > 0;) {
-      const Program &body = step.getIteration(trip);
+  if (step.loop) {
+    const Program &first = step.loop->iterations.front();
+    flow(variances, first.arguments, step.results, step.loop->exit);
+    for (int64_t trip = step.loop->trips; trip-- > 0;) {
+      const Program &body = step.loop->getIteration(trip);
       flow(variances, body.results, body.arguments);
       runTransposed(body, sources, found);
     }
@@ -308,8 +329,8 @@ void NoiseAnalysis::runRegionsTransposed(const Step &step,
   }
   auto weights = llvm::map_to_vector(
       step.results, [&](unsigned i) { return std::exchange(variances[i], 0); });
-  double share = 1.0 / static_cast<double>(step.regions.size());
-  for (const Program &region : step.regions) {
+  double share = 1.0 / static_cast<double>(step.branches.size());
+  for (const Program &region : step.branches) {
     for (auto [to, weight] : llvm::zip(region.results, weights))
       variances[to] += share * weight;
     runTransposed(region, sources, found);
