@@ -163,6 +163,19 @@ _READERS = {"fp8": ("dot",), "fp16": ("dot", "take"), "bf16": ("dot", "take")}
 _DRAWS = 8
 
 
+def _noise_of(x: Any, salt: Any) -> Any:
+    """Returns numbers in [-1, 1) by the bits of F32 numbers.
+
+    Equal numbers round equally, so that a sum of one number repeated has that number's error as
+    often. The mixing is that of MurmurHash3's finalizer.
+    """
+    word = jax.lax.bitcast_convert_type(x, jnp.uint32) ^ salt
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
+        word = (word ^ (word >> shift)) * jnp.uint32(factor)
+    word = word ^ (word >> 16)
+    return word.astype(jnp.float32) * 2.0**-31 - 1.0
+
+
 def _noisy(program: Program, inputs: Sequence[np.ndarray], recipe: str) -> list[np.ndarray]:
     """Returns results, stacked, of runs in which casts are random errors of their size."""
 
@@ -172,8 +185,8 @@ def _noisy(program: Program, inputs: Sequence[np.ndarray], recipe: str) -> list[
         def rounded(x: Any) -> Any:
             if x.dtype != jnp.float32:
                 return x
-            own = jax.random.fold_in(key, next(count))
-            share, rest = jax.random.uniform(own, (2, *x.shape), minval=-1.0, maxval=1.0)
+            salts = jax.random.bits(jax.random.fold_in(key, next(count)), 2)
+            share, rest = (_noise_of(x, salt) for salt in salts)
             mean_square = jnp.mean(jnp.square(x)) if x.size else 0.0
             return x * (1 + _UNITS[recipe] * share) + _FLOOR * jnp.sqrt(mean_square) * rest
 
