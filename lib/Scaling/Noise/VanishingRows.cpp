@@ -3,6 +3,7 @@
 #include "VanishingRows.h"
 
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
+#include "scalify/Dialect/StableHLO/ControlFlow.h"
 #include "scalify/Idioms/Idioms.h"
 
 #include "llvm/ADT/TypeSwitch.h"
@@ -15,8 +16,16 @@ using namespace scalify::stablehlo;
 static constexpr double kMinMeanSquare = std::numeric_limits<float>::min();
 
 static Value lookThroughMoves(Value value) {
-  return lookThrough(value,
-                     Move::Layout | Move::Cast | Move::Barrier | Move::Slice);
+  while (true) {
+    value = lookThrough(value,
+                        Move::Layout | Move::Cast | Move::Barrier | Move::Slice);
+    // A scan stacks its rows with one more dimension.
+    auto broadcast = value.getDefiningOp<BroadcastInDimOp>();
+    if (!broadcast ||
+        countElements(value) != countElements(broadcast.getOperand()))
+      return value;
+    value = broadcast.getOperand();
+  }
 }
 
 /// True for a product of two activations of both signs: its rows are sums of
@@ -32,11 +41,14 @@ static bool mayVanish(Operation *dot, const ScaleAnalysis &facts) {
          });
 }
 
-/// Looks through what multiplies rows, and the mean that a norm subtracts.
+/// Looks through what multiplies rows, the mean that a norm subtracts, the rows
+/// that a scan stacks, and sums, as of a chunk's rows and those of the chunks
+/// before, of which the first has none.
 static bool mayHaveVanishingRows(Value value, const ScaleAnalysis &facts,
                                  unsigned depth = 0) {
-  constexpr unsigned maxDepth = 8;
-  Operation *op = lookThroughMoves(value).getDefiningOp();
+  constexpr unsigned maxDepth = 12;
+  Value root = lookThroughMoves(value);
+  Operation *op = root.getDefiningOp();
   if (!op || depth == maxDepth)
     return false;
   auto recurse = [&](Value operand) {
@@ -47,8 +59,16 @@ static bool mayHaveVanishingRows(Value value, const ScaleAnalysis &facts,
           [&](auto) { return llvm::any_of(op->getOperands(), recurse); })
       .Case<DivOp, NegOp>([&](auto) { return recurse(op->getOperand(0)); })
       .Case<SubtractOp>([&](auto) {
-        return idioms::isMeanOf(op->getOperand(1), op->getOperand(0)) &&
-               recurse(op->getOperand(0));
+        return recurse(op->getOperand(0)) &&
+               (idioms::isMeanOf(op->getOperand(1), op->getOperand(0)) ||
+                recurse(op->getOperand(1)));
+      })
+      .Case<AddOp>(
+          [&](auto) { return llvm::all_of(op->getOperands(), recurse); })
+      .Case<WhileOp>([&](WhileOp loop) {
+        Value row =
+            getStackedUpdate(loop, cast<OpResult>(root).getResultNumber());
+        return row && recurse(row);
       })
       .Default([&](auto) { return mayVanish(op, facts); });
 }
