@@ -261,6 +261,31 @@ static std::optional<ScaleFacts> getInverseExpFacts(Value divisor,
   return exponentialOf(scaledBy(x, -1));
 }
 
+/// Returns the facts of a / (b + exp(x)), the form in which JAX writes a
+/// logistic function. As a quotient it would have no variance.
+static std::optional<ScaleFacts> getLogisticFacts(const FactsQuery &query) {
+  auto add =
+      peelToSource(query.op->getOperand(1)).getDefiningOp<stablehlo::AddOp>();
+  std::optional<double> top = query.operand(0).constant;
+  if (!add || !top)
+    return std::nullopt;
+  for (unsigned i : {0, 1}) {
+    std::optional<double> offset = query.of(add->getOperand(i)).constant;
+    auto exponential =
+        peelToSource(add->getOperand(1 - i)).getDefiningOp<stablehlo::ExpOp>();
+    if (!offset || *offset <= 0 || !exponential)
+      continue;
+    const ScaleFacts &x = query.of(exponential.getOperand());
+    if (x.constant || x.anyScale || x.masked || x.density < 1)
+      return std::nullopt;
+    ScaleFacts found =
+        functionOf(x, [&](double t) { return *top / (*offset + std::exp(t)); });
+    found.sign = *top > 0 ? Sign::NonNegative : Sign::NonPositive;
+    return found;
+  }
+  return std::nullopt;
+}
+
 static void divideFacts(const FactsQuery &query, Results out) {
   const ScaleFacts &a = query.operand(0), &b = query.operand(1);
   bool byConstant =
@@ -270,6 +295,8 @@ static void divideFacts(const FactsQuery &query, Results out) {
   } else if (auto inverse =
                  getInverseExpFacts(query.op->getOperand(1), query)) {
     out[0] = productOf(a, *inverse);
+  } else if (auto logistic = getLogisticFacts(query)) {
+    out[0] = *logistic;
   } else {
     double by = std::fabs(b.mean) > 0.5 * b.rms ? std::fabs(b.mean) : b.rms;
     by = by > 0 ? by : 1.0;
