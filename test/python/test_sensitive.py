@@ -202,6 +202,29 @@ def test_the_result_of_weights_without_a_gradient_is_a_target() -> None:
     assert sum(wide) >= LAYERS - 1
 
 
+@pytest.mark.parametrize("threshold", [0.5, 0.0])
+def test_a_threshold_flips_by_what_it_cuts_off(threshold: float) -> None:
+    """Gates that open above 1/2, as of a router, jump by 1/2; those that open above 0 do not."""
+    keys = jax.random.split(jax.random.key(7), 2 * LAYERS + 2)
+    weights = [jax.random.normal(key, (WIDTH, WIDTH)) * WIDTH**-0.5 for key in keys[:-2]]
+    x = jax.random.normal(keys[-2], (ROWS, WIDTH))
+    labels = jax.random.randint(keys[-1], (ROWS,), 0, WIDTH)
+
+    def loss(weights: list[Any], batch: tuple[jax.Array, jax.Array]) -> jax.Array:
+        x, labels = batch
+        for gate, weight in zip(weights[::2], weights[1::2], strict=True):
+            opened = jax.nn.sigmoid(norm(x) @ gate)
+            x = x + jnp.where(opened > threshold, opened, 0.0) * (norm(x) @ weight)
+        return -jnp.mean(jnp.take_along_axis(jax.nn.log_softmax(x), labels[:, None], 1))
+
+    kept, reasons = compare(scalify.Recipe(), loss, (weights, (x, labels)))
+    assert kept > 0.98
+    assert any(is_sensitive(reason) for reason in reasons) == (threshold > 0)
+    if threshold > 0:
+        lost, _ = compare(scalify.Recipe(sensitive=True), loss, (weights, (x, labels)))
+        assert lost < kept
+
+
 def retention(q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
     """The product of scores with decays and values, [batch, time, head, channel]."""
     steps = q.shape[1]

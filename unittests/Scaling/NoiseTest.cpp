@@ -48,10 +48,10 @@ TEST(Noise, OfRoundingIsThatOfTheFormat) {
 namespace {
 /// The functions of the text below, for y of unit size, and g.
 struct Element {
-  double gate, half, kept, wave;
+  double gate, half, kept, wave, jump;
   Element(double y, double g)
       : gate(y / (1 + std::exp(-y))), half(y > 0 ? y : 0), kept(y > 0 ? g : 0),
-        wave(std::sin(3 * y) * g) {}
+        wave(std::sin(3 * y) * g), jump(y > 0.5 ? y : 0) {}
 };
 } // namespace
 
@@ -59,7 +59,7 @@ static constexpr char kText[] = R"(
 func.func @main(%x: tensor<64x64xf32> {scalify.scale = 0 : i32},
                 %w: tensor<64x64xf32> {scalify.scale = -3 : i32},
                 %g: tensor<64x64xf32> {scalify.scale = 0 : i32})
-    -> (tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>, tensor<64xf32>, tensor<64x64xf32>) {
+    -> (tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>, tensor<64xf32>, tensor<64x64xf32>, tensor<64x64xf32>) {
   %zeros = stablehlo.constant dense<0.0> : tensor<64x64xf32>
   %threes = stablehlo.constant dense<3.0> : tensor<64x64xf32>
   %zero = stablehlo.constant dense<0.0> : tensor<f32>
@@ -77,7 +77,10 @@ func.func @main(%x: tensor<64x64xf32> {scalify.scale = 0 : i32},
   %f = stablehlo.fft %y, type = RFFT, length = [64] : (tensor<64x64xf32>) -> tensor<64x33xcomplex<f32>>
   %turned = stablehlo.multiply %f, %turn : tensor<64x33xcomplex<f32>>
   %filtered = stablehlo.fft %turned, type = IRFFT, length = [64] : (tensor<64x33xcomplex<f32>>) -> tensor<64x64xf32>
-  return %gate, %half, %kept, %wave, %sum, %filtered : tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>, tensor<64xf32>, tensor<64x64xf32>
+  %halves = stablehlo.constant dense<0.5> : tensor<64x64xf32>
+  %above = stablehlo.compare GT, %y, %halves, FLOAT : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xi1>
+  %jump = stablehlo.select %above, %y, %zeros : tensor<64x64xi1>, tensor<64x64xf32>
+  return %gate, %half, %kept, %wave, %sum, %filtered, %jump : tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>, tensor<64xf32>, tensor<64x64xf32>, tensor<64x64xf32>
 }
 )";
 
@@ -102,7 +105,7 @@ TEST(Noise, OfFunctionsIsThatOfRandomErrors) {
   // NOLINTNEXTLINE(bugprone-random-generator-seed): the same in each run.
   std::mt19937 random(2);
   std::normal_distribution<double> normal;
-  double gate = 0, half = 0, kept = 0, wave = 0;
+  double gate = 0, half = 0, kept = 0, wave = 0, jump = 0;
   constexpr int kSamples = 400000;
   for (int i = 0; i < kSamples; ++i) {
     double y = normal(random), g = normal(random);
@@ -111,6 +114,7 @@ TEST(Noise, OfFunctionsIsThatOfRandomErrors) {
     half += std::pow(b.half - a.half, 2) / kSamples;
     kept += std::pow(b.kept - a.kept, 2) / kSamples;
     wave += std::pow(b.wave - a.wave, 2) / kSamples;
+    jump += std::pow(b.jump - a.jump, 2) / kSamples;
   }
   // The facts contribute errors of their own: 1.2 for the gate.
   EXPECT_NEAR(found[0] / gate, 1, 0.25);
@@ -123,6 +127,8 @@ TEST(Noise, OfFunctionsIsThatOfRandomErrors) {
   // A rotation of frequencies keeps lengths, except for the two real ones of
   // 33.
   EXPECT_NEAR(found[5] / kSource, 1, 0.05);
+  // A flip at the threshold changes the value by the threshold.
+  EXPECT_NEAR(found[6] / jump, 1, 0.15);
 
   // The transposed walk finds the same error, and its source.
   NoiseAnalysis::Sources parts =

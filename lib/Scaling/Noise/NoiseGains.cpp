@@ -92,21 +92,43 @@ double scalify::getFlipRate(Operation *op, const ScaleAnalysis &facts) {
          (llvm::numbers::pi * std::sqrt(variance));
 }
 
-/// Returns the gain of a wrong choice between two values, unless the choice
-/// depends on them.
-static double getSelectGain(SelectOp select, const ScaleAnalysis &facts) {
-  auto square = [&](Value value) {
-    const ScaleFacts &x = facts.lookup(value);
-    return x.anyScale || x.masked ? 0 : x.rms * x.rms;
-  };
+/// Returns the jump of a choice between a compared value and a constant, where
+/// the outcome changes: none for a ReLU, the threshold for x > threshold ? x :
+/// 0. Of other choices that depend on the compared values, as in a leaky ReLU,
+/// both values are taken to agree there.
+static std::optional<double> getJump(SelectOp select,
+                                     const ScaleAnalysis &facts) {
   auto compare = select.getPred().getDefiningOp<CompareOp>();
-  auto isCompared = [&](Value value) {
-    return compare && !facts.lookup(value).constant &&
-           llvm::is_contained(compare->getOperands(), value);
+  if (!compare)
+    return std::nullopt;
+  Value values[] = {select.getOnTrue(), select.getOnFalse()};
+  for (unsigned kept : {0, 1})
+    for (unsigned side : {0, 1}) {
+      Value value = values[kept];
+      if (value != compare->getOperand(side) || facts.lookup(value).constant)
+        continue;
+      std::optional<double> threshold =
+                                facts.lookup(compare->getOperand(1 - side))
+                                    .constant,
+                            other = facts.lookup(values[1 - kept]).constant;
+      // A masking constant is no value.
+      double jump = threshold && other ? *threshold - *other : 0;
+      return std::isfinite(jump) && !facts.lookup(values[1 - kept]).masked
+                 ? jump
+                 : 0;
+    }
+  return std::nullopt;
+}
+
+/// Returns the gain of a wrong choice between two values.
+static double getSelectGain(SelectOp select, const ScaleAnalysis &facts) {
+  auto getSquare = [&](Value value) {
+    const ScaleFacts &x = facts.lookup(value);
+    return x.anyScale || x.masked ? 0 : square(x.rms);
   };
-  if (isCompared(select.getOnTrue()) || isCompared(select.getOnFalse()))
-    return 0;
-  return square(select.getOnTrue()) + square(select.getOnFalse());
+  if (std::optional<double> jump = getJump(select, facts))
+    return square(*jump);
+  return getSquare(select.getOnTrue()) + getSquare(select.getOnFalse());
 }
 
 static double getBooleanGain(OpOperand &operand, OpResult result,

@@ -9,6 +9,7 @@
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 #include "scalify/Idioms/Rows.h"
 
+#include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
@@ -56,13 +57,18 @@ static Training getTraining(BlockArgument argument) {
 }
 
 /// True if the value may depend on a parameter; if `trained`, on one that is
-/// trained. Only arguments of main have roles.
+/// trained. A choice by a parameter (an index, a mask) is no dependence: no
+/// gradient flows through it, as from the actions of double Q-learning. Only
+/// arguments of main have roles.
 static bool mayReadParameters(Value value, bool trained) {
   llvm::SetVector<Value> seen;
   seen.insert(value);
   bool readsUnknown = false, readsUntrained = false;
   for (size_t i = 0; i < seen.size(); ++i) {
-    seen.insert_range(stablehlo::getSources(seen[i]));
+    seen.insert_range(llvm::make_filter_range(
+        stablehlo::getSources(seen[i]), [](Value source) {
+          return !getElementTypeOrSelf(source.getType()).isInteger();
+        }));
     auto argument = dyn_cast<BlockArgument>(seen[i]);
     if (!argument ||
         stablehlo::isControlFlow(argument.getOwner()->getParentOp()))
