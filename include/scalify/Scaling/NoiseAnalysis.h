@@ -56,9 +56,10 @@ private:
     llvm::SmallVector<Edge, 2> edges;
     /// Of a contraction: the variance of its result for a source of 1.
     double product = 0;
-    /// Of a comparison: the probability that its outcome flips, for an error of
-    /// variance 1.
+    /// Of a comparison or a choice: the probability that its outcome flips, for
+    /// an error of variance 1, and the number of the outcome.
     double flip = 0;
+    unsigned outcome = 0;
     /// The variance at which the error saturates: no error exceeds its value.
     std::optional<double> limit;
     /// Of loops and branches.
@@ -128,8 +129,8 @@ private:
   /// The values of the current walk, by number.
   std::vector<double> variances;
   /// By number of a result whose variance is not linear: its share of what the
-  /// edges imply, from the last prediction. For a comparison, the probability
-  /// of a flip over the variance.
+  /// edges imply, from the last prediction. For an outcome, the probability of
+  /// a flip over the variance.
   std::vector<double> shares;
   std::unique_ptr<Program> main;
 };

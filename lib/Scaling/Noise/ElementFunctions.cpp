@@ -126,7 +126,7 @@ ElementFunctions::getOperand(Value value, Value root) const {
 
 const ElementFunctions::Function *ElementFunctions::visit(Operation *op) {
   if (op->getNumResults() != 1 || op->getNumOperands() == 0 ||
-      op->getNumOperands() > 2)
+      op->getNumOperands() > 2 || !isFloatTensor(op->getResult(0).getType()))
     return nullptr;
   // An op inside a loop is visited once an iteration.
   functions.erase(op->getResult(0));

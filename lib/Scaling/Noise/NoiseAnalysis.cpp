@@ -2,6 +2,7 @@
 
 #include "scalify/Scaling/NoiseAnalysis.h"
 
+#include "Choices.h"
 #include "ElementFunctions.h"
 #include "NoiseGains.h"
 #include "Residuals.h"
@@ -72,6 +73,13 @@ NoiseAnalysis::Step NoiseAnalysis::buildStep(Operation &op, unsigned depth) {
   }
   buildEdges(op, step);
   step.flip = getFlipRate(&op, facts);
+  step.outcome = step.results.front();
+  if (std::optional<Choice> choice = matchChoice(&op, facts)) {
+    step.flip = choice->flipRate;
+    step.outcome = number(choice->index);
+    for (Value term : choice->terms)
+      step.edges.push_back({number(term), step.outcome, 1});
+  }
   if (stablehlo::isContraction(&op)) {
     const ScaleFacts &x = facts.lookup(op.getOperand(0));
     step.product = getNoiseGain(op.getOpOperand(0), op.getResult(0), facts) *
@@ -229,9 +237,9 @@ void NoiseAnalysis::run(const Program &program, const Sources &sources) {
     for (const Edge &edge : step.edges)
       variances[edge.to] += edge.gain * variances[edge.from];
     if (step.flip != 0) {
-      double &variance = variances[step.results.front()];
+      double &variance = variances[step.outcome];
       double gain = variance > 0 ? step.flip / std::sqrt(variance) : 0;
-      shares[step.results.front()] = gain;
+      shares[step.outcome] = gain;
       variance = std::min(0.5, gain * variance);
     }
     if (step.limit) {
@@ -292,7 +300,9 @@ void NoiseAnalysis::runTransposed(const Program &program,
       if (double source = sources.lookup(step.op); source * weight != 0)
         found[step.op] += weight * step.product * source;
     }
-    if (step.flip != 0 || step.limit)
+    if (step.flip != 0)
+      variances[step.outcome] *= shares[step.outcome];
+    if (step.limit)
       variances[step.results.front()] *= shares[step.results.front()];
     for (const Edge &edge : step.edges)
       variances[edge.from] += edge.gain * variances[edge.to];

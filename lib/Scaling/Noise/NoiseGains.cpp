@@ -3,6 +3,7 @@
 #include "NoiseGains.h"
 
 #include "../Rules/Moments.h"
+#include "Choices.h"
 #include "scalify/Dialect/StableHLO/Contraction.h"
 #include "scalify/Idioms/Idioms.h"
 #include "scalify/Scaling/NoiseAnalysis.h"
@@ -62,7 +63,7 @@ bool scalify::hasNoise(Type type) {
   if (!tensor)
     return false;
   Type element = tensor.getElementType();
-  return isa<FloatType, ComplexType>(element) || element.isInteger(1);
+  return isa<FloatType, ComplexType, IntegerType>(element);
 }
 
 static bool isBoolean(Value value) {
@@ -148,8 +149,13 @@ double scalify::getNoiseGain(OpOperand &operand, OpResult result,
   Operation *op = operand.getOwner();
   if (!hasNoise(operand.get().getType()) || !hasNoise(result.getType()))
     return 0;
+  if (isIndex(operand.get().getType()))
+    return getIndexGain(operand, result, facts);
   if (isBoolean(operand.get()))
     return getBooleanGain(operand, result, facts);
+  // What is converted to an integer may round anywhere.
+  if (isIndex(result.getType()))
+    return 0;
   if (isBoolean(result) || isa<SignOp>(op))
     return isa<CompareOp, SignOp>(op) ? 1 : 0;
   unsigned index = operand.getOperandNumber();

@@ -18,7 +18,7 @@ double getNoiseGain(mlir::OpOperand &operand, mlir::OpResult result,
 double getFlipRate(mlir::Operation *op, const ScaleAnalysis &facts);
 
 /// True if the analysis tracks errors of the type: of numbers their variance,
-/// of booleans the probability that they are wrong.
+/// of booleans and indices the probability that they are wrong.
 bool hasNoise(mlir::Type type);
 
 } // namespace scalify

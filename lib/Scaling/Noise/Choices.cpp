@@ -1,0 +1,126 @@
+//===- Choices.cpp - Indices that values choose ---------------------------===//
+
+#include "Choices.h"
+
+#include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Scaling/Rules.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/MathExtras.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace scalify;
+using namespace scalify::stablehlo;
+
+/// Returns the density at 0 of the distance between the largest two of `count`
+/// normal values of variance 1: count (count - 1) times the integral of
+/// pdf(x)^2 cdf(x)^(count - 2) (David and Nagaraja, Order Statistics, 2.3).
+static double getGapDensity(double count) {
+  constexpr double step = 1.0 / 16, end = 8;
+  double sum = 0;
+  for (double x = -end; x <= end; x += step) {
+    double density = std::exp(-0.5 * x * x) / std::sqrt(2 * llvm::numbers::pi);
+    double below = 0.5 * std::erfc(-x / std::sqrt(2.0));
+    sum += step * density * density * std::pow(below, count - 2);
+  }
+  return count * (count - 1) * sum;
+}
+
+/// Collects the terms of a value that vary along a dimension.
+static void collectTerms(Value value, int64_t dimension,
+                         SmallVectorImpl<Value> &terms, unsigned depth = 0) {
+  constexpr unsigned maxDepth = 8;
+  Operation *op = value.getDefiningOp();
+  if (auto broadcast = dyn_cast_or_null<BroadcastInDimOp>(op)) {
+    ArrayRef<int64_t> dims = broadcast.getBroadcastDimensions();
+    const auto *at = llvm::find(dims, dimension);
+    auto type = cast<RankedTensorType>(broadcast.getOperand().getType());
+    if (at == dims.end() || type.getDimSize(at - dims.begin()) == 1)
+      return;
+  }
+  if (isa_and_present<AddOp, SubtractOp>(op) && depth < maxDepth) {
+    for (Value operand : op->getOperands())
+      collectTerms(operand, dimension, terms, depth + 1);
+    return;
+  }
+  terms.push_back(value);
+}
+
+std::optional<Choice> scalify::matchChoice(Operation *op,
+                                           const ScaleAnalysis &facts) {
+  auto reduce = dyn_cast<ReduceOp>(op);
+  if (!reduce || op->getNumResults() != 2 || reduce.getDimensions().size() != 1)
+    return std::nullopt;
+  Value values = op->getOperand(0);
+  if (!isFloatTensor(values.getType()) || !isIndex(op->getResult(1).getType()))
+    return std::nullopt;
+  int64_t dimension = reduce.getDimensions().front();
+  int64_t count =
+      cast<RankedTensorType>(values.getType()).getDimSize(dimension);
+  Choice choice{op->getResult(1), {}, 0};
+  collectTerms(values, dimension, choice.terms);
+  double variance = 0;
+  for (Value term : choice.terms)
+    if (const ScaleFacts &x = facts.lookup(term); !x.anyScale)
+      variance += x.variance();
+  if (variance <= 0 || count < 2)
+    return std::nullopt;
+  choice.flipRate = getGapDensity(static_cast<double>(count)) /
+                    std::sqrt(llvm::numbers::pi * variance);
+  return choice;
+}
+
+bool scalify::isIndex(Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  return tensor && isa<IntegerType>(tensor.getElementType()) &&
+         !tensor.getElementType().isInteger(1);
+}
+
+/// Returns the share of a one-hot row that a wrong index changes.
+static double getOneHotShare(CompareOp compare, Value index) {
+  Value other = compare.getLhs() == index ? compare.getRhs() : compare.getLhs();
+  auto iota = lookThrough(other, Move::Reshape | Move::Broadcast)
+                  .getDefiningOp<IotaOp>();
+  if (!iota)
+    return 1;
+  auto type = cast<RankedTensorType>(iota.getType());
+  return 2.0 / static_cast<double>(type.getDimSize(iota.getIotaDimension()));
+}
+
+double scalify::getIndexGain(OpOperand &operand, OpResult result,
+                             const ScaleAnalysis &facts) {
+  Operation *op = operand.getOwner();
+  Type type = result.getType();
+  if (isIndex(type))
+    return isa<AddOp, SubtractOp, MulOp, MinOp, MaxOp, ClampOp, ConvertOp,
+               ReshapeOp, TransposeOp, SliceOp, BroadcastInDimOp, ConcatenateOp,
+               DynamicSliceOp>(op)
+               ? 1
+           : isa<SelectOp>(op) ? 0.5
+                               : 0;
+  if (auto compare = dyn_cast<CompareOp>(op)) {
+    ComparisonDirection direction = compare.getComparisonDirection();
+    bool isEquality = direction == ComparisonDirection::EQ ||
+                      direction == ComparisonDirection::NE;
+    return isEquality ? getOneHotShare(compare, operand.get()) : 0;
+  }
+  if (!isFloatTensor(type))
+    return 0;
+  // Two entries that are drawn alike differ by twice their variance.
+  auto getDistance = [&](Value table) {
+    const ScaleFacts &x = facts.lookup(table);
+    return x.anyScale ? 0 : 2 * x.variance();
+  };
+  return llvm::TypeSwitch<Operation *, double>(op)
+      .Case<GatherOp, DynamicSliceOp>(
+          [&](auto) { return getDistance(op->getOperand(0)); })
+      .Case<ScatterOp>([&](ScatterOp scatter) {
+        Value updates = op->getOperands().back();
+        return getDistance(updates) * countElements(updates) /
+               countElements(result);
+      })
+      .Default([](auto) { return 0.0; });
+}

@@ -1,0 +1,36 @@
+//===- Choices.h - Indices that values choose -------------------*- C++ -*-===//
+
+#ifndef SCALIFY_LIB_SCALING_NOISE_CHOICES_H
+#define SCALIFY_LIB_SCALING_NOISE_CHOICES_H
+
+#include "scalify/Scaling/ScaleAnalysis.h"
+
+namespace scalify {
+
+/// The index of the largest or smallest of a row of values.
+struct Choice {
+  mlir::OpResult index;
+  /// What differs between the values of a row: terms of the compared values,
+  /// without those that all of a row have in common.
+  llvm::SmallVector<mlir::Value> terms;
+  /// The probability that an error of variance 1 in the values changes the
+  /// index: E|error| times the density at 0 of the distance between the largest
+  /// two.
+  double flipRate;
+};
+
+/// Matches an argmax or argmin.
+std::optional<Choice> matchChoice(mlir::Operation *op,
+                                  const ScaleAnalysis &facts);
+
+/// True if the type is one of indices, for which the analysis tracks the
+/// probability that they are wrong.
+bool isIndex(mlir::Type type);
+
+/// Returns the error of a result for a wrong index, per probability.
+double getIndexGain(mlir::OpOperand &operand, mlir::OpResult result,
+                    const ScaleAnalysis &facts);
+
+} // namespace scalify
+
+#endif // SCALIFY_LIB_SCALING_NOISE_CHOICES_H
