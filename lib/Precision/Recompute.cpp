@@ -15,6 +15,7 @@
 
 #include "scalify/Precision/Recompute.h"
 
+#include "Cancellation.h"
 #include "MinCut.h"
 
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
@@ -61,7 +62,8 @@ static bool isLogistic(stablehlo::ExpOp exp) {
 /// discontinuous.
 static bool preservesAccuracy(Operation *op) {
   if (isa<stablehlo::AddOp, stablehlo::SubtractOp>(op))
-    return llvm::any_of(op->getOperands(), isConstant);
+    return llvm::any_of(op->getOperands(), isConstant) &&
+           llvm::none_of(op->getOpOperands(), isCancelled);
   if (auto exp = dyn_cast<stablehlo::ExpOp>(op))
     return isLogistic(exp);
   return isMove(op) ||

@@ -7,6 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Cancellation.h"
 #include "StorageFormats.h"
 
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
@@ -97,6 +98,11 @@ void SavedValues::castUses(Value value) {
   }
   if (uses.empty() || !mayCast(value))
     return;
+  if (llvm::any_of(uses, [](OpOperand *use) { return isCancelled(*use); })) {
+    value.getDefiningOp()->emitRemark(
+        "saved value stays wide: a sum of the backward cancels most of it");
+    return;
+  }
   if (DecisionAttr decision = caster.getReasonToStayWide(value, format)) {
     value.getDefiningOp()->emitRemark("saved value stays wide: ")
         << decision.describe();
