@@ -69,8 +69,6 @@ static RecipeAttr makePreset(MLIRContext *context, const Preset &preset) {
          {DotRole::AttentionQK, DotRole::AttentionPV, DotRole::AttentionDS,
           DotRole::Head, DotRole::Embedding, DotRole::Convolution})
       roles[static_cast<unsigned>(role)] = {bf16, bf16};
-    // Rows of other products of activations may vanish (AttentionRoles.cpp).
-    roles[static_cast<unsigned>(DotRole::Product)] = {wide, wide};
   } else {
     forward = gradient = preset.width == Width::F16 ? f16 : bf16;
     storage.saved = forward;
@@ -78,6 +76,10 @@ static RecipeAttr makePreset(MLIRContext *context, const Preset &preset) {
     if (preset.width == Width::F16)
       storage.masters = storage.firstMoments = storage.secondMoments = f16;
   }
+  // Rows of other products of activations may vanish (AttentionRoles.cpp), and
+  // 8 bits do not suffice behind a norm or a quotient.
+  if (preset.width != Width::F16)
+    roles[static_cast<unsigned>(DotRole::Product)] = {wide, wide};
   GradientFormats gradients;
   if (preset.level >= 1) {
     // Saved in 16 bits, the exponentials of a softmax are all that its backward
