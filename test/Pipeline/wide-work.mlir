@@ -1,5 +1,5 @@
 // RUN: scalify-compile %s --recipe=fp8 --target=stablehlo -o %t 2>&1 | FileCheck %s
-// RUN: scalify-compile %s --recipe=fp16 --target=stablehlo -o %t 2>&1 | FileCheck %s --check-prefix=NARROW --allow-empty
+// RUN: scalify-compile %s --recipe='#scalify.recipe<"fp16", product = true>' --target=stablehlo -o %t 2>&1 | FileCheck %s --check-prefix=NARROW --allow-empty
 
 // Products of activations without a softmax are wide by the preset, which would
 // be said nowhere else.

@@ -77,9 +77,8 @@ static RecipeAttr makePreset(MLIRContext *context, const Preset &preset) {
       storage.masters = storage.firstMoments = storage.secondMoments = f16;
   }
   // Rows of other products of activations may vanish (AttentionRoles.cpp), and
-  // 8 bits do not suffice behind a norm or a quotient.
-  if (preset.width != Width::F16)
-    roles[static_cast<unsigned>(DotRole::Product)] = {wide, wide};
+  // 16 bits do not suffice behind a norm or a quotient.
+  roles[static_cast<unsigned>(DotRole::Product)] = {wide, wide};
   GradientFormats gradients;
   if (preset.level >= 1) {
     // Saved in 16 bits, the exponentials of a softmax are all that its backward

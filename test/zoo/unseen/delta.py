@@ -144,7 +144,7 @@ def state_space(h, p):
 @program("gla_chunked", "hard", depth=4, mix=gated_chunked)
 @program("mlstm", "hard", depth=4, mix=mlstm)
 @program("mlstm_parallel", "hard", depth=4, mix=mlstm_parallel)
-@program("mamba2_scan", "hard", depth=6, mix=state_space)
+@program("mamba2_scan", "hard", depth=4, mix=state_space)
 def matrix_states(depth, mix):
     ks = iter(jax.random.split(jax.random.key(31), 20 * depth + 4))
     n = lambda i, o: jax.random.normal(next(ks), (i, o)) * i**-0.5
