@@ -174,6 +174,15 @@ print(float(w), float(loss), {"jax", "scalify"} & set(sys.modules))
     second = first + (3 - first) * 140 / 16
     assert out.split() == [str(second), str((3 - first) ** 2 * 140 / 8), "set()"]
     assert run(own / "scalify-run", "--version").startswith("scalify-run")
+    # Beside the other package in one process, in either order.
+    packages = next(own.parent.rglob("scalify_runtime")).parent
+    for both in ("scalify_runtime, scalify", "scalify, scalify_runtime"):
+        beside = (
+            f"import sys; sys.path += sys.argv[2:]; import {both}{code}"
+            "assert scalify.jit(lambda w: 2 * w)(np.float32(4)) == 8"
+        )
+        out = run(scripts / "python", "-c", beside, tmp_path / "step.scalify", packages)
+        assert out.split()[0] == str(second)
     files = [*own.parent.rglob("*.so"), *own.parent.rglob("bin/scalify-run")]
     assert len(files) >= 2
     for file in files:
