@@ -6,19 +6,11 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["COLOURS", "STYLE", "grid", "require_bokeh", "save_page"]
+__all__ = ["COLOURS", "STYLE", "grid", "save_page"]
 
 # Distinct to most colour-blind readers: Okabe and Ito 2008.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 STYLE = "<style>td,th{padding:2px 12px;text-align:left}</style>"
-
-
-def require_bokeh(what: str) -> None:
-    """Raises ImportError, with what needs it, if Bokeh is missing."""
-    try:
-        import bokeh  # noqa: F401
-    except ImportError as error:
-        raise ImportError(f"{what} needs Bokeh: pip install bokeh") from error
 
 
 def grid(charts: Sequence[Any]) -> Any:

@@ -13,10 +13,14 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
-from flax import nnx
 
 from scalify._adapter import Adapter, Backend, compile_with_backend, split_keywords
+from scalify._extras import require
 from scalify.recipe import RecipeLike
+
+require("scalify.nnx", "flax", "flax")
+
+from flax import nnx  # noqa: E402
 
 __all__ = ["NNXJit", "jit", "transform"]
 

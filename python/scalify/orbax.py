@@ -14,11 +14,14 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-import orbax.checkpoint as ocp
-from etils import epath
-
 from scalify import checkpoint
+from scalify._extras import require
 from scalify._jit import Jit
+
+require("scalify.orbax", "orbax", "orbax.checkpoint")
+
+import orbax.checkpoint as ocp  # noqa: E402
+from etils import epath  # noqa: E402
 
 __all__ = ["StepHandler", "StepRestore", "StepSave"]
 

@@ -237,5 +237,5 @@ def test_missing_pytorch_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> Non
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.delitem(vars(scalify), "torch", raising=False)
     monkeypatch.setitem(sys.modules, "torchax", None)
-    with pytest.raises(ImportError, match=r"pip install scalify\[torch\]"):
+    with pytest.raises(ImportError, match=r"pip install 'scalify\[torch\]'"):
         _ = scalify.torch

@@ -6,7 +6,8 @@ import html
 import pathlib
 from typing import Any
 
-from scalify._html_page import COLOURS, STYLE, grid, require_bokeh, save_page
+from scalify._extras import require
+from scalify._html_page import COLOURS, STYLE, grid, save_page
 from scalify.check.results import BARS, Check, Result
 
 __all__ = ["write_page"]
@@ -22,7 +23,7 @@ def write_page(check: Check, path: pathlib.Path) -> None:
         ImportError: Bokeh is missing.
         OSError: the file cannot be written.
     """
-    require_bokeh("the page of a check")
+    require("the page of a check", "check", "bokeh")
     charts = [
         _cosines(check),
         _drifts(check),

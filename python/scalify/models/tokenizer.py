@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import tokenizers
 from numpy.typing import NDArray
 
 __all__ = ["END", "SPECIAL", "decode", "encode", "load", "save", "train", "train_texts"]
@@ -21,16 +22,6 @@ END = "<|endoftext|>"
 SPECIAL = (END, "<|im_start|>", "<|im_end|>")
 # Characters that the trainer gets at once of a file.
 PIECE = 1 << 20
-
-
-def _library() -> Any:
-    try:
-        import tokenizers
-    except ImportError as error:
-        raise ImportError(
-            "the library 'tokenizers' is not installed: pip install tokenizers"
-        ) from error
-    return tokenizers
 
 
 def load(path: str | pathlib.Path) -> Any:
@@ -48,9 +39,7 @@ def load(path: str | pathlib.Path) -> Any:
             hint = "; convert tokenizer.model by transformers' AutoTokenizer and save_pretrained"
         raise FileNotFoundError(f"'{file}' does not exist{hint}")
     try:
-        return _library().Tokenizer.from_file(str(file))
-    except ImportError:
-        raise
+        return tokenizers.Tokenizer.from_file(str(file))
     except Exception as error:  # the library's errors have no type of their own
         raise ValueError(f"'{file}' is no tokenizer: {error}") from error
 
@@ -93,17 +82,16 @@ def train_texts(texts: Iterable[str], vocab_size: int, special: Sequence[str] = 
     Raises:
         ValueError: no room for all bytes.
     """
-    library = _library()
     least = 256 + len(special)
     if vocab_size < least:
         raise ValueError(f"vocab_size is {vocab_size}: bytes and special tokens need {least}")
-    tokenizer = library.Tokenizer(library.models.BPE())
-    tokenizer.pre_tokenizer = library.pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = library.decoders.ByteLevel()
-    trainer = library.trainers.BpeTrainer(
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = tokenizers.decoders.ByteLevel()
+    trainer = tokenizers.trainers.BpeTrainer(
         vocab_size=vocab_size,
         special_tokens=list(special),
-        initial_alphabet=library.pre_tokenizers.ByteLevel.alphabet(),
+        initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
     tokenizer.train_from_iterator(texts, trainer)

@@ -6,15 +6,9 @@ A module with its loss and optimizer is traced through torchax as one JAX functi
 
 from __future__ import annotations
 
-try:
-    import torch as _torch
-    import torchax as _torchax
-except ImportError as error:
-    raise ImportError(
-        f"scalify.torch needs PyTorch and torchax ({error}): pip install scalify[torch]"
-    ) from error
+from scalify._extras import require
 
-del _torch, _torchax
+require("scalify.torch", "torch", "torch", "torchax")
 
 from scalify.torch._environment import register_lowering  # noqa: E402
 from scalify.torch._export import Forward, export  # noqa: E402

@@ -11,6 +11,8 @@ import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from scalify._extras import require
+
 __all__ = ["TEMPLATES", "Template", "conversation"]
 
 Message = Mapping[str, str]
@@ -136,10 +138,9 @@ class Template:
 
 
 def _of_jinja(config: Mapping[str, Any]) -> Template:
-    try:
-        import jinja2.sandbox
-    except ImportError as error:
-        raise ImportError("a chat_template needs Jinja: pip install jinja2") from error
+    require("a chat_template", "train", "jinja2")
+    import jinja2.sandbox
+
     # A template is a program of a file's author: it runs in Jinja's sandbox.
     environment = jinja2.sandbox.ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
     template = environment.from_string(config["chat_template"])

@@ -8,6 +8,8 @@ import signal
 import sys
 from collections.abc import Sequence
 
+from scalify._extras import require
+
 __all__ = ["main", "make_parser"]
 
 
@@ -57,6 +59,7 @@ def _run(options: argparse.Namespace) -> int:
                 f"'{folder}' holds checkpoints of an earlier run: remove them, choose another "
                 "log.folder, or leave out --fresh to continue"
             )
+        require("scalify train", "train", "optax")
         from scalify.train.loop import Run
 
         run = Run(config)

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from scalify._extras import require
 from scalify.train.settings import Config
 
 __all__ = ["SMOOTHING", "Log", "health_shares", "memory_of_process", "read_records"]
@@ -95,12 +96,9 @@ class Log:
 
 
 def _events(folder: pathlib.Path, start: int) -> Any:
-    try:
-        from tensorboardX import SummaryWriter
-    except ImportError as error:
-        raise ImportError(
-            "log.tensorboard needs tensorboardX: pip install tensorboardX, or leave it out"
-        ) from error
+    require("log.tensorboard", "train", "tensorboardX")
+    from tensorboardX import SummaryWriter
+
     return SummaryWriter(str(folder / "tensorboard"), purge_step=start + 1)
 
 
@@ -148,10 +146,12 @@ class _Display:
 
 def _bar() -> Any:
     try:
-        from rich import progress
-    except ImportError:
-        print("the progress display needs rich (pip install rich): lines instead", flush=True)
+        require("the progress display", "train", "rich.progress")
+    except ImportError as error:
+        print(f"{error}; lines instead", flush=True)
         return None
+    from rich import progress
+
     return progress.Progress(
         progress.BarColumn(),
         progress.MofNCompleteColumn(),

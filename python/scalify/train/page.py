@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from scalify._html_page import COLOURS, STYLE, grid, require_bokeh, save_page
+from scalify._extras import require
+from scalify._html_page import COLOURS, STYLE, grid, save_page
 from scalify.train.log import SMOOTHING, read_records
 
 __all__ = ["Curves", "main", "write_page"]
@@ -85,7 +86,7 @@ def write_page(folders: Sequence[pathlib.Path], path: pathlib.Path) -> None:
         OSError: a file cannot be read or written.
         ValueError: a folder has no records.
     """
-    require_bokeh("the page of a run")
+    require("the page of a run", "train", "bokeh")
     runs = [Curves.read(folder) for folder in folders]
     title = ", ".join(run.name for run in runs)
     parts = [_header(runs), grid(_charts(runs)), _details(runs)]
