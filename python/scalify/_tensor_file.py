@@ -7,6 +7,7 @@ file's bytes, and a rank must touch only the blocks that it needs.
 from __future__ import annotations
 
 import json
+import math
 import os
 import pathlib
 import zlib
@@ -83,32 +84,32 @@ def write(path: pathlib.Path, arrays: Mapping[str, NDArray[Any]]) -> tuple[int, 
         return path.stat().st_size, zlib.crc32(file.read(length))
 
 
-def map_tensors(path: pathlib.Path) -> dict[str, NDArray[Any]]:
-    """Returns the arrays of any safetensors file, mapped and unchecked, in the file's order.
+def map_tensors(path: pathlib.Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
+    """Returns the arrays of any safetensors file, mapped, in the file's order, and its metadata.
 
-    The library's own reader makes numpy arrays of no format that numpy lacks (BF16, FP8).
+    The library checks the header. It would copy the arrays, and has none of FP8 for numpy.
 
     Raises:
         OSError: the file cannot be read.
         ValueError: it is no safetensors file, truncated, or has formats that are not known here.
     """
-    if path.stat().st_size < 8:
-        raise ValueError(f"'{path}' is no safetensors file: it is shorter than its header")
-    content = np.memmap(path, np.uint8, mode="r")
-    length = int.from_bytes(content[:8].tobytes(), "little")
     try:
-        header = json.loads(content[8 : 8 + length].tobytes())
-        header.pop("__metadata__", None)
-        data = content[8 + length :]
-        found = {}
-        for name, entry in sorted(header.items(), key=lambda one: one[1]["data_offsets"]):
-            begin, end = entry["data_offsets"]
-            if end > len(data):
-                raise ValueError(f"'{name}' is cut off")
-            found[name] = data[begin:end].view(_DTYPES[entry["dtype"]]).reshape(entry["shape"])
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        with safetensors.safe_open(path, framework="numpy") as file:
+            slices = {name: file.get_slice(name) for name in file.offset_keys()}
+            specs = {name: (one.get_dtype(), one.get_shape()) for name, one in slices.items()}
+            metadata = file.metadata() or {}
+    except safetensors.SafetensorError as error:
         raise ValueError(f"'{path}' is no safetensors file that can be read: {error}") from error
-    return found
+    if odd := [f"{name} ({kind})" for name, (kind, _) in specs.items() if kind not in _DTYPES]:
+        raise ValueError(f"'{path}' has arrays of formats that are not known: {', '.join(odd)}")
+    sizes = {n: math.prod(shape) * np.dtype(_DTYPES[k]).itemsize for n, (k, shape) in specs.items()}
+    content = np.memmap(path, np.uint8, mode="r")
+    # The arrays follow one another to the end of the file.
+    at, found = len(content) - sum(sizes.values()), {}
+    for name, (kind, shape) in specs.items():
+        found[name] = content[at : at + sizes[name]].view(_DTYPES[kind]).reshape(shape)
+        at += sizes[name]
+    return found, metadata
 
 
 def _bytes_of(array: NDArray[Any]) -> NDArray[np.uint8]:

@@ -37,7 +37,8 @@ def test_weights_and_scales_give_the_matrix(
 ) -> None:
     arrays = checkpoint(tmp_path / "wide", dtype)
     assert main([f"{tmp_path}/wide", f"{tmp_path}/narrow", "--strategy", strategy]) == 0
-    made = map_tensors(tmp_path / "narrow" / "model.safetensors")
+    made, metadata = map_tensors(tmp_path / "narrow" / "model.safetensors")
+    assert metadata == {"format": "pt"}
     assert made.keys() == {*arrays, f"{NAME}_scale"}
     for name in arrays.keys() - {NAME}:
         np.testing.assert_array_equal(made[name], arrays[name])

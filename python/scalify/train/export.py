@@ -14,7 +14,7 @@ import json
 import pathlib
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import ml_dtypes
@@ -81,7 +81,7 @@ def export_fp8(
     places: dict[str, str] = {}
     for path in files:
         made: dict[str, NDArray[Any]] = {}
-        for name, array in _tensors(path):
+        for name, array in map_tensors(path)[0].items():
             before += array.nbytes
             if _is_linear(name, array):
                 made[name], scale = quantize(array, strategy)
@@ -101,10 +101,6 @@ def export_fp8(
         if path.name not in ("config.json", "model.safetensors.index.json"):
             shutil.copy(path, out / path.name)
     return before, after
-
-
-def _tensors(path: pathlib.Path) -> Iterator[tuple[str, NDArray[Any]]]:
-    yield from map_tensors(path).items()
 
 
 def _is_linear(name: str, array: NDArray[Any]) -> bool:

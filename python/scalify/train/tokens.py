@@ -46,8 +46,7 @@ class TokenFile:
         """
         self.path = pathlib.Path(path)
         try:
-            arrays = map_tensors(self.path)
-            metadata = _metadata(self.path)
+            arrays, metadata = map_tensors(self.path)
             if metadata.get("kind") != _KIND:
                 raise ValueError(f"its kind is {metadata.get('kind')}")
             self.tokens: NDArray[Any] = arrays["tokens"]
@@ -64,12 +63,6 @@ class TokenFile:
 
     def __len__(self) -> int:
         return len(self.tokens)
-
-
-def _metadata(path: pathlib.Path) -> dict[str, str]:
-    with path.open("rb") as file:
-        length = int.from_bytes(file.read(8), "little")
-        return json.loads(file.read(length)).get("__metadata__", {})
 
 
 class TokenWriter:
