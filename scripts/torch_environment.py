@@ -49,11 +49,9 @@ def main() -> int:
     command = [str(environment())]
     if what == "test":
         folder = ROOT / "test" / "python"
-        # The tutorials have blocks for PyTorch.
-        tests = [
-            *sorted(map(str, folder.glob("test_torch*.py"))),
-            str(folder / "test_tutorials.py"),
-        ]
+        # The tutorials have blocks for PyTorch; torchrun is a launcher.
+        others = [str(folder / name) for name in ("test_tutorials.py", "test_launchers.py")]
+        tests = [*sorted(map(str, folder.glob("test_torch*.py"))), *others]
         command += ["-m", "pytest", "-q", "-p", "no:cacheprovider", *tests]
     else:
         command.append(what)

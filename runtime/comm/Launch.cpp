@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <limits>
+#include <string_view>
 
 using namespace scalify::rt;
 
@@ -70,6 +71,12 @@ const Launcher *findLauncher() {
   return nullptr;
 }
 
+/// A batch script has the variables of a step's first task, but for the step.
+bool isBatchScript(const Launcher &launcher) {
+  return launcher.rank == std::string_view("SLURM_PROCID") &&
+         !read("SLURM_JOB_ID").empty() && read("SLURM_STEP_ID").empty();
+}
+
 /// Returns the first of Slurm's nodes: "gpu07" of "gpu[07-09,12],login".
 std::string firstNode(const std::string &list) {
   size_t open = list.find_first_of("[,");
@@ -119,6 +126,11 @@ Launch scalify::rt::readLaunch() {
       badArgument(std::string("the environment's ") + launcher->rank + " is " +
                   std::to_string(launch.rank) + " and " + launcher->size +
                   " is " + std::to_string(launch.size));
+    if (launch.size > 1 && isBatchScript(*launcher))
+      badArgument("SLURM_NTASKS is " + std::to_string(launch.size) +
+                  ", and this process is none of these tasks, but their batch "
+                  "script: start it by srun, or unset SLURM_NTASKS for one "
+                  "rank");
     bool isLocal = launch.size == 1 ||
                    (launcher->namesJob && isOnOneMachine(*launcher, launch.size,
                                                          /*otherwise=*/true));

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import importlib
 import importlib.metadata
 import json
 import os
@@ -12,6 +13,10 @@ import re
 import subprocess
 import sys
 import tomllib
+
+import pytest
+
+from scalify.train.command import main
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PYTHON = ROOT / "python"
@@ -135,34 +140,33 @@ def test_modules_import_with_what_their_extra_declares() -> None:
     assert not found
 
 
-def test_a_missing_package_is_named_with_its_extra() -> None:
-    packages = {"scalify.nnx": "flax", "scalify.orbax": "orbax", "scalify.torch": "torch"}
-    found = errors(
-        ("base", ["scalify"], []),
-        *((module, [module], [package]) for module, package in packages.items()),
-    )
-    assert found.keys() == packages.keys()
-    for module, package in packages.items():
-        assert f"{module} needs {package}" in found[module]
-        assert f"pip install 'scalify[{PARTS[module]}]'" in found[module]
+@pytest.mark.parametrize(
+    ("module", "package"),
+    [("scalify.nnx", "flax"), ("scalify.orbax", "orbax"), ("scalify.torch", "torch")],
+)
+def test_a_missing_package_is_named_with_its_extra(
+    module: str, package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [one for one in sys.modules if one.startswith((module, f"{package}."))]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(ImportError, match=rf"{module} needs {package}") as caught:
+        importlib.import_module(module)
+    assert f"pip install 'scalify[{PARTS[module]}]'" in str(caught.value)
 
 
-def test_training_without_optax_names_the_extra(tmp_path: pathlib.Path) -> None:
+def test_training_without_optax_names_the_extra(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     config = tmp_path / "config.toml"
     config.write_text(
         'model.name = "llama"\ndata.train = "a.tokens"\ntrain = {steps = 1, batch = 1}'
     )
-    code = (
-        "import sys; sys.modules['optax'] = None;"
-        "from scalify.train import main; sys.exit(main([sys.argv[1]]))"
-    )
-    command = [sys.executable, "-W", "ignore", "-c", code, str(config)]
-    done = subprocess.run(
-        command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(PYTHON)}
-    )
-    assert done.returncode == 2
-    assert done.stderr.startswith("scalify train: scalify train needs optax")
-    assert "pip install 'scalify[train]'" in done.stderr
+    monkeypatch.setitem(sys.modules, "optax", None)
+    assert main([str(config)]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("scalify train: training needs optax")
+    assert "pip install 'scalify[train]'" in said
 
 
 def test_imports_within_functions_are_declared() -> None:

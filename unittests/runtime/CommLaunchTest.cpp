@@ -83,6 +83,14 @@ TEST(CommLaunch, EnvironmentsThatContradictThemselvesAreRefused) {
               HasSubstr("SCALIFY_RANK is 2 and SCALIFY_SIZE is 2"));
   EXPECT_THAT(launchOf({{"SCALIFY_RANK", "x"}, {"SCALIFY_SIZE", "2"}}),
               HasSubstr("'x', not a number"));
+  // A batch script is no task of a step.
+  Environment::Values script = {
+      {"SLURM_JOB_ID", "7"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "1"}};
+  EXPECT_EQ(launchOf(script), "0/1 local");
+  script["SLURM_NTASKS"] = "8";
+  EXPECT_THAT(launchOf(script), HasSubstr("SLURM_NTASKS is 8"));
+  script["RANK"] = "0", script["WORLD_SIZE"] = "1";
+  EXPECT_EQ(launchOf(script), "0/1 local");
   Environment environment(Environment::Values{{"SCALIFY_COMM_TIMEOUT", "-3"}});
   EXPECT_THROW(readTimeout(), Error);
 }

@@ -59,7 +59,7 @@ def _run(options: argparse.Namespace) -> int:
                 f"'{folder}' holds checkpoints of an earlier run: remove them, choose another "
                 "log.folder, or leave out --fresh to continue"
             )
-        require("scalify train", "train", "optax")
+        require("training", "train", "optax")
         from scalify.train.loop import Run
 
         run = Run(config)
