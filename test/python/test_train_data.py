@@ -5,14 +5,18 @@ from __future__ import annotations
 import collections
 import json
 import pathlib
+import threading
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from scalify.train.chat import Template, conversation
-from scalify.train.data import FIELDS, Blend
+from scalify.train.data import FIELDS, Blend, Pick
 from scalify.train.order import Permutation, blend
+from scalify.train.prefetch import Prefetch
 from scalify.train.settings import Source
 from scalify.train.tokens import TokenFile, TokenWriter
 
@@ -123,6 +127,39 @@ def test_batches_resume_at_the_sample(tmp_path: pathlib.Path, packing: str) -> N
         np.testing.assert_array_equal(np.concatenate([first[name], second[name]]), whole[name])
     np.testing.assert_array_equal(last, end)
     assert end[:, 1].min() > 0
+
+
+def test_batches_read_ahead_are_those_of_their_positions(tmp_path: pathlib.Path) -> None:
+    source = write(tmp_path / "a.tokens", [list(range(1, 322))])
+    data = Blend([source], "stream", 16, seed=2)
+    threads = []
+
+    def make(picks: Sequence[Pick]) -> NDArray[Any]:
+        threads.append(threading.current_thread().name)
+        if len(threads) > 6:
+            raise OSError("the disk is gone")
+        return data.read(picks)["tokens"]
+
+    wanted, places = [], [data.start()]
+    for _ in range(5):
+        picks, after = data.take(places[-1], 4)
+        wanted.append(data.read(picks)["tokens"])
+        places.append(after)
+    batches = Prefetch(data, 4, make)
+    position = data.start()
+    for number in range(3):
+        batch, position = batches.take(position)
+        np.testing.assert_array_equal(batch, wanted[number])
+        # That of the batch that was taken, not of the one ahead.
+        np.testing.assert_array_equal(position, places[number + 1])
+    # A position of an earlier checkpoint, and no batch after it.
+    batch, position = batches.take(places[1], has_next=False)
+    np.testing.assert_array_equal(batch, wanted[1])
+    assert len(threads) == 5 and threading.current_thread().name not in threads
+    batches.take(position)
+    with pytest.raises(OSError, match="the disk is gone"):
+        batches.take(places[3])
+    batches.close()
 
 
 def test_an_epoch_has_each_sample_once_and_the_next_another_order(tmp_path: pathlib.Path) -> None:

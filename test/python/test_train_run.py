@@ -17,6 +17,7 @@ import pytest
 from train_runs import finish, prepare, records, start, write_corpus
 
 from scalify import checkpoint
+from scalify.models import tokenizer
 from scalify.train.command import main
 
 
@@ -88,16 +89,28 @@ def test_micro_batches_have_the_gradients_of_the_batch(tmp_path: pathlib.Path) -
     np.testing.assert_allclose(found[1], found[0], rtol=1e-5)
 
 
-def test_ranks_that_split_matrices_have_the_losses_of_one(tmp_path: pathlib.Path) -> None:
+def test_ranks_that_split_matrices_have_the_losses_of_one(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     config = prepare(tmp_path)
-    for name, mesh in (("one", "{}"), ("four", "{data=2,tensor=2}")):
-        sets = [f"log.folder={tmp_path}/{name}", f"train.mesh={mesh}", "recipe.name=none"]
-        run(config, *sets, "train.steps=3")
+    end = ("schedule.kind=constant", "train.steps=3")
+    four = ("train.mesh={data=2,tensor=2}", "recipe.name=none", f"log.folder={tmp_path}/four")
+    run(config, "recipe.name=none", f"log.folder={tmp_path}/one", *end)
+    run(config, *four, *end, "train.steps=2")
+    # One rank continues what four began, and ends with a text.
+    words = tokenizer.train_texts(["a b c"], 259)
+    tokenizer.save(words, tmp_path)
+    sample = ("sample.every=3", "sample.tokens=2", "sample.prompt=!")
+    run(config, *four, *end, "train.mesh={}", f"data.tokenizer={tmp_path}/tokenizer.json", *sample)
+    said = capsys.readouterr().out
+    assert "resumed after step 2" in said
+    assert "the configuration has changed: train.mesh.data: 2 -> null" in said
     # Sums of F32 in another order; a step's error enters the next one's weights.
     np.testing.assert_allclose(losses(tmp_path / "four"), losses(tmp_path / "one"), rtol=1e-4)
+    (text,) = records(tmp_path / "four", "sample")
+    assert text["step"] == 3 and text["text"].startswith("!")
     sets = ["train.mesh={tensor=2}", "model.override.vocab_size=65", "model.override.head_dim=16"]
-    words = [word for one in sets for word in ("--set", one)]
-    assert main([str(config), *words]) == 2
+    assert main([str(config), *(word for one in sets for word in ("--set", one))]) == 2
 
 
 @pytest.mark.parametrize("ranks", [1, 2])

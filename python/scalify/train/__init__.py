@@ -1,7 +1,8 @@
 """Training of language models from a file: `python -m scalify.train config.toml`.
 
-The parts: `settings` and `config` read the file, `tokens`, `order` and `data` make batches,
-`optimizer` and `step` make the compiled step, `loop` runs it, `log` and `page` write about it.
+The parts: `settings` and `config` read the file, `tokens`, `order`, `data` and `prefetch` make
+batches, `optimizer` and `step` make the compiled step, `loop` runs it, `log` and `page` write
+about it.
 """
 
 from __future__ import annotations

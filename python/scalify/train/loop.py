@@ -6,7 +6,7 @@ import math
 import pathlib
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -16,13 +16,14 @@ from scalify import checkpoint
 from scalify.models import llama
 from scalify.train import model as models
 from scalify.train.config import differences, to_json
-from scalify.train.data import Blend, Documents
+from scalify.train.data import Blend, Documents, Pick
 from scalify.train.export import export_fp8
 from scalify.train.layout import Layout
 from scalify.train.log import Log, health_shares, memory_of_process
 from scalify.train.lora import adapt, initial_adapters, merge
 from scalify.train.optimizer import make_optimizer, make_schedule
 from scalify.train.page import write_page
+from scalify.train.prefetch import Prefetch
 from scalify.train.sample import Sampler
 from scalify.train.settings import Config, Source
 from scalify.train.step import decaying, make_step, numerics_of, recipe_of
@@ -65,6 +66,7 @@ class Run:
             self.trained = initial_adapters(weights, config.lora, config.train.seed)
             self.frozen = weights
         self.position = self.data.start()
+        self.batches = Prefetch(self.data, config.train.batch, self._batch)
         self.done = 0
         self._is_warm = False
         self._compile()
@@ -78,6 +80,9 @@ class Run:
     def _blend(self, sources: Sequence[Source]) -> Blend:
         data = self.config.data
         return Blend(sources, data.packing, data.sequence, self.config.train.seed)
+
+    def _batch(self, picks: Sequence[Pick]) -> Mapping[str, Any]:
+        return self.layout.batch(self.data, picks, self.config.train.micro_batches)
 
     def _compile(self) -> None:
         """Makes the optimizer and the steps, which compile at their first call."""
@@ -207,8 +212,7 @@ class Run:
     def _one_step(self) -> None:
         train = self.config.train
         started = time.perf_counter()
-        picks, self.position = self.data.take(self.position, train.batch)
-        batch = self.layout.batch(self.data, picks, train.micro_batches)
+        batch, self.position = self.batches.take(self.position, self.done + 1 < train.steps)
         self.trained, self.moments, metrics = self.step(
             self.trained, self.moments, self.frozen, batch
         )
@@ -276,7 +280,8 @@ class Run:
         return float(np.average(losses, weights=targets))
 
     def close(self) -> None:
-        """Ends the log, and writes the run's page."""
+        """Ends reading and the log, and writes the run's page."""
+        self.batches.close()
         if self.log is None:
             return
         self.log.close()
