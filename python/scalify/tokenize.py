@@ -55,7 +55,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--template",
         default="chatml",
-        help=f"of conversations: {', '.join(TEMPLATES)}, or a tokenizer_config.json (chatml)",
+        help=f"of conversations: {', '.join(TEMPLATES)}, or a tokenizer's folder (chatml)",
     )
     return parser
 

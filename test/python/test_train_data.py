@@ -191,16 +191,46 @@ def test_the_loss_counts_what_the_assistant_says(tmp_path: pathlib.Path) -> None
         "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
         "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
     )
-    path = tmp_path / "tokenizer_config.json"
-    path.write_text(json.dumps({"chat_template": chatml}))
     pytest.importorskip("jinja2", reason="templates of files need Jinja")
+    # transformers writes the template into a file of its own, earlier versions into the settings.
+    old, several, new = (tmp_path / name for name in ("old", "several", "new"))
+    for folder, template in (
+        (old, chatml),
+        (several, [{"name": "tools", "template": "x"}, {"name": "default", "template": chatml}]),
+        (new, None),
+    ):
+        folder.mkdir()
+        settings = {"eos_token": "E"} | ({"chat_template": template} if template else {})
+        (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    (new / "chat_template.jinja").write_text(chatml)
     results = []
-    for name in ("chatml", str(path)):
+    for name in (
+        "chatml",
+        *map(str, (old, several, new, old / "tokenizer_config.json")),
+        *map(str, (new / "tokenizer_config.json", new / "chat_template.jinja")),
+    ):
         tokens, trained = Template.of(name).encode(conversation({"messages": messages}), Words(), 1)
         text = "".join(chr(one) for one, counts in zip(tokens, trained, strict=True) if counts)
         assert text == "one<|im_end|>\ntwo<|im_end|>\n\x01"
         results.append(tokens)
-    assert results[0] == results[1]
+    assert all(one == results[0] for one in results)
+
+
+def test_a_template_may_refuse_and_fail(tmp_path: pathlib.Path) -> None:
+    pytest.importorskip("jinja2", reason="templates of files need Jinja")
+    path = tmp_path / "chat_template.jinja"
+    messages = conversation({"prompt": "p", "completion": "c"})
+    for text, said in (
+        ("{{ raise_exception('no ' ~ messages[0].role) }}", "refuses the conversation: no user"),
+        ("{{ messages[0].role.x.y }}", "the template fails: "),
+        ("{% for m in messages %}{% break %}{% endfor %}{{ messages | length }}", "changes"),
+    ):
+        path.write_text(text)
+        with pytest.raises(ValueError, match=said):
+            Template.of(str(tmp_path)).encode(messages, Words(), 1)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match="has no chat_template"):
+        Template.of(str(tmp_path / "empty"))
 
 
 @pytest.mark.parametrize(

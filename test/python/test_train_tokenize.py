@@ -83,7 +83,9 @@ def test_adapters_learn_instructions(tmp_path: pathlib.Path, text: pathlib.Path)
     config = tmp_path / "config.toml"
     config.write_text(CONFIG.format(folder=tmp_path))
     base = [str(config), "--set", f"export.folder={tmp_path}/model"]
-    assert train([*base, "--set", "train.steps=20"]) == 0
+    tokenizer = f"data.tokenizer={tmp_path}/tokenizer.json"
+    assert train([*base, "--set", "train.steps=20", "--set", tokenizer]) == 0
+    (tmp_path / "model" / "chat_template.jinja").write_text("{{ messages[0].content }}")
     sets = {
         "model": f"{{weights='{tmp_path}/model'}}",
         "data.train": f"['{tmp_path}/chat.tokens']",
@@ -102,3 +104,6 @@ def test_adapters_learn_instructions(tmp_path: pathlib.Path, text: pathlib.Path)
     losses = [one["loss"] for one in records(tmp_path / "tuned", "evaluation")]
     assert losses[-1] < losses[0] - 0.3, losses
     assert (tmp_path / "merged" / "model.safetensors").exists()
+    # The tokenizer beside the weights, with its template.
+    for name in ("tokenizer.json", "chat_template.jinja"):
+        assert (tmp_path / "merged" / name).read_text() == (tmp_path / "model" / name).read_text()

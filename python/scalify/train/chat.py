@@ -84,7 +84,9 @@ class Template:
 
     @staticmethod
     def of(name: str) -> Template:
-        """Returns a built-in template, or that of a tokenizer_config.json.
+        """Returns a built-in template, or that of a tokenizer's folder or one of its files.
+
+        transformers keeps it in chat_template.jinja, earlier versions in tokenizer_config.json.
 
         Raises:
             OSError: the file cannot be read.
@@ -95,15 +97,12 @@ class Template:
             render, said = TEMPLATES[name]
             return Template(render, lambda messages: render(messages) + said)
         path = pathlib.Path(name)
-        if path.suffix != ".json":
+        if not path.is_dir() and path.suffix not in (".json", ".jinja"):
             raise ValueError(
-                f"unknown template '{name}': expected {', '.join(TEMPLATES)}, or a "
-                "tokenizer_config.json"
+                f"unknown template '{name}': expected {', '.join(TEMPLATES)}, or a tokenizer's "
+                "folder, tokenizer_config.json or chat_template.jinja"
             )
-        config = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(config.get("chat_template"), str):
-            raise ValueError(f"'{path}' has no chat_template: name a built-in one")
-        return _of_jinja(config)
+        return _of_jinja(*_read(path))
 
     def encode(
         self, messages: Sequence[Message], tokenizer: Any, end: int
@@ -137,13 +136,41 @@ class Template:
         return [*tokens, end], [*trained, 1]
 
 
-def _of_jinja(config: Mapping[str, Any]) -> Template:
+def _read(path: pathlib.Path) -> tuple[str, Mapping[str, Any]]:
+    """Returns the Jinja template of a tokenizer's folder or file, and its tokenizer_config.json."""
+    folder = path if path.is_dir() else path.parent
+    config_path = path if path.suffix == ".json" else folder / "tokenizer_config.json"
+    config: Mapping[str, Any] = {}
+    if config_path.exists() or path == config_path:
+        config = json.loads(config_path.read_text(encoding="utf-8"))
+    template = config.get("chat_template")
+    if isinstance(template, list):  # several, by name
+        template = {one["name"]: one["template"] for one in template}.get("default")
+    file = path if path.suffix == ".jinja" else folder / "chat_template.jinja"
+    if path == file or (template is None and file.exists()):
+        template = file.read_text(encoding="utf-8")
+    if not isinstance(template, str):
+        raise ValueError(f"'{path}' has no chat_template: name a built-in one")
+    return template, config
+
+
+def _of_jinja(text: str, config: Mapping[str, Any]) -> Template:
     require("a chat_template", "train", "jinja2")
     import jinja2.sandbox
 
+    def refuse(why: str) -> None:
+        raise ValueError(f"the template refuses the conversation: {why}")
+
     # A template is a program of a file's author: it runs in Jinja's sandbox.
-    environment = jinja2.sandbox.ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
-    template = environment.from_string(config["chat_template"])
+    environment = jinja2.sandbox.ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
+    )
+    # What transformers offers, too. Its clock would make tokens depend on the day.
+    environment.globals["raise_exception"] = refuse
+    environment.filters["tojson"] = lambda value, **given: json.dumps(
+        value, ensure_ascii=False, **given
+    )
+    template = environment.from_string(text)
     names = {
         name: token.get("content") if isinstance(token, dict) else token
         for name in ("bos_token", "eos_token", "unk_token", "pad_token")
@@ -151,6 +178,9 @@ def _of_jinja(config: Mapping[str, Any]) -> Template:
     }
 
     def render(messages: Sequence[Message], opening: bool = False) -> str:
-        return template.render(messages=messages, add_generation_prompt=opening, **names)
+        try:
+            return template.render(messages=messages, add_generation_prompt=opening, **names)
+        except jinja2.TemplateError as error:
+            raise ValueError(f"the template fails: {error}") from error
 
     return Template(render, lambda messages: render(messages, True))

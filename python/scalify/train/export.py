@@ -23,13 +23,21 @@ import safetensors.numpy
 from numpy.typing import NDArray
 
 from scalify._tensor_file import map_tensors
+from scalify.train.settings import Config
 
-__all__ = ["export_fp8", "main", "quantize"]
+__all__ = ["copy_beside", "export_fp8", "main", "quantize", "tokenizer_of"]
 
 E4M3 = ml_dtypes.float8_e4m3fn
 LARGEST = 448.0  # of E4M3
 # Engines keep these wide: the embedding is a table, and the head decides every token.
 KEPT = ("lm_head", "embed_tokens")
+# Beside a tokenizer.json.
+TOKENIZER_FILES = (
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "chat_template.jinja",
+)
 Strategy = Literal["channel", "tensor"]
 
 
@@ -97,10 +105,36 @@ def export_fp8(
         (out / "model.safetensors.index.json").write_text(json.dumps(index, indent=2) + "\n")
     config["quantization_config"] = _description(strategy)
     (out / "config.json").write_text(json.dumps(config, indent=2) + "\n")
-    for path in source.glob("*.json"):
+    for path in (*source.glob("*.json"), *source.glob("*.jinja")):
         if path.name not in ("config.json", "model.safetensors.index.json"):
             shutil.copy(path, out / path.name)
     return before, after
+
+
+def tokenizer_of(config: Config) -> pathlib.Path | None:
+    """Returns the tokenizer.json of a run, by default that beside its weights; None without one."""
+    given = config.data.tokenizer or config.model.weights
+    if given is None:
+        return None
+    path = pathlib.Path(given)
+    path = path / "tokenizer.json" if path.is_dir() else path
+    return path if config.data.tokenizer or path.exists() else None
+
+
+def copy_beside(config: Config, tokenizer: pathlib.Path | None, folder: pathlib.Path) -> None:
+    """Copies to exported weights what transformers reads beside them, where it is there.
+
+    That is the tokenizer with its settings and template, and how the original weights generate.
+    """
+    if tokenizer is not None:
+        shutil.copy(tokenizer, folder / "tokenizer.json")
+        for name in TOKENIZER_FILES:
+            if (tokenizer.parent / name).exists():
+                shutil.copy(tokenizer.parent / name, folder / name)
+    if config.model.weights is not None:
+        generation = pathlib.Path(config.model.weights) / "generation_config.json"
+        if generation.exists():
+            shutil.copy(generation, folder / generation.name)
 
 
 def _is_linear(name: str, array: NDArray[Any]) -> bool:

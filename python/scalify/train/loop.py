@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import pathlib
-import shutil
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,7 +16,7 @@ from scalify.models import llama
 from scalify.train import model as models
 from scalify.train.config import differences, to_json
 from scalify.train.data import Blend, Documents, Pick
-from scalify.train.export import export_fp8
+from scalify.train.export import copy_beside, export_fp8, tokenizer_of
 from scalify.train.layout import Layout
 from scalify.train.log import Log, health_shares, memory_of_process
 from scalify.train.lora import adapt, initial_adapters, merge
@@ -65,6 +64,7 @@ class Run:
             self.flops -= llama.flops_per_token(self.model, 0) / 3
             self.trained = initial_adapters(weights, config.lora, config.train.seed)
             self.frozen = weights
+        self.tokenizer = tokenizer_of(config)
         self.position = self.data.start()
         self.batches = Prefetch(self.data, config.train.batch, self._batch)
         self.done = 0
@@ -129,11 +129,13 @@ class Run:
                 )
 
     def _sampler(self) -> Sampler | None:
-        section, tokenizer = self.config.sample, self.config.data.tokenizer
-        if not section.every or tokenizer is None:
+        section = self.config.sample
+        if not section.every:
             return None
+        if self.tokenizer is None:
+            raise ValueError("sample.every needs data.tokenizer: name a tokenizer.json")
         end = self.data.sources[0].file.end
-        return Sampler(section, tokenizer, self.model, end)
+        return Sampler(section, self.tokenizer, self.model, end)
 
     def _params(self, trained: Any, frozen: Any) -> Any:
         """Returns the parameters of the model, whose projections may be adapted."""
@@ -202,8 +204,7 @@ class Run:
             return
         folder = pathlib.Path(section.folder)
         llama.hf.save(folder, self.model, params, dtype=section.dtype or None)
-        if self.config.data.tokenizer is not None:
-            shutil.copy(self.config.data.tokenizer, folder / "tokenizer.json")
+        copy_beside(self.config, self.tokenizer, folder)
         self.log.say(f"weights in Hugging Face's layout: {folder}")
         if section.fp8 is not None:
             _, size = export_fp8(folder, pathlib.Path(section.fp8), replace=True)

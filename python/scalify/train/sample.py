@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pathlib
 from typing import Any
 
 from scalify.models import llama
@@ -15,7 +16,11 @@ class Sampler:
     """Continues one prompt, greedily, with a cache of keys and values."""
 
     def __init__(
-        self, section: SampleSection, tokenizer: str, config: llama.LlamaConfig, end: int | None
+        self,
+        section: SampleSection,
+        tokenizer: pathlib.Path,
+        config: llama.LlamaConfig,
+        end: int | None,
     ) -> None:
         """Reads the tokenizer.
 

@@ -89,7 +89,8 @@ class DataSection:
         sequence: tokens of a sample.
         packing: "stream" cuts the concatenated documents into samples; "documents" fills each
             sample with whole documents and pads the rest, as for instructions.
-        tokenizer: path of a tokenizer.json, for samples of text.
+        tokenizer: path of a tokenizer.json or its folder, for samples of text and exports; by
+            default that of `model.weights`.
     """
 
     train: tuple[Source, ...]
@@ -347,7 +348,7 @@ class Config:
     def __post_init__(self) -> None:
         if self.evaluation.every and not self.data.validation:
             raise ValueError("evaluation.every needs data.validation: name a file of tokens")
-        if self.sample.every and self.data.tokenizer is None:
+        if self.sample.every and self.data.tokenizer is self.model.weights is None:
             raise ValueError("sample.every needs data.tokenizer: name a tokenizer.json")
         if self.schedule.warmup + self.schedule.decay > self.train.steps:
             raise ValueError(
