@@ -35,7 +35,7 @@ __all__ = ["main"]
 
 # A copy of the repository, 6 MiB, travels beside it; some hosts accept 64 MiB in all.
 LIMIT = 56 << 20
-HEADERS = pathlib.Path("/usr/include/nlohmann")
+HEADERS = pathlib.Path("/usr/include")
 # Products of a timed step: those after the first are issued while it runs.
 PRODUCTS = 4
 # (m, n, k): two common square benchmarks, and LLaMA 3 8B's at 2,048 and 8,192 tokens.
@@ -132,8 +132,11 @@ def add_headers(path: pathlib.Path, small: bool) -> None:
         FileNotFoundError: those of cuDNN's frontend are not here.
     """
     (path / "include").mkdir()
-    if HEADERS.is_dir():
-        shutil.copytree(HEADERS, path / "include" / "nlohmann")
+    for name in ("nlohmann", "oneapi/dnnl"):
+        if (HEADERS / name).is_dir():
+            shutil.copytree(HEADERS / name, path / "include" / name)
+    if (HEADERS / "xxhash.h").exists():
+        shutil.copy(HEADERS / "xxhash.h", path / "include")
     if small:
         return
     found = frontend()

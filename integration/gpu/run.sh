@@ -81,10 +81,12 @@ by_cmake() {
       >>"$build/cmake.log" 2>&1
 }
 
-# By the compiler alone, with the headers that prepare.py copied. OpenBLAS is used on a CPU only.
+# By the compiler alone, with the headers that prepare.py copied. OpenBLAS and
+# oneDNN are used on a CPU only.
 compile_one() {
   "${CXX:-g++}" -std=c++17 -O2 -DNDEBUG -fPIC -fvisibility=hidden -fvisibility-inlines-hidden \
     -DSCALIFY_RUNTIME_VERSION="\"$version\"" -DSCALIFY_OPENBLAS_PATH='"libopenblas.so.0"' \
+    -DSCALIFY_DNNL_PATH='"libdnnl.so.2"' \
     -Iruntime -Iruntime/include -I"$folder/include" -c "$1" \
     -o "$build/runtime/objects/${1//\//_}.o"
 }

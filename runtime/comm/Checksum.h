@@ -6,8 +6,7 @@
 
 namespace scalify::rt {
 
-/// FNV-1a on 64-bit words in eight lanes, which are combined in the same way.
-/// Each step is a bijection, so a change of one word is always detected.
+/// XXH3 of 64 bits.
 uint64_t checksum(const void *data, uint64_t bytes);
 
 } // namespace scalify::rt
