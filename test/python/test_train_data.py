@@ -162,6 +162,22 @@ def test_batches_read_ahead_are_those_of_their_positions(tmp_path: pathlib.Path)
     batches.close()
 
 
+def test_positions_belong_to_data(tmp_path: pathlib.Path) -> None:
+    first = write(tmp_path / "a.tokens", [list(range(1, 322))])
+    second = write(tmp_path / "b.tokens", [list(range(1, 99))])
+    before = Blend([first], "stream", 16, seed=2).order
+    Blend([Source(first.path, 3.0)], "stream", 16, seed=2).check_order(before)
+    for sources, packing, sequence, seed, said in (
+        ([first, second], "stream", 16, 2, "data.train has 2 files, and had 1"),
+        ([second], "stream", 16, 2, "b.tokens' has 98 tokens, and had 321"),
+        ([first], "documents", 16, 2, "data.packing is 'documents', and was 'stream'"),
+        ([first], "stream", 32, 2, "data.sequence is 32, and was 16"),
+        ([first], "stream", 16, 3, "train.seed is 3, and was 2"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            Blend(sources, packing, sequence, seed).check_order(before)
+
+
 def test_an_epoch_has_each_sample_once_and_the_next_another_order(tmp_path: pathlib.Path) -> None:
     source = write(tmp_path / "a.tokens", [list(range(1, 322))])
     data = Blend([source], "stream", 16, seed=2)

@@ -20,6 +20,7 @@ from scalify.train.tokens import TokenFile
 
 __all__ = ["FIELDS", "Blend", "Documents", "Pick", "Stream"]
 
+_PACKINGS = ("stream", "documents")
 FIELDS = ("tokens", "targets", "weights", "segments", "positions")
 Sample = dict[str, NDArray[Any]]
 
@@ -153,7 +154,7 @@ class Blend:
             for number, source in enumerate(sources)
         ]
         self.weights = [source.weight for source in sources]
-        self.sequence = sequence
+        self.sequence, self.packing, self.seed = sequence, packing, seed
 
     @property
     def vocabulary(self) -> int:
@@ -161,9 +162,30 @@ class Blend:
         return max(source.file.vocabulary for source in self.sources)
 
     @property
-    def tokens(self) -> NDArray[np.int64]:
-        """The number of tokens of each source."""
-        return np.array([len(source.file) for source in self.sources], np.int64)
+    def order(self) -> NDArray[np.int64]:
+        """What positions belong to: sequence, packing, seed, and the tokens of each source."""
+        tokens = [len(source.file) for source in self.sources]
+        return np.array(
+            [self.sequence, _PACKINGS.index(self.packing), self.seed, *tokens], np.int64
+        )
+
+    def check_order(self, before: NDArray[np.int64]) -> None:
+        """Checks that positions mean here what they meant where `order` was `before`.
+
+        Raises:
+            ValueError: names the key of the configuration, or the file, that has changed.
+        """
+        files = [f"'{source.file.path}'" for source in self.sources]
+        if len(before) != len(self.order):
+            raise ValueError(f"data.train has {len(files)} files, and had {len(before) - 3}")
+        names = ("data.sequence", "data.packing", "train.seed", *files)
+        for name, now, then in zip(names, self.order.tolist(), before.tolist(), strict=True):
+            if now != then and name == "data.packing":
+                raise ValueError(f"{name} is '{_PACKINGS[now]}', and was '{_PACKINGS[then]}'")
+            if now != then and name in files:
+                raise ValueError(f"{name} has {now:,} tokens, and had {then:,}")
+            if now != then:
+                raise ValueError(f"{name} is {now}, and was {then}")
 
     def start(self) -> NDArray[np.int64]:
         """Returns the position of the first sample."""

@@ -110,23 +110,24 @@ class Run:
         """Continues from the newest checkpoint, if there is one.
 
         Raises:
-            ValueError: the files of tokens are not those of the checkpoint.
+            ValueError: the data are not those of the checkpoint.
         """
         if checkpoint.latest(self.checkpoints, jit=self.step) is None:
             return
+        order = {"order": jax.ShapeDtypeStruct((None,), np.int64)}
+        mesh = self.layout.mesh
+        before = checkpoint.load(self.checkpoints, order, mesh=mesh, partial=True).tree["order"]
+        try:
+            self.data.check_order(before)
+        except ValueError as error:
+            raise ValueError(
+                f"{error} when '{self.checkpoints}' was written, so that samples would repeat or "
+                "be left out: restore it, or start a new run from the exported weights"
+            ) from error
         self.done, tree = checkpoint.load(self.checkpoints, self._tree(), jit=self.step)
         self.trained, self.moments, self.position = (
             tree[name] for name in ("trained", "moments", "position")
         )
-        for source, now, before in zip(
-            self.config.data.train, self.data.tokens, tree["tokens"], strict=True
-        ):
-            if now != before:
-                raise ValueError(
-                    f"'{source.path}' has {now:,} tokens, and had {before:,} when "
-                    f"'{self.checkpoints}' was written, so that samples would repeat: restore the "
-                    "file, or start a new run from the exported weights"
-                )
 
     def _sampler(self) -> Sampler | None:
         section = self.config.sample
@@ -147,7 +148,7 @@ class Run:
             "trained": self.trained,
             "moments": self.moments,
             "position": self.position,
-            "tokens": self.data.tokens,
+            "order": self.data.order,
         }
 
     def save(self) -> pathlib.Path:
