@@ -185,10 +185,15 @@ class StepState:
         if self._has_warned or not (arguments or count):
             return
         self._has_warned = True
+        # The model of noise needs sizes of all arguments that reach the loss.
+        unjudged = ""
+        if arguments:
+            unjudged = ", and layers that FP8 would harm (sensitive) are not looked for"
         warn(
             f"'{self._name}' is traced without values: each step measures {arguments} of its "
-            "arguments; numerics=scalify.Numerics(scales=scalify.measure(args)) makes their scales "
-            f"constants. It also measures what {count} casts read; their scales are carried from "
+            f"arguments{unjudged}; numerics=scalify.Numerics(scales=scalify.measure(args)) makes "
+            "their scales constants, and finds such layers. It also "
+            f"measures what {count} casts read; their scales are carried from "
             f"step to step instead if you start from state = {self._name}.init_state(*args) and "
             f"call results, state = {self._name}(*args, state=state)"
         )

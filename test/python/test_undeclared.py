@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import pathlib
 import warnings
 from typing import Any
@@ -241,3 +242,35 @@ def test_a_gelu_by_erf_of_any_size(exponent: int) -> None:
         cosine = np.vdot(g, w) / (np.linalg.norm(g) * np.linalg.norm(w))
         # Of products of random values that E4M3 rounds by 2.6 % each.
         assert cosine >= 0.999
+
+
+def test_without_sizes_sensitive_layers_are_not_looked_for() -> None:
+    rng = np.random.default_rng(0)
+    widths = (16, 32, 32, 4)
+    params = [
+        jnp.asarray(rng.normal(size=(m, n)) / np.sqrt(m), jnp.float32)
+        for m, n in itertools.pairwise(widths)
+    ]
+    x, y = (jnp.asarray(rng.normal(size=(32, n)), jnp.float32) for n in (16, 4))
+
+    def step(params: Any, x: Any, y: Any) -> Any:
+        def loss(params: Any) -> Any:
+            h = x
+            for weight in params:
+                h = jax.nn.gelu(h @ weight)
+            return jnp.mean((h - y) ** 2)
+
+        return jax.tree.map(lambda w, g: w - 0.1 * g, params, jax.grad(loss)(params))
+
+    def sensitive(numerics: Any) -> int:
+        transformed = scalify.transform(step, "fp8", numerics=numerics)
+        jax.block_until_ready(jax.jit(transformed)(params, x, y))
+        avals = jax.eval_shape(lambda *args: args, params, x, y) if numerics is None else None
+        dots = transformed.report(*(avals or (params, x, y))).dots()
+        return sum("its rounding makes up" in str(dot) for dot in dots)
+
+    with pytest.warns(UserWarning, match=r"\(sensitive\) are not looked for"):
+        assert sensitive(None) == 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert sensitive(scalify.Numerics(scales=scalify.measure((params, x, y)))) > 0
