@@ -43,6 +43,10 @@ TESTS = (
     "test/python/test_public_loops.py",
 )
 
+# At exit jaxlib 0.7.0 may free an entry of the cache of jitted functions that it is deleting
+# (PjitFunctionCache::Clear), and glibc aborts. equinox.filter_jit of a BatchNorm shows it alone.
+ABORTS_AT_EXIT = ("0.7.0",)
+
 
 def python_of(version: str) -> pathlib.Path:
     """Returns the interpreter of a version's environment, which is created if needed."""
@@ -85,10 +89,12 @@ def run(version: str, tests: tuple[str, ...]) -> tuple[dict[str, str], collectio
                 [*command, test], cwd=ROOT, env=environment, capture_output=True, text=True
             )
             print(done.stdout, done.stderr, file=log, flush=True)
+            # Without a summary, the process did not come to its exit.
             summary = done.stdout.strip().splitlines()[-1] if done.stdout.strip() else ""
             counts = {kind: int(count) for count, kind in re.findall(r"(\d+) (\w+)", summary)}
             total.update(counts)
-            if done.returncode not in (0, 1) or not counts.get("passed"):
+            aborts = version in ABORTS_AT_EXIT and done.returncode < 0
+            if not (done.returncode in (0, 1) or aborts) or not counts.get("passed"):
                 total["errors"] += 1
     return versions_in(python), total
 
