@@ -10,9 +10,12 @@ import jax
 import numpy as np
 from jax.extend.mlir import ir
 
+from scalify._dtypes import to_numpy
+
 __all__ = ["callbacks_of", "take_over"]
 
 _TARGET = re.compile(r"xla_(ffi_)?(partitioned_)?python_(cpu|gpu)_callback")
+_PACKED = re.compile(r"x(ui[24]|i[24])>|<(ui[24]|i[24])>")
 
 
 def callbacks_of(lowered: jax.stages.Lowered) -> tuple[Callable[..., Any], ...]:
@@ -22,7 +25,39 @@ def callbacks_of(lowered: jax.stages.Lowered) -> tuple[Callable[..., Any], ...]:
     """
     # JAX has no public API for a program's callbacks.
     inner: Any = lowered
-    return tuple(inner._lowering.compile_args.get("host_callbacks", ()))
+    functions = list(inner._lowering.compile_args.get("host_callbacks", ()))
+
+    def visit(operation: Any) -> Any:
+        if operation.name == "stablehlo.custom_call" and _TARGET.fullmatch(
+            ir.StringAttr(operation.attributes["call_target_name"]).value
+        ):
+            types = [_PACKED.search(str(operand.type)) for operand in operation.operands]
+            if any(types):
+                names = [match[1] or match[2] if match else None for match in types]
+                _renumber(operation, lambda number: _convert(functions, number, names))
+        return ir.WalkResult.ADVANCE
+
+    if functions:
+        module: Any = lowered.compiler_ir("stablehlo")
+        with module.context:
+            module.operation.walk(visit)
+    return tuple(functions)
+
+
+def _convert(functions: list[Callable[..., Any]], number: int, names: list[str | None]) -> int:
+    """Lets a function take integers of less than a byte, which an executable has in whole bytes."""
+    function = functions[number]
+
+    def converted(*args: Any) -> Any:
+        if len(args) == len(names):
+            args = tuple(
+                np.asarray(arg).astype(to_numpy(name)) if name else arg
+                for arg, name in zip(args, names, strict=True)
+            )
+        return function(*args)
+
+    functions[number] = converted
+    return number
 
 
 def take_over(

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scalify import _compiler
-from scalify._dtypes import to_numpy
+from scalify._dtypes import PACKED, to_numpy
 
 __all__ = ["HostCalls", "commands_of"]
 
@@ -66,6 +66,8 @@ class _Call:
         for pointer, type_, result in places:
             view = _view(pointer, *type_)
             given = np.asarray(result)
+            if given.dtype in PACKED:
+                given = given.astype(view.dtype)  # whole bytes in an executable
             if given.shape != view.shape or given.dtype != view.dtype:
                 raise ValueError(
                     f"a callback returned {given.dtype}{list(given.shape)} where it declared "

@@ -33,6 +33,9 @@ _TYPES: dict[str, Any] = {
     "f8E5M2": ml_dtypes.float8_e5m2,
 }
 
+# Integers of less than a byte.
+PACKED = tuple(np.dtype(_TYPES[name]) for name in ("i2", "i4", "ui2", "ui4"))
+
 
 def to_numpy(element: str) -> np.dtype[Any]:
     """Returns the numpy type of an element type such as "bf16".
