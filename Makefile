@@ -67,6 +67,9 @@ recipes: build ## table of every preset's gradients beside F32's, at weights of 
 along: build ## table of gradients along FP8 training itself, 12 layers, by four paths (ARGS=--write for the docs' page)
 	@$(PY) benchmarks/numerics/along.py $(ARGS)
 
+true-shapes: build ## table of gradients, drift and SQNR at layers of 7B to 70B shape, at init and LLM-like weights (hours, 13 GB; ARGS=--write)
+	@$(PY) benchmarks/numerics/true_shapes.py $(ARGS)
+
 swiglu: build ## table of the noise of SwiGLU by each recipe, on torchao's data (ARGS=--write for the docs' page)
 	@$(PY) benchmarks/numerics/swiglu.py $(ARGS)
 
