@@ -208,7 +208,7 @@ def judge(case: Case, folder: pathlib.Path, recipe: str) -> dict[str, Any]:
         "nans": sum(row["nans"] for row in last),
         "saturated": lost["saturated"] / lost["elements"] if lost else 0.0,
         "where": f"{lost['cast']} {lost['names']}" if lost else "",
-        "scales": {row["cast"]: row["scale"] for row in rows[-1]},
+        "scales": [[row["loc"], row["format"], row["scale"]] for row in last],
         "warnings": [str(one.message) for one in caught][:4],
     }
 
@@ -328,15 +328,30 @@ def machine() -> str:
     return f"{model or platform.machine()}, {unit}"
 
 
-def drifts(known: dict[str, Any], scales: dict[str, float | None] | None) -> dict[str, list[float]]:
-    """Returns the drifts of casts to FP8 by phase, at predicted scales or at given ones."""
+def drifts(
+    known: dict[str, Any], moved: list[tuple[str, str, float]] | None = None
+) -> dict[str, list[float]] | None:
+    """Returns the drifts of casts to FP8 by phase, at predicted scales or at moved ones.
+
+    The programs of a step and of its statistics number casts differently: casts are matched by
+    location and format, in order where these are equal. None if they do not match.
+    """
+    rows = [row for row in known["drift"] if row["format"].startswith("f8")]
+    if moved is None:
+        moved = [(row["location"], row["format"], row["scale"]) for row in rows]
+    by_place: dict[tuple[str, str], list[float]] = {}
+    for place, form, scale in moved:
+        by_place.setdefault((place, form), []).append(scale)
     found: dict[str, list[float]] = {"forward": [], "backward": []}
-    for row in known["drift"]:
-        scale = row["scale"] if scales is None else scales.get(row["cast"])
-        if row["rms"] and scale and row["format"].startswith("f8"):
+    for row in rows:
+        scales = by_place.get((row["location"], row["format"]))
+        if not scales:
+            return None
+        scale = scales.pop(0)
+        if row["rms"]:
             phase = "backward" if row["phase"] == "backward" else "forward"
             found[phase].append(math.log2(row["rms"] / scale))
-    return found
+    return found if not any(by_place.values()) else None
 
 
 def is_inside(found: dict[str, list[float]]) -> bool:
@@ -347,8 +362,10 @@ def is_inside(found: dict[str, list[float]]) -> bool:
     )
 
 
-def spans(found: dict[str, list[float]]) -> str:
+def spans(found: dict[str, list[float]] | None) -> str:
     """Returns the least and the largest drift of each phase."""
+    if found is None:
+        return "-"
     return "; ".join(
         f"{min(values):+.1f} .. {max(values):+.1f}" for values in found.values() if values
     )
@@ -367,15 +384,16 @@ def row_of(
         good &= last.whole >= current["gradient"]["whole"] - numerics.AMAX_BAR
     cells = [f"`{recipe}`", str(own["casts"]), first.text(), last.text(), f"`{last.where}`"]
     cells.append(f"{100 * own['saturated']:.3f} %")
+    moved = None
     if known is None or "error" in known:
         cells += ["-", "-"]
     else:
         moved = drifts(known, own["scales"])
-        good &= is_inside(moved)
-        cells += [spans(drifts(known, None)), spans(moved)]
+        good &= moved is None or is_inside(moved)
+        cells += [spans(drifts(known)), spans(moved)]
     word = numerics.verdict(good)
     # The bar of drift is that of propagated scales.
-    is_missing = recipe == "fp8" and known is None
+    is_missing = recipe == "fp8" and moved is None
     return [*cells, f"{word}, drift not measured" if is_missing else word], good
 
 
