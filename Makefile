@@ -61,6 +61,9 @@ seeds: build ## train under each recipe with 8 seeds, 1,000 steps; table of pair
 sweep: build ## train by each recipe at three learning rates, 3 seeds; table of gaps and divergences (hours; goes on where it stopped)
 	@$(PY) benchmarks/numerics/sweep.py $(ARGS)
 
+long-run: build ## train 8.6 M parameters 2,000 steps of 8,192 tokens by each recipe, 3 seeds (days; goes on where it stopped; ARGS= for options)
+	@$(PY) benchmarks/numerics/long_run.py $(ARGS)
+
 recipes: build ## table of every preset's gradients beside F32's, at weights of F32 training (ARGS=--write for the docs' page)
 	@$(PY) benchmarks/numerics/recipes.py $(ARGS)
 

@@ -26,7 +26,7 @@ __all__ = ["Layout", "Specs"]
 
 @dataclasses.dataclass(frozen=True)
 class Specs:
-    """The shardings of a step's arguments, as trees of the same structures."""
+    """The shardings of a step's arguments, as trees of the same structures; None on one rank."""
 
     trained: Any
     moments: Any
@@ -112,10 +112,10 @@ class Layout:
         Raises:
             ValueError: the axis does not divide a matrix.
         """
-        axes = () if self.mesh is None else tuple(self.mesh.axes)
-        model = specs_of_model(config, axes)
-        if self.mesh is not None:
-            _check(frozen if jax.tree.leaves(frozen) else trained, model, self.mesh)
+        if self.mesh is None:
+            return Specs(None, None, None)
+        model = specs_of_model(config, tuple(self.mesh.axes))
+        _check(frozen if jax.tree.leaves(frozen) else trained, model, self.mesh)
         if jax.tree.leaves(frozen):
             adapters = jax.tree.map(lambda _: P(), trained)
             return Specs(adapters, jax.tree.map(lambda _: P(), moments), model)

@@ -34,6 +34,8 @@ def read_records(path: pathlib.Path) -> Iterator[dict[str, Any]]:
 def health_shares(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """Returns the shares of a step's cast values that were saturated and flushed.
 
+    `casts` is the number of casts, `moved` that of casts whose scale differs from the step before.
+
     Args:
         rows: of `Jit.health`; none of a step that casts nothing.
     """
@@ -41,7 +43,9 @@ def health_shares(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     total = sum(row["elements"] for row in casts)
     if not total:
         return {}
-    return {name: sum(row[name] for row in casts) / total for name in ("saturated", "flushed")}
+    shares = {name: sum(row[name] for row in casts) / total for name in ("saturated", "flushed")}
+    moved = sum(bool(row.get("moved")) for row in casts)
+    return shares | {"casts": len(casts), "moved": moved}
 
 
 def memory_of_process() -> int:

@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 import numpy as np
+import optax
 
 from scalify import checkpoint
 from scalify.models import llama
@@ -55,7 +56,7 @@ class Run:
         self.validation = self._blend(config.data.validation) if config.data.validation else None
         vocabulary = max(one.vocabulary for one in (self.data, self.validation) if one is not None)
         self.model = models.model_config(config.model, vocabulary)
-        weights = models.initial(config.model, self.model, config.train.seed)
+        weights = self.initial()
         self.flops = llama.flops_per_token(self.model, config.data.sequence)
         self.trained: Any = weights
         self.frozen: Any = {}
@@ -81,6 +82,18 @@ class Run:
         data = self.config.data
         return Blend(sources, data.packing, data.sequence, self.config.train.seed)
 
+    def initial(self) -> Any:
+        """Returns the weights that training starts from; a peer's model overrides it and `loss`."""
+        return models.initial(self.config.model, self.model, self.config.train.seed)
+
+    def loss(self, params: Any, batch: Any) -> jax.Array:
+        """Returns the mean loss over a batch's targets."""
+        return llama.loss(params, batch, self.model)
+
+    def optimizer(self) -> optax.GradientTransformation:
+        """Returns the optimizer of the trained weights, by `schedule`."""
+        return make_optimizer(self.config.optimizer, self.schedule, decaying(self.trained))
+
     def _batch(self, picks: Sequence[Pick]) -> Mapping[str, Any]:
         return self.layout.batch(self.data, picks, self.config.train.micro_batches)
 
@@ -88,12 +101,11 @@ class Run:
         """Makes the optimizer and the steps, which compile at their first call."""
         config, train = self.config, self.config.train
         self.schedule = make_schedule(config.optimizer.learning_rate, train.steps, config.schedule)
-        decays = decaying(self.trained)
-        optimizer = make_optimizer(config.optimizer, self.schedule, decays)
+        optimizer = self.optimizer()
         self.moments = optimizer.init(self.trained)
 
         def loss(trained: Any, frozen: Any, batch: Any) -> jax.Array:
-            return llama.loss(self._params(trained, frozen), batch, self.model)
+            return self.loss(self._params(trained, frozen), batch)
 
         state = (self.trained, self.moments, self.frozen)
         specs = self.layout.specs(self.model, optimizer, *state)
