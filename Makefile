@@ -64,6 +64,12 @@ sweep: build ## train by each recipe at three learning rates, 3 seeds; table of 
 long-run: build ## train 8.6 M parameters 2,000 steps of 8,192 tokens by each recipe, 3 seeds (days; goes on where it stopped; ARGS= for options)
 	@$(PY) benchmarks/numerics/long_run.py $(ARGS)
 
+transfer: build ## table of learning rates by width, none and fp8, short runs (ARGS=--write for the docs' page)
+	@$(PY) benchmarks/numerics/transfer.py $(ARGS)
+
+cost: build ## table of memory and bytes between 1, 2 and 4 ranks by recipe, the long run's model (ARGS=--write)
+	@$(PY) benchmarks/numerics/cost.py $(ARGS)
+
 recipes: build ## table of every preset's gradients beside F32's, at weights of F32 training (ARGS=--write for the docs' page)
 	@$(PY) benchmarks/numerics/recipes.py $(ARGS)
 
