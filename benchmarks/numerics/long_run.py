@@ -36,8 +36,8 @@ __all__ = ["Case", "main"]
 
 HERE = pathlib.Path(__file__).resolve().parent
 RECIPES = ("none", "fp8", "fp8-lm-o2", "bf16", "fp8-current", "mus")
-# muS's weights have unit variance: their rate is that of the others by the root of the width, 16.
-MUS_RATE = 16 * 2e-3
+# The best power of two in short runs of width 128 (transfer.py), which muS transfers to any width.
+MUS_RATE = 0.25
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,10 +80,7 @@ def case_of(recipe: str, seed: int, options: argparse.Namespace) -> Case:
     if recipe == "mus":
         import mus
 
-        width = config.model.override["hidden_size"]
-        text = str(mus.recipe(config.train.batch * config.data.sequence, width))
-        section = dataclasses.replace(config.recipe, name=text, health="report")
-        config = dataclasses.replace(config, recipe=section)
+        config = mus.with_recipe(config)
     return Case(recipe, seed, folder, config)
 
 
@@ -183,6 +180,8 @@ def main() -> int:
     options = make_parser().parse_args()
     if options.one is not None:
         return train(case_of(options.one, options.seed, options))
+    # An exception, at which the run in progress saves and ends.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     # Seed by seed, so that a stopped command leaves complete pairs.
     seeds = range(options.seeds)
     cases = [case_of(recipe, seed, options) for seed in seeds for recipe in options.recipes]

@@ -15,6 +15,7 @@ norms; the width of the MLP is 3/2 of SwiGLU's, so that both have equally many p
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 from typing import Any
@@ -27,9 +28,10 @@ import scalify
 from scalify.models import llama
 from scalify.models.llama import rope
 from scalify.train.loop import Run
+from scalify.train.settings import Config
 from scalify.train.step import decaying
 
-__all__ = ["MusRun", "init", "loss", "recipe"]
+__all__ = ["MusRun", "init", "loss", "recipe", "with_recipe"]
 
 # The share of a branch; the paper tunes it by depth, here it is not tuned.
 TAU = 0.3
@@ -136,6 +138,15 @@ def rates(params: Params) -> Params:
         return math.sqrt(BASE_WIDTH / leaf.shape[0]) if is_hidden else 1.0
 
     return jax.tree_util.tree_map_with_path(factor, params)
+
+
+def with_recipe(config: Config) -> Config:
+    """Returns a run's configuration with the recipe of its shape."""
+    width = config.model.override["hidden_size"]
+    text = str(recipe(config.train.batch * config.data.sequence, width))
+    # Its scales are constants by design, so that health only reports.
+    section = dataclasses.replace(config.recipe, name=text, health="report")
+    return dataclasses.replace(config, recipe=section)
 
 
 class MusRun(Run):

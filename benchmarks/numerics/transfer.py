@@ -28,6 +28,8 @@ from scalify.train.settings import Config
 __all__ = ["main", "optimum", "table"]
 
 BASE = "none"
+# muS's weights have unit variance: their rates are this times the others'.
+MUS_FACTOR = 16
 PAGE = "docs/research/numerics-transfer.md"
 
 # Losses by recipe, width and log2 of the rate: one for each seed.
@@ -66,14 +68,23 @@ def config_of(width: int, exponent: int, seed: int, options: argparse.Namespace)
 
 def trained(recipe: str, config: Config) -> dict[str, Any]:
     """Trains once; returns the held-out loss, not a number if training diverged."""
+    import mus
+
     from scalify.train.loop import Run
 
-    config = dataclasses.replace(config, recipe=dataclasses.replace(config.recipe, name=recipe))
+    if recipe == "mus":
+        rate = MUS_FACTOR * config.optimizer.learning_rate
+        optimizer = dataclasses.replace(config.optimizer, learning_rate=rate)
+        config = mus.with_recipe(dataclasses.replace(config, optimizer=optimizer))
+    else:
+        section = dataclasses.replace(config.recipe, name=recipe)
+        config = dataclasses.replace(config, recipe=section)
     folder = pathlib.Path(config.log.folder)
     shutil.rmtree(folder, ignore_errors=True)
-    run = Run(config)
+    run = (mus.MusRun if recipe == "mus" else Run)(config)
     try:
-        run.train()
+        if number := run.train():
+            sys.exit(128 + number)
     except FloatingPointError:
         return {"held": math.nan}
     finally:
@@ -160,7 +171,8 @@ def described(options: argparse.Namespace) -> str:
         f"{16 * options.batch * 128:,} tokens, computed in F32; runs of one width and seed share "
         "initial weights and data. The optimum is the vertex of a parabola in log2 of the rate "
         "through the best entry and its two sides. Rates are a factor of two apart, and a seed "
-        "moves the vertex too, so that less than half a binade says nothing."
+        "moves the vertex too, so that less than half a binade says nothing. Of "
+        f"[muS](numerics-long-run.md) the rates are {MUS_FACTOR} times those of the header."
     )
 
 
