@@ -64,7 +64,7 @@ sweep: build ## train by each recipe at three learning rates, 3 seeds; table of 
 long-run: build ## train 8.6 M parameters 2,000 steps of 8,192 tokens by each recipe, 3 seeds (days; goes on where it stopped; ARGS= for options)
 	@$(PY) benchmarks/numerics/long_run.py $(ARGS)
 
-transfer: build ## table of learning rates by width, none and fp8, short runs (ARGS=--write for the docs' page)
+transfer: build ## table of learning rates by width, F32, fp8 and muS, short runs (ARGS=--write for the docs' page)
 	@$(PY) benchmarks/numerics/transfer.py $(ARGS)
 
 cost: build ## table of memory and bytes between 1, 2 and 4 ranks by recipe, the long run's model (ARGS=--write)

@@ -22,6 +22,7 @@ from typing import Any
 
 import corpus
 import gradients
+from long_run import machine
 from store import RESULTS, Store
 
 from scalify.train.config import read
@@ -189,10 +190,11 @@ def table(rows: dict[str, dict[str, Any]]) -> str:
 def described() -> str:
     """Returns a description of the table."""
     return (
-        "The model of the [long run](numerics-long-run.md) (8.6 M parameters, of which the "
-        "embedding and the head are 4.2 M; 32 x 256 tokens a step over all ranks), trained "
-        f"{STEPS} steps by `scalify.train` on 1, 2 and 4 ranks. Ranks are processes of one "
-        "machine with shared memory between them: bytes are those of any link, time is not that of "
+        f"On {machine()}: the model of the [long run](numerics-long-run.md) (8.6 M parameters, of "
+        "which the embedding and the head are 4.2 M; 32 x 256 tokens a step over all ranks), "
+        f"trained {STEPS} steps by `scalify.train` on 1, 2 and 4 ranks. Ranks are simulated: "
+        "processes of one machine with shared memory between them. Bytes are those of any link, "
+        "time is not that of "
         "a cluster. Memory is of the rank that has most, by the compiled plan, in which a step "
         "runs: without the program, its libraries and JAX. Bytes are what one rank sends in a "
         "step, without headers. No amount depends on the load; time does, and is left out (-) "
@@ -203,6 +205,9 @@ def described() -> str:
         "recipes; they are half of this model, and 3 % of GPT-7B and 0.4 % of GPT-175B (50,304 "
         "tokens, one table for both), so that the column of hidden matrices alone is the one to "
         "compare.\n\n"
+        "`fp8` saves no memory beside `bf16` here: it leaves what the forward saves in its own "
+        "format, F32 (the recipe's part `saved`), where `bf16` and the FP8-LM recipes save BF16, "
+        "and its weights and moments are F32.\n\n"
         "FP8-LM (arXiv 2310.18313) reports 27 to 42 % less memory than BF16, and 63 to 65 % fewer "
         "bytes of weight-related communication, for GPT-7B to 175B on H100s; "
         "[memory of large GPTs](gpt-memory.md) and the [planner](planner-tables.md) simulate those."
@@ -236,7 +241,7 @@ def main() -> int:
         row = store.get(case.key)
         is_done = row is not None and not (options.timed and row["seconds"] is None)
         if not is_done and time.monotonic() < end:
-            store.add(case.key, measure(case, options))
+            store.add(case.key, {"machine": machine(), **measure(case, options)})
             print(f"{case.key}: done", flush=True)
     found = table(store.rows())
     print(found)

@@ -108,7 +108,9 @@ def write(path: str, title: str, text: str, command: str) -> None:
     day = datetime.datetime.now(datetime.UTC).date().isoformat()
     # Paragraphs are filled; tables keep their width.
     blocks = [
-        block if block.startswith(("|", "#", "-")) else textwrap.fill(block, 100)
+        block
+        if block.startswith(("|", "#", "-"))
+        else textwrap.fill(block, 100, break_on_hyphens=False)
         for block in text.rstrip().split("\n\n")
     ]
     text = "\n\n".join(blocks)

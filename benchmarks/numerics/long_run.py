@@ -31,6 +31,7 @@ from store import RESULTS
 from scalify.train.config import read
 from scalify.train.log import read_records
 from scalify.train.settings import Config
+from scalify.train.tokens import TokenFile
 
 __all__ = ["Case", "main"]
 
@@ -154,12 +155,13 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--minutes", type=float, default=math.inf, help="stop all after this")
     parser.add_argument("--table", action="store_true", help="train nothing, print the tables")
     parser.add_argument("--write", action="store_true", help="the docs' page and the results' file")
+    parser.add_argument("--quiet", action="store_true", help="nothing else ran: report times")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     parser.add_argument("--seed", type=int, help=argparse.SUPPRESS)
     return parser
 
 
-def results_of(cases: list[Case]) -> dict[str, Any]:
+def results_of(cases: list[Case], is_quiet: bool) -> dict[str, Any]:
     """Returns what the page needs of all logs, with date and machine."""
     runs = [
         long_run_table.summary(case.recipe, case.seed, list(read_records(path)))
@@ -169,6 +171,8 @@ def results_of(cases: list[Case]) -> dict[str, Any]:
     return {
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
         "machine": machine(),
+        "quiet": is_quiet,
+        "corpus": len(TokenFile(cases[0].config.data.train[0].path)),
         "steps": cases[0].config.train.steps,
         "tokens": cases[0].config.train.batch * cases[0].config.data.sequence,
         "runs": [run for run in runs if run["steps"]],
@@ -192,7 +196,7 @@ def main() -> int:
             if not supervise(case, options.pause, end):
                 print("stopped at the time limit: run again to go on")
                 break
-    results = results_of(cases)
+    results = results_of(cases, options.quiet)
     print(long_run_table.tables(results))
     if options.write:
         text = json.dumps(results, indent=1) + "\n"

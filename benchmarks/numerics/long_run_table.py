@@ -28,6 +28,8 @@ def summary(recipe: str, seed: int, records: list[dict[str, Any]]) -> dict[str, 
     """
     steps = [row for row in records if row["kind"] == "step"]
     held = {row["step"]: row["loss"] for row in records if row["kind"] == "evaluation"}
+    # The first step of a process compiles, and has no rate.
+    times = [row["seconds"] for row in steps if "tokens_per_second" in row]
     windows = []
     for first in range(0, len(steps) - WINDOW + 1, WINDOW):
         part = steps[first : first + WINDOW]
@@ -48,7 +50,7 @@ def summary(recipe: str, seed: int, records: list[dict[str, Any]]) -> dict[str, 
         "seed": seed,
         "steps": steps[-1]["step"] if steps else 0,
         "casts": max((row.get("casts", 0) for row in steps), default=0),
-        "last": [row["loss"] for row in steps[-WINDOW:]],
+        "seconds": round(statistics.median(times), 3) if times else None,
         "held": {str(step): round(loss, 5) for step, loss in held.items()},
         "windows": windows,
     }
@@ -139,13 +141,24 @@ def health(runs: list[dict[str, Any]]) -> str:
     return gradients.table([*header, "flushed, mean"], rows)
 
 
+def times(runs: list[dict[str, Any]]) -> str:
+    """Returns the table of medians of a step's time, beside F32's of the same seed."""
+    base, rows = _by(runs, BASE), []
+    for run in runs:
+        usual = base.get(run["seed"], {}).get("seconds")
+        if run["seconds"] is not None:
+            ratio = f"{usual / run['seconds']:.2f} x" if usual else "-"
+            rows.append([run["recipe"], str(run["seed"]), f"{run['seconds']:.3f}", ratio])
+    return gradients.table(["recipe", "seed", "a step, s", "F32's time over it"], rows)
+
+
 def tables(results: dict[str, Any]) -> str:
-    """Returns the tables in Markdown."""
+    """Returns the tables in Markdown; times only if nothing else ran."""
     runs = results["runs"]
-    return (
-        f"## Held-out losses\n\n{curves(runs)}\n\n## Gaps\n\n{gaps(runs)}\n\n"
-        f"## Casts\n\n{health(runs)}"
-    )
+    parts = {"Held-out losses": curves, "Gaps": gaps, "Casts": health}
+    if results["quiet"]:
+        parts["Time"] = times
+    return "\n\n".join(f"## {title}\n\n{part(runs)}" for title, part in parts.items())
 
 
 def _described(results: dict[str, Any]) -> str:
@@ -157,10 +170,15 @@ def _described(results: dict[str, Any]) -> str:
         if reached < results["steps"]
         else ""
     )
+    times = (
+        ""
+        if results["quiet"]
+        else "\n\nTimes are not reported: the machine was shared with other programs."
+    )
     return (
         f"On {results['machine']}: a LLaMA of 8.6 M parameters (6 layers, width 256), steps of "
-        f"{results['tokens']:,} tokens, {results['steps']:,} steps in the full setting, on 33.3 M "
-        f"tokens of an 8,192-token BPE.{left}\n\n"
+        f"{results['tokens']:,} tokens, {results['steps']:,} steps in the full setting, on "
+        f"{results['corpus'] / 1e6:.1f} M tokens of an 8,192-token BPE.{left}\n\n"
         f"The text is of Debian packages, fetched by apt: {sources}. Nothing of it is in the "
         "repository. 2 % of the documents are held out, chosen by a hash; losses of them are in "
         "nats, computed in F32 for all runs, on 32,768 tokens. Runs of one seed share initial "
@@ -174,8 +192,7 @@ def _described(results: dict[str, Any]) -> str:
         "A move is a cast whose scale differs from the step before. Under `fp8-current` every "
         "scale follows its amax, so moves are usual; under `fp8` they are the carried scales that "
         "the [rescaling rule](../stages/rescaling.md#carried-scales) moved. Saturated and flushed "
-        "are shares of all cast values of a step.\n\n"
-        "Times are not reported: the machine was shared with other programs."
+        f"are shares of all cast values of a step.{times}"
     )
 
 

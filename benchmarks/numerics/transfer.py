@@ -19,6 +19,7 @@ from typing import Any
 import corpus
 import gradients
 import numpy as np
+from long_run import machine
 from store import RESULTS, Store
 
 from scalify.train.config import read_text
@@ -127,7 +128,7 @@ def table(losses: Losses, exponents: list[int]) -> str:
         where, base = optimum(means), losses.get((BASE, width))
         other = optimum(_means(base)) if base else None
         shift = "-"
-        if recipe != BASE and where is not None and other is not None:
+        if recipe not in (BASE, "mus") and where is not None and other is not None:
             shift = f"{where - other:+.2f}"
         cells = [
             ("**{:.4f}**" if at == best else "{:.4f}").format(means[at]) if at in means else "-"
@@ -145,8 +146,8 @@ def make_parser() -> argparse.ArgumentParser:
     """Returns the parser of the command's options."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--widths", nargs="*", type=int, default=[128, 256, 512])
-    parser.add_argument("--recipes", nargs="*", default=[BASE, "fp8"])
-    parser.add_argument("--rates", nargs=2, type=int, default=[-11, -6], help="log2, both ends")
+    parser.add_argument("--recipes", nargs="*", default=[BASE, "fp8", "mus"])
+    parser.add_argument("--rates", nargs=2, type=int, default=[-12, -5], help="log2, both ends")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--layers", type=int, default=2)
     parser.add_argument("--steps", type=int, default=100)
@@ -163,8 +164,9 @@ def make_parser() -> argparse.ArgumentParser:
 def described(options: argparse.Namespace) -> str:
     """Returns a description of the runs and of the table."""
     return (
-        f"LLaMA of {options.layers} layers, heads of 32 channels, {options.steps} steps of "
-        f"{options.batch} x 128 tokens of the [long run's corpus](numerics-long-run.md), AdamW "
+        f"On {machine()}: LLaMA of {options.layers} layers, heads of 32 channels, "
+        f"{options.steps} steps of {options.batch} x 128 tokens of the "
+        "[long run's corpus](numerics-long-run.md), AdamW "
         f"with a warm-up of {options.steps // 10} steps and a cosine to a tenth; standard "
         "parametrisation, so that the optimum may move with the width by F32 too. Entries are "
         "held-out losses in nats on "
@@ -193,7 +195,7 @@ def main() -> int:
                     if row is None and time.monotonic() < end:
                         config = config_of(width, exponent, seed, options)
                         row = trained(recipe, config)
-                        store.add(key, row)
+                        store.add(key, {"machine": machine(), **row})
                         print(f"{key}: {row['held']:.4f}", flush=True)
                     if row is not None:
                         by_rate = losses.setdefault((recipe, width), {})

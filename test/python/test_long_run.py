@@ -62,8 +62,8 @@ def test_texts_of_a_package_are_documents(tmp_path: pathlib.Path) -> None:
 
 def records(losses: list[float], held: dict[int, float]) -> list[dict[str, Any]]:
     steps: list[dict[str, Any]] = [
-        {"kind": "step", "step": i, "loss": loss, "saturated": 0, "flushed": 0.1}
-        | {"casts": 7, "moved": i % 2}
+        {"kind": "step", "step": i, "loss": loss, "seconds": 2.0, "tokens_per_second": 1.0}
+        | {"casts": 7, "moved": i % 2, "saturated": 0, "flushed": 0.1}
         for i, loss in enumerate(losses, 1)
     ]
     return steps + [{"kind": "evaluation", "step": at, "loss": x} for at, x in held.items()]
@@ -80,7 +80,10 @@ def test_gaps_are_paired_at_the_last_common_step() -> None:
     # The deviation of 1 and 3 is sqrt(2), so a t quantile of 6.314 gives 2 + 6.314.
     assert cells[:5] == ["fp8", "2", "25", "+2.00 %", "+8.31 %"]
     assert runs[0]["windows"][0]["moved"] == 13 and runs[0]["casts"] == 7
-    assert json.loads(json.dumps(runs)) == runs
+    results = {"runs": runs, "quiet": True}
+    assert json.loads(json.dumps(results)) == results
+    assert "| fp8 | 1 | 2.000 | 1.00 x |" in long_run_table.tables(results)
+    assert "## Time" not in long_run_table.tables(results | {"quiet": False})
 
 
 def test_the_best_rate_is_a_parabolas_vertex() -> None:
