@@ -243,12 +243,14 @@ def main() -> int:
         if not is_done and time.monotonic() < end:
             store.add(case.key, {"machine": machine(), **measure(case, options)})
             print(f"{case.key}: done", flush=True)
-    found = table(store.rows())
+    rows = store.rows()
+    found = table(rows)
+    if left := [case.key for case in known.values() if case.key not in rows]:
+        found += f"\n\nStill to be made: {', '.join(left)}."
     print(found)
     if options.write:
-        gradients.write(
-            PAGE, "What a recipe costs and saves", f"{described()}\n\n{found}", "make cost"
-        )
+        text = f"{described()}\n\n{found}"
+        gradients.write(PAGE, "What a recipe costs and saves", text, "make cost")
     return 0
 
 
