@@ -143,7 +143,7 @@ func.func @main(%x: tensor<64x64xf32> {scalify.scale = 0 : i32},
                 %w: tensor<64x8xf32> {scalify.scale = -3 : i32},
                 %row: tensor<64xf32> {scalify.scale = 3 : i32},
                 %table: tensor<8x16xf32> {scalify.scale = 0 : i32})
-    -> (tensor<64x16xf32>, tensor<64x8xi1>) {
+    -> (tensor<64x16xf32>, tensor<64x8xi1>, tensor<64xf32>, tensor<64x8xf32>) {
   %lowest = stablehlo.constant dense<0xFF800000> : tensor<f32>
   %first = stablehlo.constant dense<0> : tensor<i32>
   %y = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<64x64xf32>, tensor<64x8xf32>) -> tensor<64x8xf32>
@@ -161,7 +161,10 @@ func.func @main(%x: tensor<64x64xf32> {scalify.scale = 0 : i32},
   %entry = "stablehlo.gather"(%table, %at) <{dimension_numbers = #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, indices_are_sorted = false, slice_sizes = array<i64: 1, 16>}> : (tensor<8x16xf32>, tensor<64x1xi32>) -> tensor<64x16xf32>
   %chosen = stablehlo.broadcast_in_dim %best#1, dims = [0] : (tensor<64xi32>) -> tensor<64x8xi32>
   %mask = stablehlo.compare EQ, %chosen, %places, SIGNED : (tensor<64x8xi32>, tensor<64x8xi32>) -> tensor<64x8xi1>
-  return %entry, %mask : tensor<64x16xf32>, tensor<64x8xi1>
+  %lane = stablehlo.iota dim = 0 : tensor<64x1xi32>
+  %pair = stablehlo.concatenate %lane, %at, dim = 1 : (tensor<64x1xi32>, tensor<64x1xi32>) -> tensor<64x2xi32>
+  %own = "stablehlo.gather"(%scores, %pair) <{dimension_numbers = #stablehlo.gather<collapsed_slice_dims = [0, 1], start_index_map = [0, 1], index_vector_dim = 1>, indices_are_sorted = false, slice_sizes = array<i64: 1, 1>}> : (tensor<64x8xf32>, tensor<64x2xi32>) -> tensor<64xf32>
+  return %entry, %mask, %own, %scores : tensor<64x16xf32>, tensor<64x8xi1>, tensor<64xf32>, tensor<64x8xf32>
 }
 )";
 
@@ -202,4 +205,7 @@ TEST(Noise, OfChoicesIsThatOfRandomErrors) {
   // unit size differs by twice its variance, and a wrong one-hot of 8 in 2.
   EXPECT_NEAR(found[0] / (2 * wrong), 1, 0.1);
   EXPECT_NEAR(found[1] / (2 * wrong / 8), 1, 0.1);
+  // The largest score itself moves by the error of scores alone.
+  EXPECT_GT(found[3], 0);
+  EXPECT_EQ(found[2], found[3]);
 }

@@ -90,17 +90,50 @@ static double getOneHotShare(CompareOp compare, Value index) {
   return 2.0 / static_cast<double>(type.getDimSize(iota.getIotaDimension()));
 }
 
+/// True for a table of positions, or a number that all indices have in common.
+static bool isFixed(Value value) {
+  value = lookThrough(value, Move::Layout | Move::Broadcast | Move::Slice);
+  return isa_and_present<ConstantOp, IotaOp>(value.getDefiningOp());
+}
+
+/// Returns the gain from one index to another. A sum of choices, such as the
+/// number of earlier tokens with the same expert, has none: a choice that flips
+/// moves all later tokens to other slots, where the same happens to them.
+static double getArithmeticGain(OpOperand &operand) {
+  Operation *op = operand.getOwner();
+  if (isa<AddOp, SubtractOp, MulOp, MinOp, MaxOp>(op))
+    return isFixed(op->getOperand(1 - operand.getOperandNumber()));
+  if (isa<SelectOp>(op))
+    return 0.5;
+  return isa<ClampOp, ConvertOp, ReshapeOp, TransposeOp, SliceOp,
+             BroadcastInDimOp, ConcatenateOp, DynamicSliceOp>(op);
+}
+
+/// True if an index is the place of the largest or smallest of the table's own
+/// rows. It flips where two entries are nearly equal, so that the other one
+/// differs by no more than the error.
+static bool isChosenFrom(Value index, Value table, unsigned depth = 0) {
+  constexpr unsigned maxDepth = 8;
+  Operation *op = index.getDefiningOp();
+  if (!op || depth == maxDepth)
+    return false;
+  if (auto reduce = dyn_cast<ReduceOp>(op)) {
+    constexpr Move moves = Move::Layout | Move::Broadcast | Move::Cast;
+    return lookThrough(reduce->getOperand(0), moves) ==
+           lookThrough(table, moves);
+  }
+  return llvm::any_of(op->getOperands(), [&](Value operand) {
+    return isIndex(operand.getType()) &&
+           isChosenFrom(operand, table, depth + 1);
+  });
+}
+
 double scalify::getIndexGain(OpOperand &operand, OpResult result,
                              const ScaleAnalysis &facts) {
   Operation *op = operand.getOwner();
   Type type = result.getType();
   if (isIndex(type))
-    return isa<AddOp, SubtractOp, MulOp, MinOp, MaxOp, ClampOp, ConvertOp,
-               ReshapeOp, TransposeOp, SliceOp, BroadcastInDimOp, ConcatenateOp,
-               DynamicSliceOp>(op)
-               ? 1
-           : isa<SelectOp>(op) ? 0.5
-                               : 0;
+    return getArithmeticGain(operand);
   if (auto compare = dyn_cast<CompareOp>(op)) {
     ComparisonDirection direction = compare.getComparisonDirection();
     bool isEquality = direction == ComparisonDirection::EQ ||
@@ -115,8 +148,10 @@ double scalify::getIndexGain(OpOperand &operand, OpResult result,
     return x.anyScale ? 0 : 2 * x.variance();
   };
   return llvm::TypeSwitch<Operation *, double>(op)
-      .Case<GatherOp, DynamicSliceOp>(
-          [&](auto) { return getDistance(op->getOperand(0)); })
+      .Case<GatherOp, DynamicSliceOp>([&](auto) {
+        Value table = op->getOperand(0);
+        return isChosenFrom(operand.get(), table) ? 0 : getDistance(table);
+      })
       .Case<ScatterOp>([&](ScatterOp scatter) {
         Value updates = op->getOperands().back();
         return getDistance(updates) * countElements(updates) /

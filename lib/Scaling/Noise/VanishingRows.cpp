@@ -17,8 +17,8 @@ static constexpr double kMinMeanSquare = std::numeric_limits<float>::min();
 
 static Value lookThroughMoves(Value value) {
   while (true) {
-    value = lookThrough(value,
-                        Move::Layout | Move::Cast | Move::Barrier | Move::Slice);
+    value = lookThrough(value, Move::Layout | Move::Cast | Move::Barrier |
+                                   Move::Slice);
     // A scan stacks its rows with one more dimension.
     auto broadcast = value.getDefiningOp<BroadcastInDimOp>();
     if (!broadcast ||
