@@ -63,6 +63,7 @@ void ScaleAnalysis::recordSlices(stablehlo::WhileOp loop) {
     if (!index)
       continue;
     written.index = *index;
+    written.trips = stablehlo::getTripCount(loop).value_or(0);
     written.facts.push_back(lookup(update));
   }
 }
@@ -79,12 +80,12 @@ ScaleAnalysis::getSlice(Operation *op) const {
     return std::nullopt;
   std::optional<stablehlo::LoopIndex> index = getSliceIndex(
       slice.getOperand(), slice, slice.getStartIndices(), *current->indices);
-  const auto &[written, facts] = it->second;
+  const auto &[written, trips, facts] = it->second;
   if (!index || written.step == 0)
     return std::nullopt;
   int64_t distance = index->at(current->number) - written.start;
   int64_t iteration = distance / written.step;
-  if (distance % written.step != 0 || iteration < 0)
+  if (distance % written.step != 0 || iteration < 0 || iteration >= trips)
     return std::nullopt;
   return StackSlice{stack, std::min<size_t>(iteration, facts.size() - 1)};
 }
@@ -190,12 +191,24 @@ static SmallVector<CarryFacts, 0> getCarries(stablehlo::WhileOp loop,
   return carries;
 }
 
-void ScaleAnalysis::visitIterations(stablehlo::WhileOp loop,
+void ScaleAnalysis::visitIterations(stablehlo::WhileOp loop, unsigned depth,
                                     llvm::function_ref<void()> visit) {
   SmallVector<CarryFacts, 0> carries = getCarries(loop, *this);
   SmallVector<GrowingCarry> kept = growing;
   runLoop(loop, /*depth=*/0, carries, visit);
-  settleCarries(loop, /*depth=*/0, carries);
+  if (depth == 0) {
+    settleCarries(loop, depth, carries);
+  } else {
+    // Loops that read the slices are visited as often, but facts are those of
+    // an inner loop's budget.
+    llvm::DenseMap<Value, Slices> visited;
+    for (OpResult result : loop->getResults())
+      if (auto it = slices.find(result); it != slices.end())
+        visited[result] = it->second;
+    inferLoop(loop, depth);
+    for (auto &[result, written] : visited)
+      slices[result] = std::move(written);
+  }
   growing = std::move(kept);
 }
 

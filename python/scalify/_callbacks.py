@@ -66,7 +66,7 @@ class _Call:
         for pointer, type_, result in places:
             view = _view(pointer, *type_)
             given = np.asarray(result)
-            if given.dtype in PACKED:
+            if given.dtype in PACKED and view.dtype.name == f"{given.dtype.name[:-1]}8":
                 given = given.astype(view.dtype)  # whole bytes in an executable
             if given.shape != view.shape or given.dtype != view.dtype:
                 raise ValueError(

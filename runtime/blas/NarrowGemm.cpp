@@ -39,13 +39,16 @@ class WidenedTile {
 public:
   const float *get(const uint16_t *from, int64_t stride, int64_t rows,
                    int64_t cols, uint64_t execution) {
-    if (execution != of || from != source) {
+    if (execution != of || from != source || rows != numRows ||
+        cols != numCols) {
       auto size = static_cast<size_t>(rows * cols);
       if (memory.size() < size)
         memory.resize(size);
       widen(from, stride, rows, cols, memory.data());
       of = execution;
       source = from;
+      numRows = rows;
+      numCols = cols;
     }
     return memory.data();
   }
@@ -54,6 +57,7 @@ private:
   std::vector<float> memory;
   uint64_t of = 0;
   const uint16_t *source = nullptr;
+  int64_t numRows = 0, numCols = 0;
 };
 
 /// Widens the operands of each tile for OpenBLAS.
@@ -68,8 +72,7 @@ public:
     const uint16_t *a = plan.swapped ? operands.b : operands.a;
     const uint16_t *b = plan.swapped ? operands.a : operands.b;
     forEachTile(shape, plan, task, [&](const GemmTile &tile) {
-      // Rows and columns in memory. Tiles of one execution that start at one
-      // place have one width: only the last is smaller.
+      // Rows and columns in memory.
       int64_t lda = plan.transA ? tile.rows : plan.k;
       int64_t ldb = plan.transB ? plan.k : tile.cols;
       const float *left =

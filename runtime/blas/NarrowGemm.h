@@ -18,8 +18,8 @@ class NarrowGemm {
 public:
   virtual ~NarrowGemm() = default;
 
-  /// Returns the product on productUnit(), or in F32 if a tile is too small for
-  /// a call on the unit. `shape` must outlive it, and be one that planGemm()
+  /// Returns the product on productUnit(), or in F32 if it is too small for a
+  /// call on the unit. `shape` must outlive it, and be one that planGemm()
   /// accepts.
   static std::unique_ptr<NarrowGemm> make(const GemmShape &shape);
   /// Returns the product on a unit up to productUnit().

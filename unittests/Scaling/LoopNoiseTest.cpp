@@ -161,3 +161,25 @@ TEST(LoopNoise, IsThatOfTheIterationsWrittenOut) {
   EXPECT_NEAR(nested.results[0] / (3 * plain.results[0]), 1, 1e-3);
   EXPECT_NEAR(loop.parts / (plain.results[0] + plain.results[1]), 1, 1e-6);
 }
+
+/// The analysis executes the first iterations of a long loop. Slices that it
+/// has not seen written have the error of the last one.
+TEST(LoopNoise, ReachesSlicesBeyondTheIterationsExecuted) {
+  DialectRegistry registry;
+  registerAllDialects(registry);
+  registry.insert<func::FuncDialect>();
+  MLIRContext context(registry);
+  std::string text = kLoop;
+  auto replaceAll = [&](StringRef from, StringRef to) {
+    for (size_t at = text.find(from); at != std::string::npos;
+         at = text.find(from, at + to.size()))
+      text.replace(at, from.size(), to);
+  };
+  replaceAll("tensor<4x64x64xf32>", "tensor<200x64x64xf32>");
+  replaceAll("dense<4>", "dense<200>");
+  replaceAll("dense<3>", "dense<199>");
+  replaceAll("stablehlo.multiply %h, %read", "stablehlo.add %h, %read");
+  Errors errors(text, context);
+  // A sum of many slices, each an earlier value of the first result.
+  EXPECT_GT(errors.results[1], errors.results[0]);
+}

@@ -199,9 +199,12 @@ TEST(Gemm, EachExecutionWidensItsOwnOperands) {
   std::vector<float> ones(96 * 32, 1.0f);
   std::vector<uint16_t> a = toBF16(ones);
   std::vector<float> c(96 * 64);
+  std::vector<uint16_t> b(32 * 64);
   for (float value : {1.0f, 2.0f}) {
     std::vector<float> right(32 * 64, value);
-    std::vector<uint16_t> b = toBF16(right);
+    // In place: at the address of the operand before.
+    std::vector<uint16_t> words = toBF16(right);
+    std::copy(words.begin(), words.end(), b.begin());
     NarrowGemm::Operands operands{a.data(), b.data(), c.data()};
     for (int64_t task = 0; task < product->tasks(); ++task)
       product->run(task, operands);

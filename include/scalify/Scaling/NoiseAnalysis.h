@@ -39,7 +39,8 @@ public:
   /// Returns the error variances of `values`, in their order.
   llvm::SmallVector<double> predict(const Sources &sources,
                                     llvm::ArrayRef<mlir::Value> values);
-  /// Returns each dot's contribution to the weighted sum of error variances.
+  /// Returns each dot's contribution to the weighted sum of error variances, as
+  /// of the last prediction.
   Sources attribute(const Sources &sources, llvm::ArrayRef<mlir::Value> values,
                     llvm::ArrayRef<double> weights);
 
@@ -88,7 +89,6 @@ private:
   };
 
   unsigned number(mlir::Value value);
-  unsigned numberSlice(mlir::Value stack, size_t written);
   Program build(mlir::Block &block, unsigned depth);
   Step buildStep(mlir::Operation &op, unsigned depth);
   std::shared_ptr<const Loop> getLoop(stablehlo::WhileOp loop, unsigned depth);
@@ -104,16 +104,16 @@ private:
 
   ScaleAnalysis &facts;
   std::unique_ptr<ElementFunctions> functions;
-  /// The stack that a loop writes a value into, slice by slice, and the value's
-  /// root mean square over all iterations: the errors of a stack as a whole are
+  /// The stack that an op writes, slice by slice, and the root mean square of
+  /// the slices over all iterations: the errors of a stack as a whole are
   /// relative to that.
   struct Stack {
     mlir::Value value;
     double rms;
   };
-  llvm::DenseMap<mlir::Value, Stack> stacks;
-  /// The numbers of slices of stacks, by the iteration that writes them.
-  llvm::DenseMap<std::pair<mlir::Value, size_t>, unsigned> slices;
+  llvm::DenseMap<mlir::Operation *, Stack> stacks;
+  /// The numbers of the slices of a stack, by the iteration that writes them.
+  llvm::DenseMap<mlir::Value, llvm::SmallVector<unsigned, 0>> slices;
   /// The iteration that is being built.
   size_t iteration = 0;
   /// Loops as they were built last. An inner loop is built once if all outer
@@ -128,10 +128,12 @@ private:
   unsigned numNumbers = 0;
   /// The values of the current walk, by number.
   std::vector<double> variances;
-  /// By number of a result whose variance is not linear: its share of what the
-  /// edges imply, from the last prediction. For an outcome, the probability of
-  /// a flip over the variance.
+  /// Of results whose variance is not linear, in the order of the last
+  /// prediction: their share of what the edges imply. For an outcome, the
+  /// probability of a flip over the variance.
   std::vector<double> shares;
+  /// Where the transposed walk is in the shares.
+  size_t nextShare = 0;
   std::unique_ptr<Program> main;
 };
 

@@ -86,10 +86,11 @@ public:
   /// Returns the carries and branch results whose data would exceed the
   /// headroom of any constant scale. Their scales are known at run time.
   llvm::ArrayRef<GrowingCarry> getGrowingCarries() const { return growing; }
-  /// Executes a loop once more. Calls `visit` behind each iteration until the
-  /// facts settle. Meanwhile `lookup` returns the facts of that iteration for
-  /// values inside, and of one for all iterations afterwards.
-  void visitIterations(stablehlo::WhileOp loop,
+  /// Executes a loop, which `depth` others enclose, once more. Calls `visit`
+  /// behind each iteration until the facts settle, or at most 128 times.
+  /// Meanwhile `lookup` returns the facts of that iteration for values inside;
+  /// afterwards all facts are as before.
+  void visitIterations(stablehlo::WhileOp loop, unsigned depth,
                        llvm::function_ref<void()> visit);
   /// A slice of a stack in the result of a loop, by the iteration that wrote
   /// it, or by the last one that the analysis executed.
@@ -128,10 +129,11 @@ private:
     /// An op read a slice that another loop wrote.
     bool readsSlices = false;
   };
-  /// What a loop wrote into a stack, slice by slice: the index of a slice, and
-  /// its facts by iteration.
+  /// What a loop wrote into a stack, slice by slice: the index of a slice, the
+  /// trip count, and the facts of the iterations that were executed.
   struct Slices {
     stablehlo::LoopIndex index;
+    int64_t trips = 0;
     llvm::SmallVector<ScaleFacts, 0> facts;
   };
   void recordSlices(stablehlo::WhileOp loop);

@@ -55,7 +55,11 @@ std::optional<Choice> scalify::matchChoice(Operation *op,
   if (!reduce || op->getNumResults() != 2 || reduce.getDimensions().size() != 1)
     return std::nullopt;
   Value values = op->getOperand(0);
-  if (!isFloatTensor(values.getType()) || !isIndex(op->getResult(1).getType()))
+  bool hasPlaces =
+      lookThrough(op->getOperand(1), Move::Reshape | Move::Broadcast)
+          .getDefiningOp<IotaOp>();
+  if (!hasPlaces || !isFloatTensor(values.getType()) ||
+      !isIndex(op->getResult(1).getType()))
     return std::nullopt;
   int64_t dimension = reduce.getDimensions().front();
   int64_t count =

@@ -14,8 +14,8 @@ struct Choice {
   /// without those that all of a row have in common.
   llvm::SmallVector<mlir::Value> terms;
   /// The probability that an error of variance 1 in the values changes the
-  /// index: E|error| times the density at 0 of the distance between the largest
-  /// two.
+  /// index: E[max(d, 0)], for d the difference of two errors, times the density
+  /// at 0 of the distance between the largest two.
   double flipRate;
 };
 

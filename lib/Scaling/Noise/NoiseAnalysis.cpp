@@ -38,12 +38,6 @@ unsigned NoiseAnalysis::number(Value value) {
   return it->second;
 }
 
-unsigned NoiseAnalysis::numberSlice(Value stack, size_t written) {
-  auto [it, isNew] = slices.try_emplace({stack, written}, numNumbers);
-  numNumbers += isNew;
-  return it->second;
-}
-
 NoiseAnalysis::Program NoiseAnalysis::build(Block &block, unsigned depth) {
   Program program;
   for (BlockArgument argument : block.getArguments())
@@ -121,9 +115,10 @@ NoiseAnalysis::buildLoop(stablehlo::WhileOp loop, unsigned depth) {
   }
   for (unsigned i = 0; i < loop->getNumResults(); ++i)
     if (Value update = stablehlo::getStackedUpdate(loop, i))
-      stacks[update] = {loop.getResult(i), facts.lookup(update).rms};
+      stacks[body.getTerminator()->getOperand(i).getDefiningOp()] = {
+          loop.getResult(i), facts.lookup(update).rms};
   std::vector<double> last;
-  facts.visitIterations(loop, [&] {
+  facts.visitIterations(loop, depth, [&] {
     if (built->trips <= static_cast<int64_t>(built->iterations.size()))
       return;
     llvm::SaveAndRestore scope(iteration, built->iterations.size());
@@ -172,21 +167,27 @@ static bool isResidual(Operation &op, const ScaleAnalysis &facts) {
 /// readers have that choose slices otherwise.
 bool NoiseAnalysis::buildSliceEdges(Operation &op, Step &step) {
   if (std::optional<ScaleAnalysis::StackSlice> slice = facts.getSlice(&op)) {
-    unsigned from = numberSlice(slice->stack, slice->iteration);
-    step.edges.push_back({from, step.results.front(), 1});
+    auto it = slices.find(slice->stack);
+    if (it == slices.end())
+      return false;
+    size_t written = std::min(slice->iteration, it->second.size() - 1);
+    step.edges.push_back({it->second[written], step.results.front(), 1});
     return true;
   }
-  auto update = dyn_cast<stablehlo::DynamicUpdateSliceOp>(op);
-  auto it = update ? stacks.find(update.getUpdate()) : stacks.end();
+  auto it = stacks.find(&op);
   if (it == stacks.end())
     return false;
+  auto update = cast<stablehlo::DynamicUpdateSliceOp>(op);
   unsigned value = number(update.getUpdate()), whole = step.results.front();
   double share = countElements(update.getUpdate()) / countElements(update);
   double rms = facts.lookup(update.getUpdate()).rms;
   double ratio = rms > 0 ? it->second.rms * it->second.rms / (rms * rms) : 1;
   step.edges.push_back({number(update.getOperand()), whole, 1 - share});
   step.edges.push_back({value, whole, share * ratio});
-  step.results.push_back(numberSlice(it->second.value, iteration));
+  auto &written = slices[it->second.value];
+  while (written.size() <= iteration)
+    written.push_back(numNumbers++);
+  step.results.push_back(written[iteration]);
   step.edges.push_back({value, step.results.back(), 1});
   return true;
 }
@@ -239,13 +240,13 @@ void NoiseAnalysis::run(const Program &program, const Sources &sources) {
     if (step.flip != 0) {
       double &variance = variances[step.outcome];
       double gain = variance > 0 ? step.flip / std::sqrt(variance) : 0;
-      shares[step.outcome] = gain;
+      shares.push_back(gain);
       variance = std::min(0.5, gain * variance);
     }
     if (step.limit) {
       double &variance = variances[step.results.front()];
       double share = variance > *step.limit ? *step.limit / variance : 1;
-      shares[step.results.front()] = share;
+      shares.push_back(share);
       variance *= share;
     }
     if (step.product != 0)
@@ -300,10 +301,10 @@ void NoiseAnalysis::runTransposed(const Program &program,
       if (double source = sources.lookup(step.op); source * weight != 0)
         found[step.op] += weight * step.product * source;
     }
-    if (step.flip != 0)
-      variances[step.outcome] *= shares[step.outcome];
     if (step.limit)
-      variances[step.results.front()] *= shares[step.results.front()];
+      variances[step.results.front()] *= shares[--nextShare];
+    if (step.flip != 0)
+      variances[step.outcome] *= shares[--nextShare];
     for (const Edge &edge : step.edges)
       variances[edge.from] += edge.gain * variances[edge.to];
     for (unsigned result : step.results)
@@ -340,7 +341,7 @@ void NoiseAnalysis::runRegionsTransposed(const Step &step,
   auto weights = llvm::map_to_vector(
       step.results, [&](unsigned i) { return std::exchange(variances[i], 0); });
   double share = 1.0 / static_cast<double>(step.branches.size());
-  for (const Program &region : step.branches) {
+  for (const Program &region : llvm::reverse(step.branches)) {
     for (auto [to, weight] : llvm::zip(region.results, weights))
       variances[to] += share * weight;
     runTransposed(region, sources, found);
@@ -352,7 +353,7 @@ void NoiseAnalysis::runRegionsTransposed(const Step &step,
 SmallVector<double> NoiseAnalysis::predict(const Sources &sources,
                                            ArrayRef<Value> values) {
   variances.assign(numNumbers, 0);
-  shares.assign(numNumbers, 0);
+  shares.clear();
   run(*main, sources);
   return llvm::map_to_vector(
       values, [&](Value value) { return variances[numbers.lookup(value)]; });
@@ -365,6 +366,7 @@ NoiseAnalysis::Sources NoiseAnalysis::attribute(const Sources &sources,
   for (auto [value, weight] : llvm::zip(values, weights))
     variances[numbers.lookup(value)] += weight;
   Sources found;
+  nextShare = shares.size();
   runTransposed(*main, sources, found);
   return found;
 }

@@ -154,6 +154,11 @@ def _read(path: pathlib.Path) -> tuple[str, Mapping[str, Any]]:
     return template, config
 
 
+def _to_json(value: Any, ensure_ascii: bool = False, indent: int | None = None) -> str:
+    """The filter `tojson` as chat templates use it."""
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent)
+
+
 def _of_jinja(text: str, config: Mapping[str, Any]) -> Template:
     require("a chat_template", "train", "jinja2")
     import jinja2.sandbox
@@ -167,10 +172,11 @@ def _of_jinja(text: str, config: Mapping[str, Any]) -> Template:
     )
     # What transformers offers, too. Its clock would make tokens depend on the day.
     environment.globals["raise_exception"] = refuse
-    environment.filters["tojson"] = lambda value, **given: json.dumps(
-        value, ensure_ascii=False, **given
-    )
-    template = environment.from_string(text)
+    environment.filters["tojson"] = _to_json
+    try:
+        template = environment.from_string(text)
+    except jinja2.TemplateError as error:
+        raise ValueError(f"the template cannot be read: {error}") from error
     names = {
         name: token.get("content") if isinstance(token, dict) else token
         for name in ("bos_token", "eos_token", "unk_token", "pad_token")
