@@ -158,18 +158,21 @@ def test_control_program(name: str) -> None:
     fp8, _, _ = _compiler.transform(text, json.dumps({"recipe": "fp8", **declared}))
     for recipe, oracle in (("none", text), ("fp8", fp8)):
         executable = compile_text(text, recipe=recipe, **declared)
-        # A BF16 ulp before a cast to FP8 moves elements by a step of E4M3. So does a sum of F32 in
-        # another order where a value lies between two of FP8: one gradient in 2,048 that rounds
-        # otherwise moves a column of a weight's gradient, here 19 elements of 4,096.
+        # A BF16 ulp before a cast to FP8 moves elements by a step of E4M3.
         bound = 2e-2 if (name, recipe) == ("mixed-carry", "fp8") else tolerance
         for got, want in zip(
             executable.run(arrays), compile_stablehlo(oracle)(*arrays), strict=True
         ):
             largest = max(1e-3, float(np.abs(np.asarray(want)).max()))
-            off = np.abs(np.asarray(got) - np.asarray(want)) > bound * largest
-            assert off.mean() <= (0.01 if recipe == "fp8" else 0)
-            most = 2e-2 if recipe == "fp8" else bound
-            np.testing.assert_allclose(np.asarray(got), want, rtol=0, atol=most * largest)
+            error = np.abs(np.asarray(got) - np.asarray(want))
+            off = np.argwhere(error > bound * largest)
+            if name == "buffer" and recipe == "fp8" and len(off):
+                # A sum of F32 in another order moves one gradient that lies between two numbers of
+                # E5M2 by a step, 2^-2 of one of 64 terms: one column of a weight's gradient.
+                assert (off == off[0]).all(0).sum() == off.shape[1] - 1
+                assert error.max() < 2.0**-2 / np.sqrt(64) * largest
+                continue
+            np.testing.assert_allclose(np.asarray(got), want, rtol=0, atol=bound * largest)
 
 
 def llama_arguments() -> list[np.ndarray]:
