@@ -2,9 +2,9 @@
 
 A LLaMA of width 144 on bytes of English, AdamW at 2e-3. At each look the training step's gradient
 is compared with F32's at the same weights and batch, for all tensors together and the worst one,
-and with that of `fp8-current`. The weights are also evaluated in F32 on held-out batches, where the
-loss must equal FP8's. A network can learn around a cast that clips: then its loss falls, and only
-these two figures show the defect.
+and with that of `fp8-current`, compiled for these weights. The weights are also evaluated in F32 on
+held-out batches, where the loss must equal FP8's. A network can learn around a cast that clips:
+then its loss falls, and only these two figures show the defect.
 """
 
 from __future__ import annotations
@@ -288,14 +288,15 @@ def train(
     batches = train_batches(text, max(at) + 1, ROWS, LENGTH, seed=0)
     held = validation_batches(text, ROWS, LENGTH)[:16]
     run = make((*state, batches[0]), recipe, **numerics)
-    current = scalify.jit(
-        jax.value_and_grad(loss), "fp8-current", numerics=scalify.Numerics(health="off")
-    )
     looks, done = [], 0
     for i in sorted(at):
         if i > done:
             state = run.advance(state, batches[done:i])
         done = i
+        # Compiled at each look, with the formats for the sizes that weights have there.
+        current = scalify.jit(
+            jax.value_and_grad(loss), "fp8-current", numerics=scalify.Numerics(health="off")
+        )
         looks.append(Look(i, run, current, state, batches[i], held))
         print(*looks[-1].row(make.__name__), flush=True)
     return looks

@@ -30,6 +30,7 @@ from scalify._lowering import (
 )
 from scalify._nested import is_traced
 from scalify._ranks import compile_on
+from scalify._renewal import count_changes, is_renewal_due, measure_after_step
 from scalify._saved import Saved
 from scalify._settings import Settings
 from scalify._views import host_view
@@ -94,6 +95,8 @@ class Jit:
         self._trackers: dict[Hashable, WidenTracker] = {}
         self._kept_scales: dict[Hashable, dict[str, float]] = {}
         self._kept_state: dict[Hashable, dict[str, Any]] = {}
+        self._renewed: dict[Hashable, JitState | None] = {}
+        self._has_renewed = False
         self._last_key: Any = None
         self._last_arguments: list[Any] = []
         self._restored: JitState | None = None
@@ -286,7 +289,13 @@ class Jit:
         self._restored, self._last, self._left, self._call = state, None, None, None
         self._watch, self._has_adapted = self._make_watch(), False
         self._entries.clear()
-        for kept in (self._measured, self._trackers, self._kept_scales, self._kept_state):
+        for kept in (
+            self._measured,
+            self._trackers,
+            self._kept_scales,
+            self._kept_state,
+            self._renewed,
+        ):
             kept.clear()
         is_alike = state is not None and state.adapts and state.recipe == self.recipe
         if is_alike and self._watch.policy is not None and self._watch.policy.action == "adapt":
@@ -337,6 +346,36 @@ class Jit:
             action == "rescale" and executable.cast_scales is not None and not executable.rescale()
         ):
             watch.stuck(health)
+        policy, steps = watch.policy, watch.steps[self._last_key]
+        if (
+            self._settings.renews
+            and policy is not None
+            and is_renewal_due(steps, policy.every)
+            and self._last_key in self._entries
+        ):
+            self._renew(entry, measure_after_step(entry, leaves, results))
+
+    def _renew(self, entry: Entry, now: Scales) -> None:
+        """Lets the next call compile with the scales of now if formats of dots depend on them."""
+        tree, statics, *_ = self._last_key
+        before = self._measured.get((tree, statics))
+        if before is None or before.exponents == now.exponents:
+            return
+        options = self._compile_options(entry.lowered, now, entry.wide)
+        changed, count = count_changes(entry, options, self._settings.distribution)
+        if not changed:
+            return
+        self._measured[tree, statics] = now
+        self._renewed[self._last_key] = self.state()
+        del self._entries[self._last_key]
+        self._call = None
+        if not self._has_renewed:
+            self._has_renewed = True
+            warn(
+                f"'{self._signature.name}' is compiled once more, and later as often as it takes: "
+                f"its arguments' sizes have moved, so that other dots are sensitive to rounding "
+                f"({changed} of {count} change their format); health='off' keeps formats"
+            )
 
     def _needs_check_now(self, executable: Executable) -> bool:
         """Whether to check the step that has just run although no check is due."""
@@ -495,6 +534,8 @@ class Jit:
                 kept.get(cast, scale) for cast, scale in zip(casts, scales, strict=True)
             ]
         executable.take_over(self._kept_state.pop(key, {}))
+        if (state := self._renewed.pop(key, None)) is not None:
+            state.carry_to(executable)
         return Entry(lowered, executable, self._mesh, wide)
 
     def _widened(self, key: Hashable) -> tuple[WideCast, ...]:
@@ -514,13 +555,9 @@ class Jit:
             self._measured[key] = measure(whole)
         return self._measured[key]
 
-    def _compile(
-        self,
-        lowered: Lowered,
-        scales: ScalesLike,
-        widened: Sequence[WideCast] = (),
-        plan_only: bool = False,
-    ) -> Executable:
+    def _compile_options(
+        self, lowered: Lowered, scales: ScalesLike, widened: Sequence[WideCast] = ()
+    ) -> dict[str, Any]:
         count = len(lowered.in_avals)
         options = {**self._options, **argument_options(scales, count)}
         if self._has_adapted:
@@ -529,6 +566,16 @@ class Jit:
             options["wide"] = [*options.get("wide", []), *wide_option(widened)]
         if (ranges := range_option(scales, self._settings.ranges, count)) is not None:
             options["ranges"] = ranges
+        return options
+
+    def _compile(
+        self,
+        lowered: Lowered,
+        scales: ScalesLike,
+        widened: Sequence[WideCast] = (),
+        plan_only: bool = False,
+    ) -> Executable:
+        options = self._compile_options(lowered, scales, widened)
         if plan_only:
             options["planOnly"] = True
         run = (options, self._settings.threads, "null" if plan_only else self._settings.device)

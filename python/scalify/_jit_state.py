@@ -160,6 +160,10 @@ class JitState:
                 )
             executable.kept = {key: array}
 
+    def carry_to(self, executable: Executable) -> None:
+        """Sets kept state of the same program, compiled with other formats of its casts."""
+        _carry_over(self.labels, self.arrays, executable)
+
     def show_counters(self, executable: Executable) -> None:
         """Sets the counters of a step with as many casts to the saved ones, matched by name.
 
@@ -181,10 +185,17 @@ def carry_over(before: Executable, after: Executable) -> tuple[int, int]:
         The number of rows that `after` has in arrays that both keep, and the number of these rows
         that `before` does not have.
     """
-    own, saved = after.kept, before.kept
+    return _carry_over(_labels(before), before.kept, after)
+
+
+def _carry_over(
+    theirs: Mapping[str, list[str]], saved: Mapping[str, NDArray[Any]], after: Executable
+) -> tuple[int, int]:
+    """Does the same from labels and arrays."""
+    own = after.kept
     if not own.keys() & saved.keys():
         return 0, 0
-    names, theirs = _labels(after), _labels(before)
+    names = _labels(after)
     rows, anew = 0, 0
     for key in own.keys() & saved.keys():
         array, missing = saved[key], list[str]()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -14,7 +14,7 @@ from scalify._within import Reduce, choose_reduce
 from scalify.mesh import Mesh, Parts, Shard, Shares, layout_of
 from scalify.options import Distribution
 
-__all__ = ["abstract_mesh", "compile_on", "cut", "wrap"]
+__all__ = ["abstract_mesh", "compile_on", "cut", "explain_on", "wrap"]
 
 
 def abstract_mesh(
@@ -25,26 +25,22 @@ def abstract_mesh(
     return inner.abstract if inner is not None and inner.axes else None
 
 
-def compile_on(
-    distribution: Distribution,
-    text: str,
-    options: dict[str, Any],
-    threads: int,
-    device: str | None,
-) -> Executable:
-    """Compiles a step with shardings for the ranks of a mesh; the first rank does it for all.
+def _of_rank(
+    distribution: Distribution, text: str, options: dict[str, Any], said: list[dict[str, Any]]
+) -> tuple[Callable[[], str], dict[str, Any]]:
+    """Returns a function that makes the program of one rank, and the options to compile it.
 
-    A process that runs alone gets a step that simulates all ranks.
-
-    Raises:
-        CompileError: on every rank, if it was raised on the first.
+    Args:
+        distribution: the ranks.
+        text: of the step, with shardings.
+        options: of the compiler.
+        said: gets the diagnostics of partitioning.
     """
     mesh, zero, pipeline = distribution.mesh, distribution.zero, distribution.pipeline
     assert mesh is not None, "a step without a mesh has no ranks"
-    comm = mesh.comm  # raises if another number of ranks was launched
     inner = mesh if pipeline is None else pipeline.inner(mesh)
     of_rank = options
-    if comm is None and inner.size > 1:
+    if mesh.comm is None and inner.size > 1:
         # The limit is per rank, and this process holds the memory of all ranks.
         options = {**options, "simulateRanks": inner.size, "memoryLimit": None}
 
@@ -63,14 +59,42 @@ def compile_on(
         said[:] = done.diagnostics
         return done.text
 
-    said: list[dict[str, Any]] = []
-
     def local() -> str:
         if inner.size == 1:
             return text
         is_free = distribution.reduce is None and zero > 0 and pipeline is None
         chosen = choose_reduce(program, of_rank) if is_free else distribution.reduce
         return program(chosen or "last")
+
+    return local, options
+
+
+def explain_on(distribution: Distribution, text: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Returns the full report of a step with shardings, as `compile_on` would compile it."""
+    local, options = _of_rank(distribution, text, options, [])
+    return explain(local(), options)()
+
+
+def compile_on(
+    distribution: Distribution,
+    text: str,
+    options: dict[str, Any],
+    threads: int,
+    device: str | None,
+) -> Executable:
+    """Compiles a step with shardings for the ranks of a mesh; the first rank does it for all.
+
+    A process that runs alone gets a step that simulates all ranks.
+
+    Raises:
+        CompileError: on every rank, if it was raised on the first.
+    """
+    mesh, pipeline = distribution.mesh, distribution.pipeline
+    assert mesh is not None, "a step without a mesh has no ranks"
+    comm = mesh.comm  # raises if another number of ranks was launched
+    inner = mesh if pipeline is None else pipeline.inner(mesh)
+    said: list[dict[str, Any]] = []
+    local, options = _of_rank(distribution, text, options, said)
 
     def full() -> dict[str, Any]:
         return explain(local(), options)()

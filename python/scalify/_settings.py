@@ -31,6 +31,7 @@ class Settings:
         device: where steps run.
         threads: of a step on a CPU.
         calibrates: whether the first batch calibrates casts whose scales come from priors.
+        renews: whether formats that depend on sizes of arguments are decided again along training.
     """
 
     options: dict[str, Any]
@@ -41,6 +42,7 @@ class Settings:
     device: str | None
     threads: int
     calibrates: bool = False
+    renews: bool = False
 
     @staticmethod
     def of(groups: Groups, given: Mapping[str, Any]) -> Settings:
@@ -71,7 +73,11 @@ class Settings:
             options |= {"adaptScales": True, "packState": False}
         run = (groups.distribution, groups.gpu.device, given["threads"])
         calibrates = numerics.calibration == FIRST_BATCH and groups.distribution.pipeline is None
-        return Settings(options, scales, numerics.ranges, numerics.policy, *run, calibrates)
+        chosen = Recipe.of(recipe)
+        depends = chosen.casts and chosen.sensitive is not True and scales is None
+        renews = depends and calibrates and own.get("carryScales", True)
+        policy = numerics.policy
+        return Settings(options, scales, numerics.ranges, policy, *run, calibrates, renews)
 
 
 def moves(numerics: Numerics) -> bool:

@@ -112,8 +112,9 @@ class Numerics:
         calibration: "first-batch" calibrates casts whose scales come from priors
             (`Report.prior_casts`): before the first step `jit` runs it one to three times on copies
             of its arguments, and starts with the scales that these casts then have. None keeps the
-            predicted scales. A result of `scalify.calibrate` gives all casts constant scales; its
-            arguments' scales apply if `scales` is not given.
+            predicted scales, and the formats that were chosen for the first batch. A result of
+            `scalify.calibrate` gives all casts constant scales; its arguments' scales apply if
+            `scales` is not given.
         rescale: where the step measures scales: "residual_grad", "residual", or a regular
             expression that is searched in JAX's names, prefixed with "grad:" for gradients.
         adaptive_scales: keep the scales of casts as state instead of constants in the code, so that
@@ -122,7 +123,9 @@ class Numerics:
         health: what to do between steps about casts that clip: an action of `scalify.HealthPolicy`,
             or a policy with its limits. None checks every 20th step: it warns of NaNs, and if a
             cast saturates more than a thousandth of its values, replaces constant scales by scales
-            that move ("adapt"). "off" checks nothing.
+            that move ("adapt"). "off" checks nothing. At checks, ever more rarely, `jit` also
+            measures its arguments again; if their sizes have moved so that other dots are sensitive
+            to rounding, it compiles the step once more.
         wide: casts to leave wide, with the dots that read them, from `Jit.widened`.
         pack_state: keep donated state that the recipe stores narrow as `scalify.ScaledArray`s
             between steps, with one or two bytes an element. False, and adaptive scales, keep F32
