@@ -123,6 +123,7 @@ static DecideFormatsOptions getDecideFormats(const StageOptions &options) {
   decide.strict = options.strict;
   decide.remarks = options.remarks;
   decide.measureUnproved = options.measureCasts;
+  decide.stays = options.formatsStay;
   decide.countsLoops = options.countsLoops;
   decide.rangeUse = options.rangeUse;
   return decide;
@@ -148,14 +149,14 @@ static void buildScales(const StageOptions &options, OpPassManager &module) {
 }
 
 /// Delayed scaling decides on a clone of the step, which gets its own scales.
-static std::unique_ptr<Pass> makeJudgePlainForm() {
+static std::unique_ptr<Pass> makeJudgePlainForm(bool formatsStay) {
   StageOptions options;
   options.remarks = false;
   OpPassManager scaling(ModuleOp::getOperationName());
   // The clone has lost its phases, so that recomputation merges.
   scaling.addPass(createAnnotatePhasesPass());
   buildScales(options, scaling);
-  return createJudgePlainForm({{scaling}});
+  return createJudgePlainForm({{scaling}, formatsStay});
 }
 
 static void buildScaling(const StageOptions &options, OpPassManager &module) {
@@ -164,7 +165,7 @@ static void buildScaling(const StageOptions &options, OpPassManager &module) {
     return;
   // Of Precision, but it clones the step as Import leaves it, with the user's
   // hints of scales.
-  module.addPass(makeJudgePlainForm());
+  module.addPass(makeJudgePlainForm(options.formatsStay));
   buildScales(options, module);
   module.addPass(createValidateScales());
   module.addPass(createAnalyseRanges());

@@ -201,7 +201,7 @@ void DotFormatChooser::judgeNoise(FunctionOpInterface func) {
                         ? RoundedDot::Never
                         : getTurn(choice.role, layers.getKind(dot))};
   });
-  for (auto &[dot, sensitive] : findSensitiveDots(func, rounded))
+  for (auto &[dot, sensitive] : findSensitiveDots(func, rounded, stays))
     replaceFormats(dot, sensitive.isWide ? getWide(func) : others,
                    sensitive.isWide ? kSensitiveWidePart : kSensitivePart,
                    sensitive.why);
@@ -223,8 +223,8 @@ void DotFormatChooser::applyPlainDecisions(FunctionOpInterface func) {
 }
 
 DotFormatChooser::DotFormatChooser(RecipeAttr recipe, FunctionOpInterface func,
-                                   ExceptionPatterns &exceptions)
-    : recipe(recipe), roles(func), layers(func, roles) {
+                                   ExceptionPatterns &exceptions, bool stays)
+    : recipe(recipe), stays(stays), roles(func), layers(func, roles) {
   func.getFunctionBody().walk([&](Operation *op) {
     if (isContraction(op))
       choices[op] = choose(op, exceptions);

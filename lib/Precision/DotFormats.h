@@ -11,8 +11,9 @@ namespace scalify {
 /// Applies a recipe's roles and exceptions to the dots of a function.
 class DotFormatChooser {
 public:
+  /// If the choice stays for all of training, it holds for weights that grow.
   DotFormatChooser(RecipeAttr recipe, mlir::FunctionOpInterface func,
-                   ExceptionPatterns &exceptions);
+                   ExceptionPatterns &exceptions, bool stays);
 
   /// Returns null if the recipe casts the dot.
   DecisionAttr getReasonToStayWide(mlir::Operation *dot) const;
@@ -61,6 +62,7 @@ private:
   void applyPlainDecisions(mlir::FunctionOpInterface func);
 
   RecipeAttr recipe;
+  bool stays;
   DotRoles roles;
   DotLayers layers;
   llvm::DenseMap<mlir::Operation *, Choice> choices;

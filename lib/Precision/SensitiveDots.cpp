@@ -44,8 +44,11 @@ namespace {
 class SensitivityFinder {
 public:
   SensitivityFinder(FunctionOpInterface func,
-                    const llvm::MapVector<Operation *, RoundedDot> &dots)
-      : facts(func), noise(func, facts), dots(dots) {
+                    const llvm::MapVector<Operation *, RoundedDot> &dots,
+                    bool trained)
+      : trained(trained),
+        facts(func, /*composites=*/true, Priors::of(func), trained),
+        noise(func, facts), dots(dots) {
     for (auto &[dot, rounded] : dots)
       sources[dot] = rounded.noise;
     findGradients(func.getFunctionBody().front());
@@ -53,9 +56,13 @@ public:
 
   using Found = llvm::MapVector<Operation *, SensitiveDot>;
   Found find();
+  /// Adds the layers' forward dots that the recipe's formats for sensitive dots
+  /// help. Guessed sizes do not justify F32.
+  void addNarrow(Found &found);
 
 private:
   void findGradients(Block &body);
+  bool knowsSizes() const;
   void predict();
   bool isWithin(double share) const {
     return worst <= share * kMaxWorstError && all <= share * kMaxTotalError;
@@ -65,8 +72,11 @@ private:
     return isWide ? 0 : dots.find(dot)->second.sensitiveNoise;
   }
   void widen(RoundedDot::Turn turn, bool isWide, Found &found);
+  void widenUntilWithin(RoundedDot::Turn turn, bool isWide, Found &found);
   void widenMost(RoundedDot::Turn turn, Found &found);
 
+  /// Weights have the sizes to which training brings them.
+  bool trained;
   ScaleAnalysis facts;
   NoiseAnalysis noise;
   const llvm::MapVector<Operation *, RoundedDot> &dots;
@@ -159,34 +169,61 @@ void SensitivityFinder::widen(RoundedDot::Turn turn, bool isWide,
     left -= part * (1 - own / sources.lookup(dot));
     std::string why =
         llvm::formatv("its rounding makes up {0:P0} of the error of gradients, "
-                      "estimated at {1:F2} of their mean square",
-                      part / total, std::max(worst, all));
+                      "estimated at {1:F2} of their mean square{2}",
+                      part / total, std::max(worst, all),
+                      trained ? " once weights have grown" : "");
     found[dot] = {std::move(why), isWide};
     sources[dot] = own;
+  }
+}
+
+void SensitivityFinder::widenUntilWithin(RoundedDot::Turn turn, bool isWide,
+                                         Found &found) {
+  for (unsigned round = 0; round < kMaxWideningRounds && !isWithin(kRoom);
+       ++round) {
+    auto before = sources;
+    widen(turn, isWide, found);
+    if (sources == before)
+      break;
+    predict();
   }
 }
 
 /// Gives dots the formats for sensitive dots, and F32 where these do not
 /// suffice.
 void SensitivityFinder::widenMost(RoundedDot::Turn turn, Found &found) {
-  for (bool isWide : {false, true}) {
-    if (isWide && isWithin(1))
-      break;
-    for (unsigned round = 0; round < kMaxWideningRounds && !isWithin(kRoom);
-         ++round) {
-      auto before = sources;
-      widen(turn, isWide, found);
-      if (sources == before)
-        break;
-      predict();
-    }
-  }
+  widenUntilWithin(turn, /*isWide=*/false, found);
+  if (!isWithin(1))
+    widenUntilWithin(turn, /*isWide=*/true, found);
+}
+
+/// True if an op in front of the update reads the argument.
+static bool reachesLoss(Value arg) {
+  return llvm::any_of(arg.getUsers(), [](Operation *user) {
+    return !user->hasTrait<OpTrait::IsTerminator>() &&
+           getPhase(user) != Phase::Optimizer;
+  });
+}
+
+/// Weights without a scale count as 2^0, so that predictions mean nothing.
+/// Moments may have any size.
+bool SensitivityFinder::knowsSizes() const {
+  return llvm::none_of(facts.getUndeclaredArguments(), reachesLoss);
+}
+
+void SensitivityFinder::addNarrow(Found &found) {
+  if (!knowsSizes())
+    return;
+  for (auto &[dot, sensitive] : found)
+    sources[dot] = getNoise(dot, sensitive.isWide);
+  predict();
+  if (!isWithin(1))
+    widenUntilWithin(RoundedDot::First, /*isWide=*/false, found);
 }
 
 SensitivityFinder::Found SensitivityFinder::find() {
   Found found;
-  // Weights without a scale count as 2^0, so that predictions mean nothing.
-  if (!facts.getUndeclaredArguments().empty())
+  if (!knowsSizes())
     return found;
   predict();
   if (isWithin(1))
@@ -200,16 +237,29 @@ SensitivityFinder::Found SensitivityFinder::find() {
   return isWithin(1) ? more : found;
 }
 
-llvm::MapVector<Operation *, SensitiveDot> scalify::findSensitiveDots(
-    FunctionOpInterface func,
-    const llvm::MapVector<Operation *, RoundedDot> &dots) {
+/// True if the recipe's formats for sensitive dots are narrow.
+static bool isNarrowHelp(const llvm::MapVector<Operation *, RoundedDot> &dots) {
+  return llvm::any_of(
+      dots, [](auto &entry) { return entry.second.sensitiveNoise > 0; });
+}
+
+llvm::MapVector<Operation *, SensitiveDot>
+scalify::findSensitiveDots(FunctionOpInterface func,
+                           const llvm::MapVector<Operation *, RoundedDot> &dots,
+                           bool stays) {
   if (llvm::all_of(dots, [](auto &entry) {
         return entry.second.turn == RoundedDot::Never;
       }))
     return {};
-  // The same holds for arguments whose size only the step measures.
-  for (unsigned i = 0; i < func.getNumArguments(); ++i)
-    if (func.getArgAttr(i, kMeasuredAttr))
-      return {};
-  return SensitivityFinder(func, dots).find();
+  // Where the step measures its arguments, their sizes are guesses, too.
+  bool knowsSizes = llvm::none_of(func.getArguments(), [&](BlockArgument arg) {
+    return func.getArgAttr(arg.getArgNumber(), kMeasuredAttr) &&
+           reachesLoss(arg);
+  });
+  SensitivityFinder::Found found;
+  if (knowsSizes)
+    found = SensitivityFinder(func, dots, /*trained=*/false).find();
+  if ((stays || !knowsSizes) && isNarrowHelp(dots))
+    SensitivityFinder(func, dots, /*trained=*/stays).addNarrow(found);
+  return found;
 }

@@ -28,10 +28,12 @@ struct SensitiveDot {
 
 /// Returns the dots to widen, with reasons, so that by NoiseAnalysis the
 /// gradients of weights stay near those of F32; none if they do with all dots
-/// rounded.
+/// rounded. If formats stay for all of training, gradients also stay near where
+/// weights have grown.
 llvm::MapVector<mlir::Operation *, SensitiveDot>
 findSensitiveDots(mlir::FunctionOpInterface func,
-                  const llvm::MapVector<mlir::Operation *, RoundedDot> &dots);
+                  const llvm::MapVector<mlir::Operation *, RoundedDot> &dots,
+                  bool stays);
 
 } // namespace scalify
 

@@ -36,16 +36,21 @@ static bool readsScales(ModuleOp module) {
           !isa<BFloat16Type>(recipe.getGradient()));
 }
 
-/// Returns log2 of the assumed size of an argument before it is measured. The
-/// rules of functions and sums depend on sizes and are then near the truth.
-static int64_t predictSize(BlockArgument arg, const Priors &priors) {
+std::optional<double> scalify::predictWeight(BlockArgument arg,
+                                             const Priors &priors) {
   auto shape = cast<ShapedType>(arg.getType()).getShape();
   std::optional<double> gain = priors.get(kUnitGain);
   if (!gain || shape.size() < 2 || !isParameter(arg) || !feedsDot(arg))
-    return 0;
+    return std::nullopt;
   // The width of a stack's matrices: the geometric mean of their sides.
   auto sides = static_cast<double>(shape.back() * shape[shape.size() - 2]);
-  return std::lround(std::log2(*gain) - 0.25 * std::log2(std::max(1.0, sides)));
+  return *gain / std::pow(std::max(1.0, sides), 0.25);
+}
+
+/// Returns log2 of the assumed size of an argument before it is measured. The
+/// rules of functions and sums depend on sizes and are then near the truth.
+static int64_t predictSize(BlockArgument arg, const Priors &priors) {
+  return std::lround(std::log2(predictWeight(arg, priors).value_or(1)));
 }
 
 namespace {

@@ -34,8 +34,9 @@ bool scalify::hasScale(Type type) {
 }
 
 ScaleAnalysis::ScaleAnalysis(FunctionOpInterface func, bool composites,
-                             Priors priors)
-    : func(func), composites(composites), priors(std::move(priors)) {
+                             Priors priors, bool trained)
+    : func(func), composites(composites), priors(std::move(priors)),
+      trained(trained) {
   seedArguments();
   for (int round = 0; round < kMaxStateRounds; ++round) {
     growing.clear();
@@ -104,6 +105,8 @@ ScaleFacts ScaleAnalysis::seedArgument(BlockArgument arg) {
             func.getArgAttrOfType<DenseF64ArrayAttr>(index, kMomentsAttr);
         moments && moments.size() == 2)
       seed = ScaleFacts::moments(moments[0], moments[1] * moments[1]);
+    else if (auto size = trained ? predictWeight(arg, priors) : std::nullopt)
+      seed = ScaleFacts::gaussian(std::max(*size, seed.rms));
     seed.rule = "declared scale of the argument";
   } else if (auto size =
                  func.getArgAttrOfType<IntegerAttr>(index, kMeasuredAttr)) {

@@ -64,6 +64,8 @@ class Settings:
             "callbacks": True,
             "fallback": given["fallback"] or "",
             "packState": numerics.pack_state,
+            # Sizes are measured again, or the user has given them for good.
+            "formatsStay": False,
         }
         if given["target"] == "cpu" and given["mcpu"] is None:
             # The step runs where it is compiled.

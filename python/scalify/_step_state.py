@@ -186,14 +186,14 @@ class StepState:
             return
         self._has_warned = True
         # The model of noise needs sizes of all arguments that reach the loss.
-        unjudged = ""
+        judged = ""
         if arguments:
-            unjudged = ", and layers that FP8 would harm (sensitive) are not looked for"
+            judged = ", and layers that FP8 would harm (sensitive) are chosen by predicted sizes"
         warn(
             f"'{self._name}' is traced without values: each step measures {arguments} of its "
-            f"arguments{unjudged}; numerics=scalify.Numerics(scales=scalify.measure(args)) makes "
-            "their scales constants, and finds such layers. It also "
-            f"measures what {count} casts read; their scales are carried from "
-            f"step to step instead if you start from state = {self._name}.init_state(*args) and "
+            f"arguments{judged}; numerics=scalify.Numerics(scales=scalify.measure(args)) makes "
+            f"their scales constants, and takes their sizes. It also measures what {count} casts "
+            "read; their scales are carried from step to step instead if you start from "
+            f"state = {self._name}.init_state(*args) and "
             f"call results, state = {self._name}(*args, state=state)"
         )

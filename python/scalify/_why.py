@@ -122,7 +122,7 @@ def _line(row: Row) -> str:
         text += f", {row['rule']}"
     if known := facts(row):
         text += f" [{known}]"
-    if row["wide"]:
+    if row["reason"] and row["reason"] != row["rule"]:
         text += f"; {row['reason']}"
     if row["location"]:
         text += f" at {row['location']}"

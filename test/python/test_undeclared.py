@@ -71,7 +71,9 @@ def test_compile_measures_at_the_first_call(tmp_path: pathlib.Path, exact: Any) 
     args = init(), tokens()
     leaves = jax.tree.leaves(args)
     text = jax.jit(gradients("scan")).lower(*args).as_text(debug_info=True)
-    step = scalify.compile(text, "fp8")
+    # An artefact's formats stay for all of training, and jit decides again: here both cast all.
+    recipe = scalify.Recipe.preset("fp8").replace(sensitive=True)
+    step = scalify.compile(text, recipe)
     assert len(step.report().measured_arguments()) == 10
     assert "10 arguments measured in each step" in step.report().summary()
     step.save(tmp_path / "before.scalify")
@@ -79,7 +81,7 @@ def test_compile_measures_at_the_first_call(tmp_path: pathlib.Path, exact: Any) 
     assert not step.report().measured_arguments()
     assert step.scales.exponents == scalify.measure(args).exponents
     # Then it is what jit makes of the values, to the bit.
-    wanted = scalify.jit(gradients("scan"), "fp8")(*args)
+    wanted = scalify.jit(gradients("scan"), recipe)(*args)
     for own, other in zip(jax.tree.leaves(grads), jax.tree.leaves(wanted), strict=True):
         np.testing.assert_array_equal(own, other)
     # One that was saved before, as scalify-compile leaves it, measures in each step.
@@ -244,7 +246,7 @@ def test_a_gelu_by_erf_of_any_size(exponent: int) -> None:
         assert cosine >= 0.999
 
 
-def test_without_sizes_sensitive_layers_are_not_looked_for() -> None:
+def test_without_sizes_sensitive_layers_are_found_by_predicted_ones() -> None:
     rng = np.random.default_rng(0)
     widths = (16, 32, 32, 4)
     params = [
@@ -269,8 +271,8 @@ def test_without_sizes_sensitive_layers_are_not_looked_for() -> None:
         dots = transformed.report(*(avals or (params, x, y))).dots()
         return sum("its rounding makes up" in str(dot) for dot in dots)
 
-    with pytest.warns(UserWarning, match=r"\(sensitive\) are not looked for"):
-        assert sensitive(None) == 0
+    with pytest.warns(UserWarning, match=r"\(sensitive\) are chosen by predicted sizes"):
+        assert sensitive(None) > 0
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert sensitive(scalify.Numerics(scales=scalify.measure((params, x, y)))) > 0

@@ -42,6 +42,9 @@ def DecideFormats : Pass<"scalify-decide-formats", "::mlir::ModuleOp"> {
     Option<"measureUnproved", "measure-unproved", "bool", "false",
            "that option of scalify-quantize: casts that measure their scale are "
            "of slices, not of whole stacks">,
+    Option<"stays", "stays", "bool", "false",
+           "formats stay for all of training: they also hold for weights as large "
+           "as the prior unit-gain predicts">,
     Option<"countsLoops", "counts-loops", "bool", "true",
            "the runtime counts saturated and flushed values of casts in loops of "
            "unknown trip count; if not, dots in such loops stay wide under "
@@ -259,7 +262,9 @@ def JudgePlainForm : Pass<"scalify-judge-plain-form", "::mlir::ModuleOp"> {
   }];
   let options = [
     ListOption<"scaling", "scaling", "::mlir::OpPassManager",
-               "pipelines that give the clone its scales">
+               "pipelines that give the clone its scales">,
+    Option<"stays", "stays", "bool", "false",
+           "that option of scalify-decide-formats">
   ];
 }
 

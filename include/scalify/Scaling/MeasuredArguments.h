@@ -3,6 +3,8 @@
 #ifndef SCALIFY_SCALING_MEASUREDARGUMENTS_H
 #define SCALIFY_SCALING_MEASUREDARGUMENTS_H
 
+#include "scalify/Scaling/Priors.h"
+
 #include "mlir/IR/Value.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 
@@ -27,6 +29,11 @@ bool takesWrittenScale(mlir::FunctionOpInterface func, unsigned index);
 /// True if the value is an operand of a dot or a convolution, perhaps after
 /// reshapes, conversions, or a slice in a loop that it enters.
 bool feedsDot(mlir::Value value);
+
+/// Returns the size that the prior unit-gain predicts for the weight of a dot;
+/// none for other arguments, or without the prior.
+std::optional<double> predictWeight(mlir::BlockArgument arg,
+                                    const Priors &priors);
 
 } // namespace scalify
 

@@ -67,7 +67,10 @@ public:
   /// applies.
   explicit ScaleAnalysis(mlir::FunctionOpInterface func, bool composites = true)
       : ScaleAnalysis(func, composites, Priors::of(func)) {}
-  ScaleAnalysis(mlir::FunctionOpInterface func, bool composites, Priors priors);
+  /// With `trained`, weights have the sizes to which training brings them: the
+  /// prior unit-gain's, unless they are larger already.
+  ScaleAnalysis(mlir::FunctionOpInterface func, bool composites, Priors priors,
+                bool trained = false);
 
   const Priors &getPriors() const { return priors; }
   const ScaleFacts &lookup(mlir::Value value) const;
@@ -145,6 +148,7 @@ private:
   mlir::FunctionOpInterface func;
   bool composites;
   Priors priors;
+  bool trained;
   llvm::DenseMap<mlir::Value, ScaleFacts> facts;
   ConstantValues constants;
   /// The innermost iteration that is being executed, or null.
