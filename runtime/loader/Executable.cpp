@@ -3,6 +3,7 @@
 #include "loader/CollectiveReader.h"
 #include "loader/Manifest.h"
 #include "support/Error.h"
+#include "support/FloatControl.h"
 
 #include <algorithm>
 #include <cmath>
@@ -334,6 +335,7 @@ void Executable::run(const std::string &functionName, void *const *args,
                      int32_t numArgs, void *const *results,
                      int32_t numResults) {
   std::unique_lock<std::mutex> lock = lockForUse();
+  ScopedFloatControl control;
   const Function *function = plan.find(functionName);
   if (!function)
     badArgument("the artefact has no function '" + functionName + "'");

@@ -1,4 +1,5 @@
 #include "loader/SideThread.h"
+#include "support/FloatControl.h"
 
 #include <algorithm>
 
@@ -22,6 +23,7 @@ SideThread::~SideThread() {
 }
 
 void SideThread::loop() {
+  ScopedFloatControl control;
   std::unique_lock<std::mutex> lock(mutex);
   while (true) {
     changed.wait(lock, [&] { return isRunning || isEnding; });

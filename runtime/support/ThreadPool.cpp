@@ -1,4 +1,5 @@
 #include "support/ThreadPool.h"
+#include "support/FloatControl.h"
 
 #include <algorithm>
 
@@ -95,6 +96,8 @@ bool ThreadPool::waitForJob(uint64_t seen) {
 }
 
 void ThreadPool::workerLoop() {
+  // A new thread inherits the state of the one that creates it.
+  ScopedFloatControl control;
   uint64_t seen = 0;
   while (waitForJob(seen)) {
     inside.fetch_add(1);

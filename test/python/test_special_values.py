@@ -100,6 +100,22 @@ def test_agrees_with_the_reference_interpreter(dtype: Any) -> None:
     assert not faults, "\n".join(faults)
 
 
+def test_within_jit() -> None:
+    """XLA flushes subnormal numbers around the step; neither the step nor its threads do."""
+    x = np.tile(values(np.float32), 1000)
+    y = np.roll(x, 1)
+
+    def run(x: Any, y: Any) -> Any:
+        return jnp.arctan2(x, y), jnp.power(x, y), x * y, jnp.log(x), x < y, x.astype(jnp.float16)
+
+    step = scalify.jit(run, "none")
+    for own, want in zip(step(jnp.asarray(x), jnp.asarray(y)), step(x, y), strict=True):
+        np.testing.assert_array_equal(np.asarray(own), want)
+    np.testing.assert_array_equal(step(x, y)[4], x < y)
+    at = jnp.float32([1e-40]), jnp.float32([0])
+    np.testing.assert_array_equal(step(*at)[0], np.float32(np.pi / 2))
+
+
 def assert_equal(results: Any, wanted: Sequence[np.ndarray], x: np.ndarray, name: str) -> None:
     for result, want in zip(results, wanted, strict=True):
         assert_near(np.asarray(result), want, 0, f"{name} to {want.dtype}", [x])
