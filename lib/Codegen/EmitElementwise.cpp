@@ -372,6 +372,16 @@ static FailureOr<Value> emitBinary(Emit &e, Operation *op) {
       .Default([](Operation *) { return failure(); });
 }
 
+static Value clamp(Emit &e) {
+  Value low = e.x[0], x = e.x[1], high = e.x[2];
+  SmallVector<Value> pair{x, low};
+  e.x = pair;
+  Value raised = e.pick<arith::MaximumFOp, arith::MaxSIOp, arith::MaxUIOp>();
+  pair = {raised, high};
+  e.x = pair;
+  return e.pick<arith::MinimumFOp, arith::MinSIOp, arith::MinUIOp>();
+}
+
 static Value bitcastConvert(OpBuilder &b, Location loc, Value value, Type from,
                             Type to, Machine machine) {
   // Goes through the bits in memory, where both types have the same width.
@@ -398,22 +408,17 @@ FailureOr<Value> scalify::codegen::emitElementwise(OpBuilder &b, Operation *op,
   if (isa<stablehlo::SelectOp>(op))
     return Value(
         arith::SelectOp::create(b, loc, operands[0], operands[1], operands[2]));
-  if (isa<stablehlo::ClampOp>(op)) {
-    SmallVector<Value> args{operands[1], operands[0]};
-    Emit low{b, loc, operands[1].getType(), from, args};
-    args[0] = low.pick<arith::MaximumFOp, arith::MaxSIOp, arith::MaxUIOp>();
-    SmallVector<Value> upper{args[0], operands[2]};
-    low.x = upper;
-    return low.pick<arith::MinimumFOp, arith::MinSIOp, arith::MinUIOp>();
-  }
   // FP8 is computed in f32.
   SmallVector<Value> args(operands);
   if (hasFP8Elements(from))
     for (Value &arg : args)
       arg = decodeFloat8(b, loc, arg, from, machine);
   Emit emit{b, loc, args[0].getType(), from, args};
-  FailureOr<Value> result =
-      args.size() == 1 ? emitUnary(emit, op) : emitBinary(emit, op);
+  FailureOr<Value> result = failure();
+  if (isa<stablehlo::ClampOp>(op))
+    result = clamp(emit);
+  else
+    result = args.size() == 1 ? emitUnary(emit, op) : emitBinary(emit, op);
   if (failed(result) || !isa<FloatType>(to))
     return result;
   if (hasFP8Elements(to))

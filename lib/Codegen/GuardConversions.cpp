@@ -14,13 +14,14 @@ static void freezeResult(Operation *conversion) {
   result.replaceAllUsesExcept(frozen, frozen);
 }
 
-static void fenceOperands(LLVM::FCmpOp comparison) {
-  OpBuilder b(comparison);
-  for (OpOperand &operand : comparison->getOpOperands()) {
-    if (!operand.get().getDefiningOp<LLVM::FPExtOp>())
+/// Hides from LLVM that operands are the results of a conversion.
+template <typename Conversion> static void fenceOperands(Operation *op) {
+  OpBuilder b(op);
+  for (OpOperand &operand : op->getOpOperands()) {
+    if (!operand.get().getDefiningOp<Conversion>())
       continue;
     auto fence = LLVM::CallIntrinsicOp::create(
-        b, comparison.getLoc(), operand.get().getType(),
+        b, op->getLoc(), operand.get().getType(),
         b.getStringAttr("llvm.arithmetic.fence"), operand.get());
     operand.set(fence.getResult(0));
   }
@@ -30,7 +31,9 @@ void scalify::codegen::guardConversions(Operation *kernels) {
   kernels->walk([](Operation *op) {
     if (isa<LLVM::FPToSIOp, LLVM::FPToUIOp>(op))
       freezeResult(op);
-    else if (auto comparison = dyn_cast<LLVM::FCmpOp>(op))
-      fenceOperands(comparison);
+    else if (isa<LLVM::FCmpOp>(op))
+      fenceOperands<LLVM::FPExtOp>(op);
+    else if (isa<LLVM::FPTruncOp>(op))
+      fenceOperands<LLVM::FPTruncOp>(op);
   });
 }

@@ -157,7 +157,8 @@ Value import::buildDigamma(ImplicitLocOpBuilder &b, Value operand) {
   Real x{&b, operand};
   Lanczos it(x);
   Real direct = it.logT + it.slope / it.series - it.t.like(kG) / it.t;
-  Real part = x - (x + 0.5).apply<stablehlo::FloorOp>();
+  // x + 1/2 would be rounded, from half of the largest odd number on.
+  Real part = x - x.apply<stablehlo::RoundNearestEvenOp>();
   Real angle = part * kPi;
   Real reflected = direct - angle.apply<stablehlo::CosineOp>() * kPi /
                                 angle.apply<stablehlo::SineOp>();
@@ -179,8 +180,9 @@ static Real nan(Real x) {
   return x.like(std::numeric_limits<double>::quiet_NaN());
 }
 
-/// NaN below s = 1, as in SciPy, and below q = -6, where the formula does not
-/// hold and XLA returns arbitrary numbers.
+/// NaN below s = 1 and infinity at the poles q = 0, -1, ..., as in SciPy. NaN
+/// between the poles below q = -6, where the formula does not hold and XLA
+/// returns arbitrary numbers.
 static Real zeta(Real s, Real q) {
   // For infinite s the remainder would be 0 times infinity.
   s = s.apply<stablehlo::MinOp>(s.like(1e30));
@@ -197,8 +199,14 @@ static Real zeta(Real s, Real q) {
     factor = factor * ((s + order) / a) * ((s + (order + 1)) / a);
   }
   Real infinity = s.like(std::numeric_limits<double>::infinity());
-  sum = select(s.compare(ComparisonDirection::EQ, s.like(1)), infinity, sum);
-  return select(s.isLess(1), nan(s), select(q.isLess(-6), nan(s), sum));
+  Value isPole = stablehlo::AndOp::create(
+      *s.b, q.compare(ComparisonDirection::LE, q.like(0)),
+      q.compare(ComparisonDirection::EQ, q.apply<stablehlo::FloorOp>()));
+  Value isInfinite = stablehlo::OrOp::create(
+      *s.b, isPole, s.compare(ComparisonDirection::EQ, s.like(1)));
+  sum = select(isInfinite, infinity, select(q.isLess(-6), nan(s), sum));
+  Value isNumber = s.compare(ComparisonDirection::GE, s.like(1));
+  return select(isNumber, sum, nan(s));
 }
 
 Value import::buildZeta(ImplicitLocOpBuilder &b, Value s, Value q) {

@@ -116,6 +116,24 @@ def test_within_jit() -> None:
     np.testing.assert_array_equal(step(*at)[0], np.float32(np.pi / 2))
 
 
+@pytest.mark.parametrize("dtype", DTYPES, ids=spelling)
+def test_clamp(dtype: Any) -> None:
+    x = values(dtype)
+    x = x[np.isfinite(x.astype(np.float64))]
+    low, high = np.resize(x[:5], x.shape), np.resize(x[-7:], x.shape)
+    text = program([Op("clamp", 3, abs)], [(low, x, high)])[0]
+    own = np.asarray(compile_text(text).run([low, x, high])[0])
+    np.testing.assert_array_equal(own, np.minimum(np.maximum(x, low), high))
+
+
+@pytest.mark.parametrize("size", [7, 64])
+def test_quotients_of_f16(size: int) -> None:
+    """One element at a time, LLVM rounded the sign of a remainder from F64 to F16 by a call."""
+    x = np.linspace(-9, 9, size).astype(np.float16)
+    own = scalify.jit(jnp.floor_divide, "none")(x, x + np.float16(0.25))
+    np.testing.assert_array_equal(own, np.floor_divide(x, x + np.float16(0.25)))
+
+
 def assert_equal(results: Any, wanted: Sequence[np.ndarray], x: np.ndarray, name: str) -> None:
     for result, want in zip(results, wanted, strict=True):
         assert_near(np.asarray(result), want, 0, f"{name} to {want.dtype}", [x])
@@ -186,6 +204,17 @@ def test_log_gamma_at_poles_and_near_them() -> None:
     text, arrays = program([Op("chlo.lgamma", 1, abs)], [(x,)])
     want = scipy.special.gammaln(x.astype(np.float64)).astype(np.float32)
     np.testing.assert_allclose(np.asarray(compile_text(text).run(arrays)[0]), want, rtol=2e-7)
+
+
+def test_digamma_and_zeta_at_poles() -> None:
+    x = np.array([-1.0, -2.0, -8388609.0, -(2.0**60), -1.5, 1.0], np.float32)
+    want = [np.nan] * 4 + [0.7031566406452432, -0.5772156649015329]
+    own = scalify.jit(jax.lax.digamma, "none")(x)
+    np.testing.assert_allclose(own, want, rtol=1e-6)
+    order = np.array([1, 3, 4, 4, np.inf, 1, np.nan, 0.5], np.float32)
+    at = np.array([-11.5, -0.0, -3, -np.inf, -2, 2, -1, 0], np.float32)
+    own = scalify.jit(jax.lax.zeta, "none")(order, at)
+    np.testing.assert_array_equal(own, [np.inf] * 6 + [np.nan] * 2)
 
 
 @pytest.mark.parametrize(

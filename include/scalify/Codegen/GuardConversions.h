@@ -19,6 +19,10 @@ namespace scalify::codegen {
 /// A comparison of a widened float must compare the wide value. LLVM 22
 /// compares the narrow one instead, and then takes x > 0 ? 0 : x for x >= 0 ? 0
 /// : x, which loses the sign of -0.
+///
+/// F64 is rounded to F16 by way of F32. LLVM 22 lets both roundings pass a
+/// copied sign, and the sign's own F64 is then rounded to F16 by a library
+/// call.
 void guardConversions(mlir::Operation *kernels);
 
 } // namespace scalify::codegen

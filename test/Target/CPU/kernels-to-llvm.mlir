@@ -44,6 +44,19 @@ func.func @k3(%x: memref<64xf16>, %y: memref<64xi1>, %lo: index, %hi: index, %c:
   return
 }
 
+// Roundings stay apart.
+// CHECK-LABEL: llvm.func internal @k4_body(
+// CHECK: %[[W:.*]] = llvm.fptrunc %{{.*}} : f64 to f32
+// CHECK: %[[G:.*]] = llvm.call_intrinsic "llvm.arithmetic.fence"(%[[W]])
+// CHECK: llvm.fptrunc %[[G]] : f32 to f16
+func.func @k4(%x: memref<64xf64>, %y: memref<64xf16>, %lo: index, %hi: index, %c: memref<1xi64>) attributes {plan.reads = 1 : i64, plan.writes = 1 : i64} {
+  %v = memref.load %x[%lo] : memref<64xf64>
+  %w = arith.truncf %v : f64 to f32
+  %n = arith.truncf %w : f32 to f16
+  memref.store %n, %y[%lo] : memref<64xf16>
+  return
+}
+
 // What a float becomes as an integer is some integer, whatever the float.
 // CHECK-LABEL: llvm.func internal @k2_body(
 // CHECK: %[[I:.*]] = llvm.fptosi %{{.*}} : f32 to i32
