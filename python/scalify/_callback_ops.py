@@ -34,7 +34,9 @@ def callbacks_of(lowered: jax.stages.Lowered) -> tuple[Callable[..., Any], ...]:
             types = [_PACKED.search(str(operand.type)) for operand in operation.operands]
             if any(types):
                 names = [match[1] or match[2] if match else None for match in types]
-                _renumber(operation, lambda number: _convert(functions, number, names))
+                target = ir.StringAttr(operation.attributes["call_target_name"]).value
+                name = f"{operation.name} @{target} at {operation.location}"
+                _renumber(operation, lambda number: _convert(functions, number, names, name))
         return ir.WalkResult.ADVANCE
 
     if functions:
@@ -44,17 +46,29 @@ def callbacks_of(lowered: jax.stages.Lowered) -> tuple[Callable[..., Any], ...]:
     return tuple(functions)
 
 
-def _convert(functions: list[Callable[..., Any]], number: int, names: list[str | None]) -> int:
-    """Lets a function take integers of less than a byte, which an executable has in whole bytes."""
+def _convert(
+    functions: list[Callable[..., Any]], number: int, names: list[str | None], operation: str
+) -> int:
+    """Lets a function take integers of less than a byte, which an executable has in whole bytes.
+
+    Raises:
+        TypeError: by the function, if it is called with other operands than the operation has.
+    """
     function = functions[number]
 
     def converted(*args: Any) -> Any:
-        if len(args) == len(names):
-            args = tuple(
+        if len(args) != len(names):
+            raise TypeError(
+                f"{operation}: the callback was called with {len(args)} arguments, but the "
+                f"operation has {len(names)} operands, of which {sum(map(bool, names))} are "
+                "integers of less than a byte to be converted; pass them as int8 or uint8"
+            )
+        return function(
+            *(
                 np.asarray(arg).astype(to_numpy(name)) if name else arg
                 for arg, name in zip(args, names, strict=True)
             )
-        return function(*args)
+        )
 
     functions[number] = converted
     return number

@@ -18,6 +18,7 @@ from safetensors.numpy import save_file
 
 import scalify
 from scalify import _runtime
+from scalify._callback_ops import callbacks_of
 
 X = np.arange(1, 5, dtype=np.float32)
 
@@ -338,3 +339,14 @@ def test_integers_of_four_bits(dtype: Any, shape: tuple[int, ...]) -> None:
         assert result.dtype == dtype
         np.testing.assert_array_equal(np.asarray(result, int), expected)
     assert set(seen) == {np.dtype(dtype)}
+
+
+def test_another_number_of_arguments_than_operands_is_an_error() -> None:
+    x = jnp.arange(4).astype(jnp.int4)
+
+    def step(x: Any) -> Any:
+        return jax.pure_callback(lambda x: x, jax.ShapeDtypeStruct((4,), jnp.float32), x)
+
+    (function,) = callbacks_of(jax.jit(step).lower(x))
+    with pytest.raises(TypeError, match=r"stablehlo.custom_call @xla_ffi_python_cpu_callback at "):
+        function(x, x)
