@@ -34,6 +34,7 @@ static void buildRoles(OpPassManager &module) {
   module.addPass(createCanonicalizeStableHLOPass());
   module.addPass(createNormalizeDonationPass());
   module.addPass(createAnnotatePhasesPass());
+  module.addPass(createAlignDonationPass());
   module.addPass(createAnnotateRolesPass());
 }
 

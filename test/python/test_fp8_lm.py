@@ -124,6 +124,21 @@ def test_state_of_optax_is_stored_by_what_it_is(optimizer: Any, expected: dict[s
     assert sum(kind is not None for kind in found.values()) == known + 3
 
 
+def test_state_is_stored_as_itself_in_any_order_of_arguments() -> None:
+    """JAX pairs donated arguments and results by type and order: moments with parameters here."""
+    optimizer = optax.adamw(1e-2)
+    params = jax.tree.map(jnp.asarray, init())
+    step = scalify.jit(make_step(optimizer), "fp8-lm-o2", donate_argnames=("params", "opt"))
+    wide = scalify.jit(make_step(optimizer), "none")
+    # Arguments by name are flattened in the names' order: `opt` before `params`.
+    _, found = train(
+        lambda p, o, x: step(params=p, opt=o, x=x), [params, optimizer.init(params)], 8
+    )
+    _, expected = train(wide, [init(), optimizer.init(init())], 8)
+    # State of 8 and 16 bits changes a loss by 0.04 %; formats exchanged, by 14 %.
+    np.testing.assert_allclose(found, expected, rtol=0.02)
+
+
 def fitting(amax: float, largest: float) -> float:
     """Returns the smallest power of two by which an amax fits, plus a binade."""
     return float(2.0 ** (np.ceil(np.log2(np.float32(amax) / np.float32(largest))) + 1))

@@ -296,6 +296,29 @@ def AnnotatePhasesPass : Pass<"scalify-annotate-phases", "::mlir::ModuleOp"> {
            "read phases from JAX's locations if there are any">];
 }
 
+def AlignDonationPass : Pass<"scalify-align-donation", "::mlir::ModuleOp"> {
+  let summary = "alias donated arguments with their next values";
+  let description = [{
+    Before: ops have phases and donation is normalised. After: a donated argument
+    aliases the result that is its next value (new parameters, moments and
+    counters, as the flow of data has them), if one of its type and sharding is,
+    and another one otherwise. The donated arguments are the same. Later stages
+    take formats and scales of state from these pairs.
+
+    ```mlir
+    func.func @main(%m: tensor<4xf32> {tf.aliasing_output = 0 : i32},
+                    %p: tensor<4xf32> {tf.aliasing_output = 1 : i32}) {
+      %m1 = stablehlo.add %m, %gradient
+      %p1 = stablehlo.subtract %p, %m1
+      return %p1, %m1
+    // becomes
+    func.func @main(%m: tensor<4xf32> {tf.aliasing_output = 1 : i32},
+                    %p: tensor<4xf32> {tf.aliasing_output = 0 : i32}) {
+    ```
+  }];
+  let statistics = [Statistic<"numMoved", "moved", "arguments that alias another result">];
+}
+
 def AnnotateRolesPass : Pass<"scalify-annotate-roles", "::mlir::ModuleOp"> {
   let dependentDialects = ["::scalify::ScalifyDialect"];
   let summary = "annotate arguments of main with their role";
