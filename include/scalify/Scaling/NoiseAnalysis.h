@@ -117,7 +117,7 @@ private:
   /// The iteration that is being built.
   size_t iteration = 0;
   /// Loops as they were built last. An inner loop is built once if all outer
-  /// iterations enter it with equal facts, as the layers of each micro-batch.
+  /// iterations enter it with equal sizes, as the layers of each micro-batch.
   llvm::DenseMap<mlir::Operation *, std::shared_ptr<const Loop>> loops;
   /// The mean square of a regression's target over its residual's, by prior.
   std::optional<double> residualGain;
@@ -126,6 +126,8 @@ private:
   llvm::DenseMap<mlir::Value, double> vanishing;
   llvm::DenseMap<mlir::Value, unsigned> numbers;
   unsigned numNumbers = 0;
+  /// Steps of all programs built so far.
+  size_t numSteps = 0;
   /// The values of the current walk, by number.
   std::vector<double> variances;
   /// Of results whose variance is not linear, in the order of the last

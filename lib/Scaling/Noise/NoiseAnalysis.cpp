@@ -22,6 +22,12 @@ using namespace scalify;
 /// Errors of carries settle within some iterations, or grow evenly, so the
 /// analysis executes no more iterations than these.
 static constexpr int64_t kMaxTrips = 96, kMaxInnerTrips = 12;
+/// Nor does it build more steps of a nest of loops than this multiple of the
+/// nest's ops: two or more outer iterations of all inner ones.
+static constexpr size_t kMaxNestSteps = 256;
+/// Facts that differ by less, in binades, have equal gains: those of carries
+/// settle no closer.
+static constexpr double kEqualSizes = 0.01;
 
 NoiseAnalysis::NoiseAnalysis(FunctionOpInterface func, ScaleAnalysis &facts)
     : facts(facts), functions(std::make_unique<ElementFunctions>(facts)),
@@ -45,6 +51,7 @@ NoiseAnalysis::Program NoiseAnalysis::build(Block &block, unsigned depth) {
   for (Operation &op : block.without_terminator())
     if (llvm::any_of(op.getResultTypes(), hasNoise))
       program.steps.push_back(buildStep(op, depth));
+  numSteps += program.steps.size();
   for (Value operand : block.getTerminator()->getOperands())
     program.results.push_back(number(operand));
   return program;
@@ -82,6 +89,10 @@ NoiseAnalysis::Step NoiseAnalysis::buildStep(Operation &op, unsigned depth) {
   return step;
 }
 
+static bool areEqualSizes(double x, double y) {
+  return x == y || std::fabs(std::log2(x / y)) < kEqualSizes;
+}
+
 std::shared_ptr<const NoiseAnalysis::Loop>
 NoiseAnalysis::getLoop(stablehlo::WhileOp loop, unsigned depth) {
   llvm::SetVector<Value> reads(loop->operand_begin(), loop->operand_end());
@@ -90,7 +101,7 @@ NoiseAnalysis::getLoop(stablehlo::WhileOp loop, unsigned depth) {
   for (Value value : reads)
     sizes.push_back(facts.lookup(value).rms);
   std::shared_ptr<const Loop> &last = loops[loop];
-  if (!last || last->sizes != sizes) {
+  if (!last || !llvm::equal(last->sizes, sizes, areEqualSizes)) {
     std::shared_ptr<Loop> built = buildLoop(loop, depth);
     built->sizes = std::move(sizes);
     // Inner loops have moved the entry.
@@ -101,7 +112,7 @@ NoiseAnalysis::getLoop(stablehlo::WhileOp loop, unsigned depth) {
 
 /// The gains of an iteration follow from the facts of that iteration: a norm's
 /// is large where the carry is small, and a residual stream grows away from its
-/// start.
+/// start. Of a nest, the first outer iterations are built.
 std::shared_ptr<NoiseAnalysis::Loop>
 NoiseAnalysis::buildLoop(stablehlo::WhileOp loop, unsigned depth) {
   auto built = std::make_shared<Loop>();
@@ -117,11 +128,20 @@ NoiseAnalysis::buildLoop(stablehlo::WhileOp loop, unsigned depth) {
     if (Value update = stablehlo::getStackedUpdate(loop, i))
       stacks[body.getTerminator()->getOperand(i).getDefiningOp()] = {
           loop.getResult(i), facts.lookup(update).rms};
+  size_t budget = std::numeric_limits<size_t>::max(), ops = 0;
+  body.walk([&](Operation *op) {
+    ++ops;
+    if (depth == 0 && isa<stablehlo::WhileOp>(op))
+      budget = 0;
+  });
+  if (budget == 0)
+    budget = numSteps + kMaxNestSteps * ops;
   std::vector<double> last;
   facts.visitIterations(loop, depth, [&] {
-    if (built->trips <= static_cast<int64_t>(built->iterations.size()))
+    auto number = static_cast<int64_t>(built->iterations.size());
+    if (number >= built->trips || (number > 0 && numSteps >= budget))
       return;
-    llvm::SaveAndRestore scope(iteration, built->iterations.size());
+    llvm::SaveAndRestore scope(iteration, static_cast<size_t>(number));
     built->iterations.push_back(build(body, depth + 1));
     last.clear();
     for (Value next : body.getTerminator()->getOperands())
