@@ -274,6 +274,7 @@ static void buildFusion(const StageOptions &options, OpPassManager &module) {
   if (options.pipelineStages == 0)
     module.addPass(createGatherAgain({options.gatheredBytes}));
   OpPassManager &ops = module.nest<func::FuncOp>();
+  ops.addPass(createExpandRaggedDots());
   ops.addPass(createExpandConvolutions());
   ops.addPass(createExpandWindows());
   ops.addPass(createExpandSorts());

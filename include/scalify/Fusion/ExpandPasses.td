@@ -163,6 +163,34 @@ def ExpandScatters : Pass<"scalify-expand-scatters", "::mlir::func::FuncOp"> {
     Statistic<"numExpanded", "expanded", "scatters replaced by selects">];
 }
 
+def ExpandRaggedDots
+    : Pass<"scalify-expand-ragged-dots", "::mlir::func::FuncOp"> {
+  let summary = "expand ragged dots into batched products of tiles";
+  let description = [{
+    Before: `chlo.ragged_dot` of rows times the matrix of their group, or of sums
+    over each group's rows. After: rows are gathered into tiles of equally many
+    rows of one group, in a fixed number of tiles, and a batched dot multiplies
+    these: a device computes about the products of the rows, and not of all rows
+    with all matrices. Rows behind those of the last group become 0, and those
+    that fill up a tile never reach a result. With batching dimensions the op
+    stays.
+
+    ```mlir
+    %y = "chlo.ragged_dot"(%x, %w, %sizes) ...
+        : (tensor<64x4xf32>, tensor<3x4x5xf32>, tensor<3xi32>) -> tensor<64x5xf32>
+    // becomes
+    %rows = "stablehlo.gather"(%x, %places) ... -> tensor<4x32x4xf32>
+    %matrices = "stablehlo.gather"(%w, %groups) ... -> tensor<4x4x5xf32>
+    %p = stablehlo.dot_general %rows, %matrices, batching_dims = [0] x [0], ...
+        : ... -> tensor<4x32x5xf32>
+    %y = "stablehlo.gather"(%p, ...) ... -> tensor<64x5xf32>
+    ```
+  }];
+  let dependentDialects = ["::scalify::stablehlo::StableHLODialect"];
+  let statistics = [
+    Statistic<"numExpanded", "expanded", "ragged dots replaced">];
+}
+
 def ExpandBlocks : Pass<"scalify-expand-blocks", "::mlir::ModuleOp"> {
   let summary = "expand block-scaled casts into casts of scaled values";
   let description = [{
