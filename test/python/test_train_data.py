@@ -165,17 +165,43 @@ def test_batches_read_ahead_are_those_of_their_positions(tmp_path: pathlib.Path)
 def test_positions_belong_to_data(tmp_path: pathlib.Path) -> None:
     first = write(tmp_path / "a.tokens", [list(range(1, 322))])
     second = write(tmp_path / "b.tokens", [list(range(1, 99))])
+    # As long, but for one token, or for where a document begins.
+    other = write(tmp_path / "c.tokens", [[*range(1, 321), 5]])
+    parted = write(tmp_path / "d.tokens", [list(range(1, 9)), list(range(9, 322))])
     before = Blend([first], "stream", 16, seed=2).order
     Blend([Source(first.path, 3.0)], "stream", 16, seed=2).check_order(before)
     for sources, packing, sequence, seed, said in (
         ([first, second], "stream", 16, 2, "data.train has 2 files, and had 1"),
         ([second], "stream", 16, 2, "b.tokens' has 98 tokens, and had 321"),
+        ([other], "stream", 16, 2, "c.tokens' has other tokens, or documents, than it had"),
+        ([parted], "stream", 16, 2, "d.tokens' has other tokens, or documents, than it had"),
         ([first], "documents", 16, 2, "data.packing is 'documents', and was 'stream'"),
         ([first], "stream", 32, 2, "data.sequence is 32, and was 16"),
         ([first], "stream", 16, 3, "train.seed is 3, and was 2"),
     ):
         with pytest.raises(ValueError, match=said):
             Blend(sources, packing, sequence, seed).check_order(before)
+
+
+def test_a_digest_reads_a_sample_of_a_large_file(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from scalify.train import tokens
+
+    tokens_before = np.arange(1, 900, dtype=np.int64)
+    shuffled = np.random.default_rng(0).permutation(tokens_before)
+    # One token of 2 bytes is changed at each end, where no sample may miss it.
+    first, last = tokens_before.copy(), tokens_before.copy()
+    first[0], last[-1] = 999, 999
+    monkeypatch.setattr(tokens, "_BLOCKS", 4)
+    monkeypatch.setattr(tokens, "_BLOCK", 16)
+    digests = set()
+    for number, content in enumerate((tokens_before, shuffled, first, last)):
+        for copy in range(2):
+            path = tmp_path / f"{number}-{copy}.tokens"
+            write(path, [content.tolist()])
+            digests.add(TokenFile(path).digest)
+        assert len(digests) == number + 1
 
 
 def test_an_epoch_has_each_sample_once_and_the_next_another_order(tmp_path: pathlib.Path) -> None:

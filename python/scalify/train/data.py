@@ -163,11 +163,9 @@ class Blend:
 
     @property
     def order(self) -> NDArray[np.int64]:
-        """What positions belong to: sequence, packing, seed, and the tokens of each source."""
-        tokens = [len(source.file) for source in self.sources]
-        return np.array(
-            [self.sequence, _PACKINGS.index(self.packing), self.seed, *tokens], np.int64
-        )
+        """What positions belong to: sequence, packing, seed; each source's tokens, their digest."""
+        files = [number for one in self.sources for number in (len(one.file), one.file.digest)]
+        return np.array([self.sequence, _PACKINGS.index(self.packing), self.seed, *files], np.int64)
 
     def check_order(self, before: NDArray[np.int64]) -> None:
         """Checks that positions mean here what they meant where `order` was `before`.
@@ -175,17 +173,24 @@ class Blend:
         Raises:
             ValueError: names the key of the configuration, or the file, that has changed.
         """
-        files = [f"'{source.file.path}'" for source in self.sources]
-        if len(before) != len(self.order):
-            raise ValueError(f"data.train has {len(files)} files, and had {len(before) - 3}")
-        names = ("data.sequence", "data.packing", "train.seed", *files)
-        for name, now, then in zip(names, self.order.tolist(), before.tolist(), strict=True):
-            if now != then and name == "data.packing":
-                raise ValueError(f"{name} is '{_PACKINGS[now]}', and was '{_PACKINGS[then]}'")
-            if now != then and name in files:
-                raise ValueError(f"{name} has {now:,} tokens, and had {then:,}")
-            if now != then:
-                raise ValueError(f"{name} is {now}, and was {then}")
+        count = (len(before) - 3) // 2
+        if count != len(self.sources):
+            raise ValueError(f"data.train has {len(self.sources)} files, and had {count}")
+        sequence, packing, seed, *files = before.tolist()
+        if self.sequence != sequence:
+            raise ValueError(f"data.sequence is {self.sequence}, and was {sequence}")
+        if self.packing != _PACKINGS[packing]:
+            raise ValueError(f"data.packing is '{self.packing}', and was '{_PACKINGS[packing]}'")
+        if self.seed != seed:
+            raise ValueError(f"train.seed is {self.seed}, and was {seed}")
+        for source, tokens, digest in zip(self.sources, files[::2], files[1::2], strict=True):
+            if len(source.file) != tokens:
+                found = f"has {len(source.file):,} tokens, and had {tokens:,}"
+                raise ValueError(f"'{source.file.path}' {found}")
+            if source.file.digest != digest:
+                raise ValueError(
+                    f"'{source.file.path}' has other tokens, or documents, than it had"
+                )
 
     def start(self) -> NDArray[np.int64]:
         """Returns the position of the first sample."""

@@ -7,6 +7,8 @@ trained    U8 [n]             1 where the loss counts the token; only files of i
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import json
 import os
 import pathlib
@@ -24,6 +26,9 @@ from scalify._tensor_file import map_tensors
 __all__ = ["TokenFile", "TokenWriter"]
 
 _KIND = "scalify.tokens/1"
+# What a digest reads of an array at most: 16 MiB, evenly spread, so that another corpus, tokenizer
+# or shuffle is noticed without reading a mapped file as a whole.
+_BLOCKS, _BLOCK = 256, 1 << 16
 
 
 class TokenFile:
@@ -63,6 +68,29 @@ class TokenFile:
 
     def __len__(self) -> int:
         return len(self.tokens)
+
+    @functools.cached_property
+    def digest(self) -> int:
+        """63 bits of a hash of the arrays: whole up to 16 MiB each, of samples beyond.
+
+        Another corpus of the same length has another digest; a change of a few tokens of a large
+        file may have the same.
+        """
+        found = hashlib.blake2b(digest_size=8)
+        for array in (self.tokens, self.documents, self.trained):
+            if array is not None:
+                _hash_sample(found, np.ascontiguousarray(array).view(np.uint8))
+        return int.from_bytes(found.digest(), "little") >> 1
+
+
+def _hash_sample(found: hashlib.blake2b, data: NDArray[np.uint8]) -> None:
+    """Adds all of the data to a hash, or blocks from the first bytes to the last."""
+    if len(data) <= _BLOCKS * _BLOCK:
+        found.update(data.data)
+        return
+    for block in range(_BLOCKS):
+        begin = (len(data) - _BLOCK) * block // (_BLOCKS - 1)
+        found.update(data[begin : begin + _BLOCK].data)
 
 
 class TokenWriter:
