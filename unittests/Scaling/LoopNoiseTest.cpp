@@ -1,17 +1,12 @@
 // Compares the noise analysis of a loop with that of its iterations written
 // out.
-#include "scalify/Scaling/NoiseAnalysis.h"
-
-#include "scalify/Dialect/StableHLO/StableHLO.h"
-#include "scalify/Pipeline/InitAll.h"
-
-#include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/Parser/Parser.h"
+#include "NoiseProgram.h"
 
 #include <gtest/gtest.h>
 
 using namespace mlir;
 using namespace scalify;
+using scalify::test::NoiseProgram;
 
 /// A residual stream starts 16 times smaller than what a layer adds to it, so
 /// that the gain of a layer falls from iteration to iteration. A second loop
@@ -115,38 +110,9 @@ static std::string nest() {
   return text;
 }
 
-namespace {
-/// The errors of a program's results for one error of each dot, and the parts
-/// of the dots.
-struct Errors {
-  SmallVector<double> results, sizes;
-  double parts = 0;
-
-  Errors(StringRef text, MLIRContext &context) {
-    auto module = parseSourceString<ModuleOp>(text, &context);
-    auto func = *module->getOps<func::FuncOp>().begin();
-    ScaleAnalysis facts(func);
-    NoiseAnalysis noise(func, facts);
-    NoiseAnalysis::Sources sources;
-    func.walk([&](stablehlo::DotGeneralOp dot) { sources[dot] = 1e-3; });
-    Operation *ret = func.getBody().front().getTerminator();
-    SmallVector<Value> values(ret->getOperands());
-    for (Value value : values)
-      sizes.push_back(facts.lookup(value).rms);
-    results = noise.predict(sources, values);
-    for (auto [dot, part] : noise.attribute(sources, values, {1.0, 1.0}))
-      parts += part;
-  }
-};
-} // namespace
-
 TEST(LoopNoise, IsThatOfTheIterationsWrittenOut) {
-  DialectRegistry registry;
-  registerAllDialects(registry);
-  registry.insert<func::FuncDialect>();
-  MLIRContext context(registry);
-  Errors loop(kLoop, context), plain(writeOut(), context);
-  for (auto [found, expected] : llvm::zip(loop.results, plain.results)) {
+  NoiseProgram loop(kLoop), plain(writeOut());
+  for (auto [found, expected] : llvm::zip(loop.errors, plain.errors)) {
     EXPECT_GT(expected, 0);
     // The sums are the same but for the order of their terms.
     EXPECT_NEAR(found / expected, 1, 1e-6);
@@ -156,19 +122,16 @@ TEST(LoopNoise, IsThatOfTheIterationsWrittenOut) {
   EXPECT_NEAR(loop.sizes[1] / plain.sizes[1], 1, 1e-6);
   // Three sums of one result, whose errors count as independent. The first adds
   // zero, a function of one value, whose gain is taken at 33 points.
-  Errors nested(nest(), context);
+  NoiseProgram nested(nest());
   EXPECT_NEAR(nested.sizes[0] / (std::sqrt(3.0) * plain.sizes[0]), 1, 1e-6);
-  EXPECT_NEAR(nested.results[0] / (3 * plain.results[0]), 1, 1e-3);
-  EXPECT_NEAR(loop.parts / (plain.results[0] + plain.results[1]), 1, 1e-6);
+  EXPECT_NEAR(nested.errors[0] / (3 * plain.errors[0]), 1, 1e-3);
+  EXPECT_NEAR(loop.attribute({1, 1}) / (plain.errors[0] + plain.errors[1]), 1,
+              1e-6);
 }
 
 /// The analysis executes the first iterations of a long loop. Slices that it
 /// has not seen written have the error of the last one.
 TEST(LoopNoise, ReachesSlicesBeyondTheIterationsExecuted) {
-  DialectRegistry registry;
-  registerAllDialects(registry);
-  registry.insert<func::FuncDialect>();
-  MLIRContext context(registry);
   std::string text = kLoop;
   auto replaceAll = [&](StringRef from, StringRef to) {
     for (size_t at = text.find(from); at != std::string::npos;
@@ -179,7 +142,7 @@ TEST(LoopNoise, ReachesSlicesBeyondTheIterationsExecuted) {
   replaceAll("dense<4>", "dense<200>");
   replaceAll("dense<3>", "dense<199>");
   replaceAll("stablehlo.multiply %h, %read", "stablehlo.add %h, %read");
-  Errors errors(text, context);
+  NoiseProgram program(text);
   // A sum of many slices, each an earlier value of the first result.
-  EXPECT_GT(errors.results[1], errors.results[0]);
+  EXPECT_GT(program.errors[1], program.errors[0]);
 }

@@ -1,12 +1,7 @@
 // Compares the noise analysis with random errors in random values.
-#include "scalify/Scaling/NoiseAnalysis.h"
+#include "NoiseProgram.h"
 
-#include "scalify/Dialect/StableHLO/StableHLO.h"
-#include "scalify/Pipeline/InitAll.h"
-
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
-#include "mlir/Parser/Parser.h"
 
 #include <gtest/gtest.h>
 
@@ -14,6 +9,7 @@
 
 using namespace mlir;
 using namespace scalify;
+using scalify::test::NoiseProgram;
 
 /// Returns the mean square of rounding errors over that of values that are
 /// spread evenly over the logarithms of some binades.
@@ -85,22 +81,9 @@ func.func @main(%x: tensor<64x64xf32> {scalify.scale = 0 : i32},
 )";
 
 TEST(Noise, OfFunctionsIsThatOfRandomErrors) {
-  DialectRegistry registry;
-  registerAllDialects(registry);
-  registry.insert<func::FuncDialect>();
-  MLIRContext context(registry);
-  OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(kText, &context);
-  ASSERT_TRUE(module);
-  auto func = *module->getOps<func::FuncOp>().begin();
-  ScaleAnalysis facts(func);
-  NoiseAnalysis noise(func, facts);
-  Operation *dot = *func.getOps<stablehlo::DotGeneralOp>().begin();
-  constexpr double kSource = 1e-3;
-  NoiseAnalysis::Sources sources;
-  sources[dot] = kSource;
-  ValueRange results = func.getBody().front().getTerminator()->getOperands();
-  SmallVector<double> found =
-      noise.predict(sources, SmallVector<Value>(results));
+  NoiseProgram program(kText);
+  ArrayRef<double> found = program.errors;
+  constexpr double kSource = NoiseProgram::kSource;
 
   // NOLINTNEXTLINE(bugprone-random-generator-seed): the same in each run.
   std::mt19937 random(2);
@@ -131,9 +114,8 @@ TEST(Noise, OfFunctionsIsThatOfRandomErrors) {
   EXPECT_NEAR(found[6] / jump, 1, 0.15);
 
   // The transposed walk finds the same error, and its source.
-  NoiseAnalysis::Sources parts =
-      noise.attribute(sources, {results[0], results[2]}, {2.0, 1.0});
-  EXPECT_NEAR(parts[dot], 2 * found[0] + found[2], 1e-9);
+  EXPECT_NEAR(program.attribute({2, 0, 1, 0, 0, 0, 0}), 2 * found[0] + found[2],
+              1e-9);
 }
 
 // Rows of 8 scores with what all scores of a row have in common, the index of
@@ -169,22 +151,9 @@ func.func @main(%x: tensor<64x64xf32> {scalify.scale = 0 : i32},
 )";
 
 TEST(Noise, OfChoicesIsThatOfRandomErrors) {
-  DialectRegistry registry;
-  registerAllDialects(registry);
-  registry.insert<func::FuncDialect>();
-  MLIRContext context(registry);
-  OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(kChoice, &context);
-  ASSERT_TRUE(module);
-  auto func = *module->getOps<func::FuncOp>().begin();
-  ScaleAnalysis facts(func);
-  NoiseAnalysis noise(func, facts);
-  Operation *dot = *func.getOps<stablehlo::DotGeneralOp>().begin();
-  constexpr double kSource = 1e-3;
-  NoiseAnalysis::Sources sources;
-  sources[dot] = kSource;
-  ValueRange results = func.getBody().front().getTerminator()->getOperands();
-  SmallVector<double> found =
-      noise.predict(sources, SmallVector<Value>(results));
+  NoiseProgram program(kChoice);
+  ArrayRef<double> found = program.errors;
+  constexpr double kSource = NoiseProgram::kSource;
 
   // NOLINTNEXTLINE(bugprone-random-generator-seed): the same in each run.
   std::mt19937 random(3);

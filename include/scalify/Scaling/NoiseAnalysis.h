@@ -78,7 +78,7 @@ private:
     std::vector<Program> iterations;
     /// What the variances of the carries, as the last iteration leaves them,
     /// are multiplied by to be those of the results.
-    llvm::SmallVector<double, 0> exit;
+    llvm::SmallVector<double, 0> exitRatios;
     /// The root mean squares of what the loop reads.
     llvm::SmallVector<double, 0> sizes;
 
@@ -124,8 +124,9 @@ private:
   /// Mean squares of rows that may vanish, and values of which they are
   /// functions, with the amplification of their errors.
   llvm::DenseMap<mlir::Value, double> vanishing;
+  /// The places of the values in `variances`; an inner slice has one, too.
   llvm::DenseMap<mlir::Value, unsigned> numbers;
-  unsigned numNumbers = 0;
+  unsigned numVariances = 0;
   /// Steps of all programs built so far.
   size_t numSteps = 0;
   /// The values of the current walk, by number.

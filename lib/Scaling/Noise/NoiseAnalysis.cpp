@@ -39,8 +39,8 @@ NoiseAnalysis::NoiseAnalysis(FunctionOpInterface func, ScaleAnalysis &facts)
 NoiseAnalysis::~NoiseAnalysis() = default;
 
 unsigned NoiseAnalysis::number(Value value) {
-  auto [it, isNew] = numbers.try_emplace(value, numNumbers);
-  numNumbers += isNew;
+  auto [it, isNew] = numbers.try_emplace(value, numVariances);
+  numVariances += isNew;
   return it->second;
 }
 
@@ -119,7 +119,7 @@ NoiseAnalysis::buildLoop(stablehlo::WhileOp loop, unsigned depth) {
   Block &body = loop.getBody().front();
   built->trips = std::min(stablehlo::getTripCount(loop).value_or(kUnknownTrips),
                           depth < 2 ? kMaxTrips : kMaxInnerTrips);
-  built->exit.assign(loop->getNumResults(), 1);
+  built->exitRatios.assign(loop->getNumResults(), 1);
   if (depth > 1 || built->trips == 0) {
     built->iterations.push_back(build(body, depth + 1));
     return built;
@@ -150,7 +150,7 @@ NoiseAnalysis::buildLoop(stablehlo::WhileOp loop, unsigned depth) {
   for (auto [i, rms] : llvm::enumerate(last))
     if (double all = facts.lookup(loop.getResult(i)).rms;
         rms > 0 && all > 0 && !stablehlo::getStackedUpdate(loop, i))
-      built->exit[i] = all * all / (rms * rms);
+      built->exitRatios[i] = all * all / (rms * rms);
   return built;
 }
 
@@ -206,7 +206,7 @@ bool NoiseAnalysis::buildSliceEdges(Operation &op, Step &step) {
   step.edges.push_back({value, whole, share * ratio});
   auto &written = slices[it->second.value];
   while (written.size() <= iteration)
-    written.push_back(numNumbers++);
+    written.push_back(numVariances++);
   step.results.push_back(written[iteration]);
   step.edges.push_back({value, step.results.back(), 1});
   return true;
@@ -294,7 +294,7 @@ void NoiseAnalysis::runRegions(const Step &step, const Sources &sources) {
       run(body, sources);
       assign(variances, body.arguments, body.results);
     }
-    assign(variances, step.results, first.arguments, step.loop->exit);
+    assign(variances, step.results, first.arguments, step.loop->exitRatios);
     return;
   }
   for (unsigned result : step.results)
@@ -349,7 +349,7 @@ void NoiseAnalysis::runRegionsTransposed(const Step &step,
                                          Sources &found) {
   if (step.loop) {
     const Program &first = step.loop->iterations.front();
-    flow(variances, first.arguments, step.results, step.loop->exit);
+    flow(variances, first.arguments, step.results, step.loop->exitRatios);
     for (int64_t trip = step.loop->trips; trip-- > 0;) {
       const Program &body = step.loop->getIteration(trip);
       flow(variances, body.results, body.arguments);
@@ -372,7 +372,7 @@ void NoiseAnalysis::runRegionsTransposed(const Step &step,
 
 SmallVector<double> NoiseAnalysis::predict(const Sources &sources,
                                            ArrayRef<Value> values) {
-  variances.assign(numNumbers, 0);
+  variances.assign(numVariances, 0);
   shares.clear();
   run(*main, sources);
   return llvm::map_to_vector(
@@ -382,7 +382,7 @@ SmallVector<double> NoiseAnalysis::predict(const Sources &sources,
 NoiseAnalysis::Sources NoiseAnalysis::attribute(const Sources &sources,
                                                 ArrayRef<Value> values,
                                                 ArrayRef<double> weights) {
-  variances.assign(numNumbers, 0);
+  variances.assign(numVariances, 0);
   for (auto [value, weight] : llvm::zip(values, weights))
     variances[numbers.lookup(value)] += weight;
   Sources found;
