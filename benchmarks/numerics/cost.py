@@ -43,8 +43,7 @@ STEPS = 3
 # Above this load before a case, other programs ran, and its time means nothing.
 QUIET = 0.5
 MIB = 1 << 20
-# Elements of the embedding and of the head.
-EDGES = 2 * 8192 * 256
+CONFIG = HERE / "long_run.toml"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,7 +91,7 @@ def child(case: Case, options: argparse.Namespace) -> None:
     ]
     if case.ranks > 1:
         sets.append(f"train.mesh={{data={case.ranks}}}")
-    run = Run(read(HERE / "long_run.toml", sets))
+    run = Run(read(CONFIG, sets))
     run.train()
     run.close()
     executable = run.step.executable()
@@ -164,6 +163,8 @@ def split(row: dict[str, Any]) -> tuple[int, int]:
 def table(rows: dict[str, dict[str, Any]]) -> str:
     """Returns the table in Markdown."""
     lines = []
+    # Elements of the embedding and of the head.
+    edges = 2 * corpus.VOCABULARY * read(CONFIG, []).model.override["hidden_size"]
     for case in cases():
         row, base = rows.get(case.key), rows.get(dataclasses.replace(case, recipe=BASE).key)
         if row is None or base is None:
@@ -174,7 +175,7 @@ def table(rows: dict[str, dict[str, Any]]) -> str:
             cells += [f"{memory[name] / MIB:.1f}", _less(memory[name], other[name])]
         (found, weights), (usual, gathered) = split(row), split(base)
         # Embedding and head are exchanged in F32 by all recipes.
-        wide = EDGES * 4 * (case.ranks - 1) // case.ranks * (1 if case.zero else 2)
+        wide = edges * 4 * (case.ranks - 1) // case.ranks * (1 if case.zero else 2)
         cells += [f"{found / MIB:.2f}", _less(found, usual), _less(found - wide, usual - wide)]
         seconds = row["seconds"]
         cells += [f"{weights / MIB:.2f}", _less(found + weights, usual + gathered)]
