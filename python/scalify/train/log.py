@@ -14,7 +14,7 @@ from typing import Any
 from scalify._extras import require
 from scalify.train.settings import Config
 
-__all__ = ["SMOOTHING", "Log", "health_shares", "memory_of_process", "read_records"]
+__all__ = ["SMOOTHING", "Log", "cast_health", "memory_of_process", "read_records"]
 
 # The share that a smoothed curve keeps at each step, in the progress display and on the page.
 SMOOTHING = 0.9
@@ -31,10 +31,11 @@ def read_records(path: pathlib.Path) -> Iterator[dict[str, Any]]:
             continue
 
 
-def health_shares(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Returns the shares of a step's cast values that were saturated and flushed.
+def cast_health(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Returns what a step's record says of its casts.
 
-    `casts` is the number of casts, `moved` that of casts whose scale differs from the step before.
+    `saturated` and `flushed` are shares of all cast values. `casts` is the number of casts, `moved`
+    that of casts whose scale differs from the step before.
 
     Args:
         rows: of `Jit.health`; none of a step that casts nothing.

@@ -19,7 +19,7 @@ from scalify.train.config import differences, to_json
 from scalify.train.data import Blend, Documents, Pick
 from scalify.train.export import copy_beside, export_fp8, tokenizer_of
 from scalify.train.layout import Layout
-from scalify.train.log import Log, health_shares, memory_of_process
+from scalify.train.log import Log, cast_health, memory_of_process
 from scalify.train.lora import adapt, initial_adapters, merge
 from scalify.train.optimizer import make_optimizer, make_schedule
 from scalify.train.page import write_page
@@ -258,7 +258,7 @@ class Run:
             ranks = 1 if self.layout.mesh is None else self.layout.mesh.size
             values["mfu"] = self.flops * tokens / seconds / (peak * ranks)
         if self.done % self.config.log.health_every == 0:
-            values |= health_shares(self.step.health())
+            values |= cast_health(self.step.health())
         self.log.record("step", self.done, **values)
 
     def _look(self, is_last: bool) -> None:
