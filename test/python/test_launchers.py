@@ -62,6 +62,7 @@ def test_two_ranks_meet(launcher: object) -> None:
         for rank in range(2):
             variables = launcher(rank, here, port)  # type: ignore[operator]
             environment = {**os.environ, **variables}
+            # A rank waits for one that a busy machine starts late, and says so before pytest ends it.
             environment["SCALIFY_COMM_TIMEOUT"] = "60"
             command = [sys.executable, "-W", "ignore", "-c", RANK, _runtime.__file__]
             process = subprocess.Popen(
@@ -81,13 +82,14 @@ def test_two_ranks_meet(launcher: object) -> None:
 def test_torchrun_itself_launches_training(tmp_path: pathlib.Path) -> None:
     pytest.importorskip("torch", reason="torchrun is PyTorch's")
     config = prepare(tmp_path)
-    finish(start(config, "train.steps=3"))
-    again = [f"log.folder={tmp_path}/two", "train.mesh={data=2}", "train.steps=3"]
-    sets = [word for one in again for word in ("--set", one)]
+    sets = ["train.mesh={data=2}", "train.steps=3"]
+    # One process computes the steps of all ranks.
+    finish(start(config, *sets))
+    words = [word for one in (f"log.folder={tmp_path}/two", *sets) for word in ("--set", one)]
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2"]
     port = f"--master_port={free_port()}"
     done = subprocess.run(
-        [*command, port, "-m", "scalify.train", str(config), *sets],
+        [*command, port, "-m", "scalify.train", str(config), *words],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         capture_output=True,
         text=True,
@@ -96,5 +98,4 @@ def test_torchrun_itself_launches_training(tmp_path: pathlib.Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     one, two = ([step["loss"] for step in records(tmp_path / name)] for name in ("run", "two"))
     assert len(two) == 3
-    # FP8's scales are the same; sums of two halves are in another order.
-    assert two == pytest.approx(one, rel=1e-3)
+    assert two == one

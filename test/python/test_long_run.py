@@ -105,14 +105,17 @@ def test_values_of_mus_have_unit_variance() -> None:
         "positions": jnp.broadcast_to(jnp.arange(32), shape),
     }
     value, grads = jax.jit(jax.value_and_grad(mus.loss), static_argnums=2)(params, batch, CONFIG)
-    # The head's division by its fan-in makes logits small, so that the loss begins at ln V.
+    # The head's division by its fan-in gives logits a variance of 1/128, so that the loss begins at
+    # ln V + 1/256, and the mean of the targets' logits adds up to three of its deviations:
+    # sqrt(1/128 / 256) = 0.006.
     assert float(value) == pytest.approx(math.log(64), abs=0.02)
     # The gradient of the head's input, (p - onehot) W / width for one token, has the variance
     # (1 - 1/V) / width^2 over tokens^2; the recipe's factor makes it 1. It passes to the embedding
     # through the trunk, which keeps variances; rows add the tokens that they have.
     factor = 2.0 ** -mus.recipe(8 * 32, CONFIG.hidden_size).gradient_exponent
     each = np.asarray(grads["embed"]) * factor / np.sqrt(8 * 32 / 64)
-    # Attention and GELU do not keep variances exactly, and 8192 elements have 1 % of noise.
+    # Attention and GELU do not keep variances exactly, but within half a binade, which a format's
+    # range does not notice; 8192 elements have 1 % of noise.
     assert 0.7 < each.std() < 1.4
     assert mus.rates(params)["layers"][0]["wq"] == math.sqrt(2)
     assert mus.rates(params)["head"] == 1.0
@@ -129,5 +132,7 @@ def test_mus_learns_in_static_fp8(tmp_path: pathlib.Path) -> None:
     assert {"f8E4M3FN", "f8E5M2"} <= formats
     lines = (tmp_path / "run" / "log.jsonl").read_text().splitlines()
     losses = [json.loads(line)["loss"] for line in lines]
+    # As above: logits have a variance of 1/32, and half of that is 0.016; FP8 adds less.
     assert losses[0] == pytest.approx(math.log(64), abs=0.05)
-    assert losses[-1] < losses[0] - 0.3
+    # Weights that do not move leave it within that of ln V, batch for batch.
+    assert losses[-1] < math.log(64) - 0.3
