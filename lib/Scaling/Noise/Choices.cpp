@@ -6,6 +6,7 @@
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 #include "scalify/Scaling/Rules.h"
 
+#include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -30,24 +31,29 @@ static double getGapDensity(double count) {
   return count * (count - 1) * sum;
 }
 
-/// Collects the terms of a value that vary along a dimension.
-static void collectTerms(Value value, int64_t dimension,
-                         SmallVectorImpl<Value> &terms, unsigned depth = 0) {
-  constexpr unsigned maxDepth = 8;
-  Operation *op = value.getDefiningOp();
-  if (auto broadcast = dyn_cast_or_null<BroadcastInDimOp>(op)) {
-    ArrayRef<int64_t> dims = broadcast.getBroadcastDimensions();
-    const auto *at = llvm::find(dims, dimension);
-    auto type = cast<RankedTensorType>(broadcast.getOperand().getType());
-    if (at == dims.end() || type.getDimSize(at - dims.begin()) == 1)
-      return;
-  }
-  if (isa_and_present<AddOp, SubtractOp>(op) && depth < maxDepth) {
-    for (Value operand : op->getOperands())
-      collectTerms(operand, dimension, terms, depth + 1);
-    return;
-  }
-  terms.push_back(value);
+/// True if the value is the same all along a dimension.
+static bool isEvenAlong(Value value, int64_t dimension) {
+  auto broadcast = value.getDefiningOp<BroadcastInDimOp>();
+  if (!broadcast)
+    return false;
+  ArrayRef<int64_t> dims = broadcast.getBroadcastDimensions();
+  const auto *at = llvm::find(dims, dimension);
+  auto type = cast<RankedTensorType>(broadcast.getOperand().getType());
+  return at == dims.end() || type.getDimSize(at - dims.begin()) == 1;
+}
+
+/// Returns the terms of a value that vary along a dimension.
+static SmallVector<Value> collectTerms(Value value, int64_t dimension) {
+  SmallVector<Value> terms;
+  llvm::SetVector<Value> reached;
+  reached.insert(value);
+  for (size_t i = 0; i < reached.size(); ++i)
+    if (Value part = reached[i];
+        isa_and_present<AddOp, SubtractOp>(part.getDefiningOp()))
+      reached.insert_range(part.getDefiningOp()->getOperands());
+    else if (!isEvenAlong(part, dimension))
+      terms.push_back(part);
+  return terms;
 }
 
 std::optional<Choice> scalify::matchChoice(Operation *op,
@@ -65,8 +71,7 @@ std::optional<Choice> scalify::matchChoice(Operation *op,
   int64_t dimension = reduce.getDimensions().front();
   int64_t count =
       cast<RankedTensorType>(values.getType()).getDimSize(dimension);
-  Choice choice{op->getResult(1), {}, 0};
-  collectTerms(values, dimension, choice.terms);
+  Choice choice{op->getResult(1), collectTerms(values, dimension), 0};
   double variance = 0;
   for (Value term : choice.terms)
     if (const ScaleFacts &x = facts.lookup(term); !x.anyScale)
@@ -117,20 +122,24 @@ static double getArithmeticGain(OpOperand &operand) {
 /// True if an index is the place of the largest or smallest of the table's own
 /// rows. It flips where two entries are nearly equal, so that the other one
 /// differs by no more than the error.
-static bool isChosenFrom(Value index, Value table, unsigned depth = 0) {
-  constexpr unsigned maxDepth = 8;
-  Operation *op = index.getDefiningOp();
-  if (!op || depth == maxDepth)
-    return false;
-  if (auto reduce = dyn_cast<ReduceOp>(op)) {
-    constexpr Move moves = Move::Layout | Move::Broadcast | Move::Cast;
-    return lookThrough(reduce->getOperand(0), moves) ==
-           lookThrough(table, moves);
+static bool isChosenFrom(Value index, Value table) {
+  constexpr Move moves = Move::Layout | Move::Broadcast | Move::Cast;
+  llvm::SetVector<Value> reached;
+  reached.insert(index);
+  for (size_t i = 0; i < reached.size(); ++i) {
+    Operation *op = reached[i].getDefiningOp();
+    if (auto reduce = dyn_cast_or_null<ReduceOp>(op)) {
+      if (lookThrough(reduce->getOperand(0), moves) ==
+          lookThrough(table, moves))
+        return true;
+    } else if (op) {
+      reached.insert_range(
+          llvm::make_filter_range(op->getOperands(), [](Value operand) {
+            return isIndex(operand.getType());
+          }));
+    }
   }
-  return llvm::any_of(op->getOperands(), [&](Value operand) {
-    return isIndex(operand.getType()) &&
-           isChosenFrom(operand, table, depth + 1);
-  });
+  return false;
 }
 
 double scalify::getIndexGain(OpOperand &operand, OpResult result,

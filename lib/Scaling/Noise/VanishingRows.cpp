@@ -6,6 +6,7 @@
 #include "scalify/Dialect/StableHLO/ControlFlow.h"
 #include "scalify/Idioms/Idioms.h"
 
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -41,47 +42,69 @@ static bool mayVanish(Operation *dot, const ScaleAnalysis &facts) {
          });
 }
 
-/// Looks through what multiplies rows, the mean that a norm subtracts, the rows
-/// that a scan stacks, and sums, as of a chunk's rows and those of the chunks
-/// before, of which the first has none.
-static bool mayHaveVanishingRows(Value value, const ScaleAnalysis &facts,
-                                 unsigned depth = 0) {
-  constexpr unsigned maxDepth = 12;
-  Value root = lookThroughMoves(value);
-  Operation *op = root.getDefiningOp();
-  if (!op || depth == maxDepth)
-    return false;
-  auto recurse = [&](Value operand) {
-    return mayHaveVanishingRows(operand, facts, depth + 1);
-  };
+namespace {
+/// The values whose rows may vanish, in the order of the ops that define them.
+class VanishingValues {
+public:
+  explicit VanishingValues(const ScaleAnalysis &facts) : facts(facts) {}
+
+  bool contains(Value value) const {
+    return values.contains(lookThroughMoves(value));
+  }
+
+  /// Adds the results of an op. Rows keep vanishing behind what multiplies
+  /// them, the mean that a norm subtracts, the stack of a scan, and sums, as of
+  /// a chunk's rows and those of the chunks before, of which the first has
+  /// none.
+  void visit(Operation *op);
+
+private:
+  bool isVanishing(Operation *op) const;
+
+  const ScaleAnalysis &facts;
+  DenseSet<Value> values;
+};
+} // namespace
+
+bool VanishingValues::isVanishing(Operation *op) const {
+  auto isKnown = [&](Value operand) { return contains(operand); };
   return llvm::TypeSwitch<Operation *, bool>(op)
       .Case<MulOp>(
-          [&](auto) { return llvm::any_of(op->getOperands(), recurse); })
-      .Case<DivOp, NegOp>([&](auto) { return recurse(op->getOperand(0)); })
+          [&](auto) { return llvm::any_of(op->getOperands(), isKnown); })
+      .Case<DivOp, NegOp>([&](auto) { return contains(op->getOperand(0)); })
       .Case<SubtractOp>([&](auto) {
-        return recurse(op->getOperand(0)) &&
+        return contains(op->getOperand(0)) &&
                (idioms::isMeanOf(op->getOperand(1), op->getOperand(0)) ||
-                recurse(op->getOperand(1)));
+                contains(op->getOperand(1)));
       })
       .Case<AddOp>(
-          [&](auto) { return llvm::all_of(op->getOperands(), recurse); })
-      .Case<WhileOp>([&](WhileOp loop) {
-        Value row =
-            getStackedUpdate(loop, cast<OpResult>(root).getResultNumber());
-        return row && recurse(row);
-      })
+          [&](auto) { return llvm::all_of(op->getOperands(), isKnown); })
       .Default([&](auto) { return mayVanish(op, facts); });
+}
+
+void VanishingValues::visit(Operation *op) {
+  if (auto loop = dyn_cast<WhileOp>(op)) {
+    for (OpResult result : loop->getResults())
+      if (Value row = getStackedUpdate(loop, result.getResultNumber());
+          row && contains(row))
+        values.insert(result);
+  } else if (op->getNumResults() == 1 && isVanishing(op)) {
+    values.insert(op->getResult(0));
+  }
 }
 
 DenseMap<Value, double> scalify::findVanishingRows(FunctionOpInterface func,
                                                    const ScaleAnalysis &facts) {
   DenseMap<Value, double> found;
+  VanishingValues vanishing(facts);
+  // A loop is visited behind the ops of its body.
   func.getFunctionBody().walk([&](Operation *op) {
+    vanishing.visit(op);
     if (getPhase(op) != Phase::Forward)
       return;
     std::optional<idioms::Norm> norm =
         idioms::matchNorm(op, MatchFor::Estimate);
-    if (!norm || !mayHaveVanishingRows(norm->input, facts))
+    if (!norm || !vanishing.contains(norm->input))
       return;
     double rms = facts.lookup(norm->input).rms;
     double eps = std::max(norm->eps, kMinMeanSquare);
