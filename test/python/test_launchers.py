@@ -62,7 +62,7 @@ def test_two_ranks_meet(launcher: object) -> None:
         for rank in range(2):
             variables = launcher(rank, here, port)  # type: ignore[operator]
             environment = {**os.environ, **variables}
-            # A rank waits for one that a busy machine starts late, and says so before pytest ends it.
+            # For one that a busy machine starts late; less than what `communicate` waits below.
             environment["SCALIFY_COMM_TIMEOUT"] = "60"
             command = [sys.executable, "-W", "ignore", "-c", RANK, _runtime.__file__]
             process = subprocess.Popen(
