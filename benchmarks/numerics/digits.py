@@ -8,6 +8,7 @@ weights and the order of the data.
 from __future__ import annotations
 
 import argparse
+import functools
 import statistics
 import sys
 from typing import Any
@@ -28,6 +29,7 @@ HELD_OUT, BATCH, WIDTHS = 300, 64, (64, 256, 256, 10)
 Tree = Any
 
 
+@functools.cache
 def load() -> tuple[np.ndarray, np.ndarray]:
     """Returns inputs f32 [1797, 64] of about unit size and labels i32 [1797], shuffled."""
     found = load_digits()
