@@ -39,7 +39,7 @@ class Example:
         """Returns the example of `make train`, or a small one."""
         if not small:
             return cls(ModelConfig(), TrainConfig())
-        cfg = ModelConfig(layers=2, dim=32, heads=2, kv_heads=1, ffn=64, seq=32)
+        cfg = ModelConfig(layers=1, dim=32, heads=2, kv_heads=1, ffn=64, seq=32)
         return cls(cfg, TrainConfig(batch=4, steps=4, warmup=2))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import pathlib
@@ -15,19 +16,16 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 GPU = ROOT / "integration" / "gpu"
+BUILD = pathlib.Path(os.environ.get("SCALIFY_BUILD", ROOT / "build")).resolve()
 # Those that run a step of ours.
 KINDS = {"values", "losses", "streams", "training", "gemm", "step", "block"}
 
 
 def run(folder: pathlib.Path, out: pathlib.Path, *arguments: str) -> tuple[int, dict[str, Any]]:
-    """Runs the dry run; returns its exit status and its report. All runs share one build."""
+    """Runs the dry run; returns its exit status and its report."""
     command = [GPU / "run.sh", "--dry-run", "--folder", folder, *arguments, out]
     build = folder.parent / "build"
     environment = {**os.environ, "PYTHON": sys.executable, "SCALIFY_GPU_BUILD": str(build)}
-    # Recorded calls need no optimized runtime.
-    environment["CMAKE_BUILD_TYPE"] = "None"
-    if ccache := shutil.which("ccache"):
-        environment["CMAKE_CXX_COMPILER_LAUNCHER"] = ccache
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert out.exists(), done.stdout + done.stderr
     return done.returncode, json.loads(out.read_text())
@@ -37,6 +35,20 @@ def run(folder: pathlib.Path, out: pathlib.Path, *arguments: str) -> tuple[int, 
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     folder = tmp_path_factory.mktemp("gpu") / "small"
     subprocess.run([sys.executable, GPU / "prepare.py", "--small", "--out", folder], check=True)
+    # A runtime that was built elsewhere, from these sources, is used as it is.
+    runtime = folder.parent / "build" / "runtime"
+    runtime.mkdir(parents=True)
+    shutil.copy(BUILD / "lib" / "libscalify_runtime.so", runtime)
+    sources = [str(folder / "include"), "runtime"]
+    paths = [path for top in sources for path in (ROOT / top).rglob("*") if path.is_file()]
+    # run.sh names them relative to the repository, in the order of bytes.
+    names = sorted(
+        str(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path) for path in paths
+    )
+    found = hashlib.sha256()
+    for name in names:
+        found.update((ROOT / name).read_bytes())
+    (runtime / "sum").write_text(f"{found.hexdigest()}  -\n")
     return folder
 
 
@@ -68,6 +80,14 @@ def test_every_check_of_the_plan_is_reported(
         *("8B-shaped", "time of", "1.3B", "layer", "largest micro-batch"),
     ):
         assert any(check["name"].startswith(kind) for check in plan), kind
+
+
+def test_the_runtime_builds_alone(tmp_path: pathlib.Path) -> None:
+    """The build of run.sh is configured; its sources and flags are those of the whole build."""
+    subprocess.run(["cmake", "-S", ROOT / "runtime", "-B", tmp_path], check=True)
+    command = ["cmake", "--build", tmp_path, "--target", "help"]
+    targets = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    assert "scalify_runtime_shared" in targets
 
 
 def test_steps_run_on_the_recording_and_nothing_passes(
@@ -128,7 +148,7 @@ def test_a_dry_run_has_no_times(report: dict[str, Any]) -> None:
 
 def test_a_missing_artefact_is_a_failure(prepared: pathlib.Path) -> None:
     folder = prepared.parent / "wrong"
-    shutil.copytree(prepared, folder, ignore=shutil.ignore_patterns("include"))
+    shutil.copytree(prepared, folder)
     plan = json.loads((folder / "plan.json").read_text())
     gemms = [check for check in plan["checks"] if check["name"].startswith("gemm")]
     gemms[0]["artefact"] = "absent.scalify"
