@@ -68,10 +68,14 @@ func.func @top_k(%x: tensor<3x4xf32>) -> (tensor<3x2xf32>, tensor<3x2xi32>) {
 // CHECK: %[[C:.*]] = stablehlo.broadcast_in_dim %arg2, dims = [0] : (tensor<3xf32>) -> tensor<3x4xf32>
 // CHECK: stablehlo.power %arg0, %[[C]] : tensor<3x4xf32>
 // CHECK: stablehlo.constant dense<2.000000e+00> : tensor<3x4xf32>
-func.func @broadcast(%x: tensor<3x4xf32>, %y: tensor<4xf32>, %z: tensor<3xf32>)
-    -> (tensor<3x4xf32>, tensor<3x4xf32>, tensor<3x4xf32>) {
+// CHECK: %[[P:.*]] = stablehlo.broadcast_in_dim %arg3, dims = [1] : (tensor<4xi1>) -> tensor<3x4xi1>
+// CHECK: %[[D:.*]] = stablehlo.broadcast_in_dim %arg1, dims = [1] : (tensor<4xf32>) -> tensor<3x4xf32>
+// CHECK: stablehlo.select %[[P]], %arg0, %[[D]] : tensor<3x4xi1>, tensor<3x4xf32>
+func.func @broadcast(%x: tensor<3x4xf32>, %y: tensor<4xf32>, %z: tensor<3xf32>, %p: tensor<4xi1>)
+    -> (tensor<3x4xf32>, tensor<3x4xf32>, tensor<3x4xf32>, tensor<3x4xf32>) {
   %0 = chlo.broadcast_add %x, %y : (tensor<3x4xf32>, tensor<4xf32>) -> tensor<3x4xf32>
   %1 = chlo.broadcast_power %x, %z {broadcast_dimensions = array<i64: 0>} : (tensor<3x4xf32>, tensor<3xf32>) -> tensor<3x4xf32>
   %2 = "chlo.constant_like"(%x) <{value = 2.0 : f32}> : (tensor<3x4xf32>) -> tensor<3x4xf32>
-  return %0, %1, %2 : tensor<3x4xf32>, tensor<3x4xf32>, tensor<3x4xf32>
+  %3 = chlo.broadcast_select %p, %x, %y : (tensor<4xi1>, tensor<3x4xf32>, tensor<4xf32>) -> tensor<3x4xf32>
+  return %0, %1, %2, %3 : tensor<3x4xf32>, tensor<3x4xf32>, tensor<3x4xf32>, tensor<3x4xf32>
 }

@@ -48,7 +48,7 @@ func.func @unary(%a: tensor<4xf32>, %z: tensor<4xcomplex<f32>>) {
 }
 
 // CHECK-LABEL: func.func @others
-func.func @others(%a: tensor<4x6xf32>, %b: tensor<6xf32>, %x: tensor<8x4xf32>, %w: tensor<3x4x5xf32>, %n: tensor<3xi32>) {
+func.func @others(%a: tensor<4x6xf32>, %b: tensor<6xf32>, %x: tensor<8x4xf32>, %w: tensor<3x4x5xf32>, %n: tensor<3xi32>, %p: tensor<6xi1>) {
   // CHECK: chlo.top_k(%{{.*}}, k = 2) : tensor<4x6xf32> -> (tensor<4x2xf32>, tensor<4x2xi32>)
   %values, %indices = chlo.top_k(%a, k = 2) : tensor<4x6xf32> -> (tensor<4x2xf32>, tensor<4x2xi32>)
   // CHECK: chlo.next_after %{{.*}}, %{{.*}} : tensor<4x6xf32>, tensor<4x6xf32> -> tensor<4x6xf32>
@@ -59,6 +59,8 @@ func.func @others(%a: tensor<4x6xf32>, %b: tensor<6xf32>, %x: tensor<8x4xf32>, %
   %1 = chlo.zeta %b, %b : tensor<6xf32>, tensor<6xf32> -> tensor<6xf32>
   // CHECK: chlo.broadcast_add %{{.*}}, %{{.*}} : (tensor<4x6xf32>, tensor<6xf32>) -> tensor<4x6xf32>
   %2 = chlo.broadcast_add %a, %b : (tensor<4x6xf32>, tensor<6xf32>) -> tensor<4x6xf32>
+  // CHECK: chlo.broadcast_select %{{.*}}, %{{.*}}, %{{.*}} : (tensor<6xi1>, tensor<4x6xf32>, tensor<6xf32>) -> tensor<4x6xf32>
+  %chosen = chlo.broadcast_select %p, %a, %b : (tensor<6xi1>, tensor<4x6xf32>, tensor<6xf32>) -> tensor<4x6xf32>
   // CHECK: chlo.constant dense<1.000000e+00> : tensor<f32>
   %3 = chlo.constant dense<1.000000e+00> : tensor<f32>
   // CHECK: "chlo.ragged_dot"(%{{.*}}, %{{.*}}, %{{.*}}) <{precision_config = [#chlo<precision DEFAULT>, #chlo<precision HIGH>], ragged_dot_dimension_numbers = #chlo.ragged_dot<lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [1], lhs_ragged_dimensions = [0], rhs_group_dimensions = [0]>}> : (tensor<8x4xf32>, tensor<3x4x5xf32>, tensor<3xi32>) -> tensor<8x5xf32>

@@ -163,4 +163,14 @@ def CHLO_BroadcastSubOp : CHLO_BroadcastOp<"broadcast_subtract">;
 def CHLO_BroadcastXorOp : CHLO_BroadcastOp<"broadcast_xor">;
 def CHLO_BroadcastZetaOp : CHLO_BroadcastOp<"broadcast_zeta">;
 
+def CHLO_BroadcastSelectOp : CHLO_PureOp<"broadcast_select"> {
+  let arguments = (ins StableHLO_PredTensor:$pred, StableHLO_Tensor:$on_true,
+                       StableHLO_Tensor:$on_false);
+  let results = (outs StableHLO_Tensor:$result);
+  let assemblyFormat = [{
+    $pred `,` $on_true `,` $on_false attr-dict `:` `(` type($pred) `,`
+    type($on_true) `,` type($on_false) `)` `->` type($result)
+  }];
+}
+
 #endif // SCALIFY_DIALECT_CHLO_CHLOOPS
