@@ -51,12 +51,22 @@ static int64_t groupSize(DenseIntElementsAttr groups) {
   return groups.getType().getDimSize(1);
 }
 
-/// Checks that global device ids come with a channel.
-static LogicalResult checkGlobalIds(Operation *op, bool useGlobalIds,
-                                    std::optional<ChannelHandleAttr> channel) {
-  if (useGlobalIds && (!channel || channel->getHandle() <= 0))
-    return op->emitOpError("needs a channel handle above 0 to use global "
-                           "device ids");
+/// Checks the groups, and that global device ids come with a channel.
+template <typename Op> static LogicalResult checkRanks(Op op) {
+  if (failed(checkGroups(op, op.getReplicaGroups())))
+    return failure();
+  std::optional<ChannelHandleAttr> channel = op.getChannelHandle();
+  if (op.getUseGlobalDeviceIds() && (!channel || channel->getHandle() <= 0))
+    return op.emitOpError("needs a channel handle above 0 to use global "
+                          "device ids");
+  return success();
+}
+
+static LogicalResult checkCounts(Operation *op) {
+  if (op->getNumResults() != op->getNumOperands())
+    return op->emitOpError()
+           << "needs one result per operand but got " << op->getNumResults()
+           << " for " << op->getNumOperands();
   return success();
 }
 
@@ -70,14 +80,11 @@ static Type scalarOf(Type type) {
 
 LogicalResult AllReduceOp::verify() {
   // all_reduce_c1, all_reduce_c3, all_reduce_c4
-  if (failed(checkGroups(*this, getReplicaGroups())) ||
-      failed(
-          checkGlobalIds(*this, getUseGlobalDeviceIds(), getChannelHandle())))
+  if (failed(checkRanks(*this)))
     return failure();
   // all_reduce_c6, all_reduce_c7
-  if (getNumResults() != getOperands().size())
-    return emitOpError() << "needs one result per operand but got "
-                         << getNumResults() << " for " << getOperands().size();
+  if (failed(checkCounts(*this)))
+    return failure();
   for (auto [operand, result] :
        llvm::zip(getOperands().getTypes(), getResultTypes()))
     if (failed(verifyCompatibleShape(operand, result)))
@@ -95,9 +102,7 @@ LogicalResult ReduceScatterOp::verify() {
   auto result = cast<RankedTensorType>(getType());
   int64_t dim = getScatterDimension();
   // reduce_scatter_c3 to c6
-  if (failed(checkGroups(*this, getReplicaGroups())) ||
-      failed(
-          checkGlobalIds(*this, getUseGlobalDeviceIds(), getChannelHandle())))
+  if (failed(checkRanks(*this)))
     return failure();
   // reduce_scatter_c2
   if (failed(checkDims(getLoc(), getOperationName(), "scatter_dimension", dim,
@@ -124,13 +129,10 @@ LogicalResult ReduceScatterOp::verify() {
 
 LogicalResult AllGatherOp::verify() {
   // all_gather_c2 to c5
-  if (failed(checkGroups(*this, getReplicaGroups())) ||
-      failed(
-          checkGlobalIds(*this, getUseGlobalDeviceIds(), getChannelHandle())))
+  if (failed(checkRanks(*this)))
     return failure();
-  if (getNumResults() != getOperands().size())
-    return emitOpError() << "needs one result per operand but got "
-                         << getNumResults() << " for " << getOperands().size();
+  if (failed(checkCounts(*this)))
+    return failure();
   int64_t dim = getAllGatherDim(), group = groupSize(getReplicaGroups());
   for (auto [from, to] :
        llvm::zip(getOperands().getTypes(), getResultTypes())) {
@@ -160,9 +162,8 @@ LogicalResult AllToAllOp::verify() {
   if (groupSize(getReplicaGroups()) != parts)
     return emitOpError() << "needs groups of split_count " << parts
                          << " but got " << groupSize(getReplicaGroups());
-  if (getNumResults() != getOperands().size())
-    return emitOpError() << "needs one result per operand but got "
-                         << getNumResults() << " for " << getOperands().size();
+  if (failed(checkCounts(*this)))
+    return failure();
   for (auto [from, to] :
        llvm::zip(getOperands().getTypes(), getResultTypes())) {
     auto operand = cast<RankedTensorType>(from);
