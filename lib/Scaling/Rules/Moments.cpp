@@ -152,14 +152,10 @@ static double normalDensity(double z) {
   return std::exp(-0.5 * z * z) / std::sqrt(2 * M_PI);
 }
 
-ScaleFacts scalify::extremumOf(const ScaleFacts &x, double n, bool isMax) {
-  n = std::max(1.0, n * x.density);
-  double distance = normalMaximum(n);
-  // The variance of an extremum falls like 1 / log(n).
-  double spread = n > 1 ? std::min(0.68, 0.82 / std::log(n)) : 1.0;
-  double mean = distance * std::sqrt(x.variance());
-  ScaleFacts facts = ScaleFacts::moments(x.mean + (isMax ? mean : -mean),
-                                         spread * x.variance());
+/// Returns the facts of some of x's elements, with moments of their own.
+static ScaleFacts chosenFrom(const ScaleFacts &x, double mean,
+                             double variance) {
+  ScaleFacts facts = ScaleFacts::moments(mean, variance);
   facts.bound = x.bound;
   facts.sign = x.sign;
   facts.scaleByBound = x.scaleByBound;
@@ -168,20 +164,22 @@ ScaleFacts scalify::extremumOf(const ScaleFacts &x, double n, bool isMax) {
   return facts;
 }
 
+ScaleFacts scalify::extremumOf(const ScaleFacts &x, double n, bool isMax) {
+  n = std::max(1.0, n * x.density);
+  double distance = normalMaximum(n);
+  // The variance of an extremum falls like 1 / log(n).
+  double spread = n > 1 ? std::min(0.68, 0.82 / std::log(n)) : 1.0;
+  double mean = distance * std::sqrt(x.variance());
+  return chosenFrom(x, x.mean + (isMax ? mean : -mean), spread * x.variance());
+}
+
 ScaleFacts scalify::getTopKFacts(const ScaleFacts &x, double k, double n) {
   double share = std::clamp(k / std::max(n, 1.0), 1e-9, 1.0);
   double threshold = normalQuantile(1 - share);
   double above = share < 1 ? normalDensity(threshold) / share : 0.0;
   double variance = std::max(0.05, 1 + threshold * above - above * above);
-  ScaleFacts facts =
-      ScaleFacts::moments(x.mean + above * std::sqrt(x.variance()),
-                          std::min(1.0, variance) * x.variance());
-  facts.bound = x.bound;
-  facts.sign = x.sign;
-  facts.scaleByBound = x.scaleByBound;
-  facts.masked = x.masked;
-  facts.rms = std::min(facts.rms, facts.bound);
-  return facts;
+  return chosenFrom(x, x.mean + above * std::sqrt(x.variance()),
+                    std::min(1.0, variance) * x.variance());
 }
 
 //===----------------------------------------------------------------------===//
