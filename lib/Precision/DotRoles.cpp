@@ -27,6 +27,7 @@
 #include "scalify/Dialect/StableHLO/StageBorders.h"
 
 #include "mlir/IR/TypeUtilities.h"
+#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 using namespace scalify;
@@ -82,12 +83,10 @@ static SmallVector<Value> getForwardFollowers(OpOperand &use) {
 /// without an index, or an op for which `isEnd` holds, between.
 static bool reaches(Value value, function_ref<bool(OpOperand &)> isFound,
                     function_ref<bool(Operation *)> isEnd) {
-  SmallVector<Value> worklist{value};
-  DenseSet<Value> seen;
-  while (!worklist.empty()) {
-    Value next = worklist.pop_back_val();
-    if (!seen.insert(next).second)
-      continue;
+  llvm::SetVector<Value> reached;
+  reached.insert(value);
+  for (size_t i = 0; i < reached.size(); ++i) {
+    Value next = reached[i];
     for (OpOperand &use : next.getUses()) {
       SmallVector<Value> followers = getForwardFollowers(use);
       if (followers.empty())
@@ -98,7 +97,7 @@ static bool reaches(Value value, function_ref<bool(OpOperand &)> isFound,
         continue;
       for (Value follower : followers)
         if (!isIndexResult(follower, next))
-          worklist.push_back(follower);
+          reached.insert(follower);
     }
   }
   return false;
@@ -175,15 +174,14 @@ static bool isLayer(Operation *op) {
 /// True if the value is computed from a layer's result without another dot
 /// between.
 static bool isLayerResult(Value value) {
-  SmallVector<Value> worklist{value};
-  DenseSet<Value> seen;
-  while (!worklist.empty()) {
-    Value next = getOrigin(worklist.pop_back_val());
-    Operation *op = next.getDefiningOp();
-    if (!op || !seen.insert(next).second || stablehlo::isControlFlow(op))
+  llvm::SetVector<Value> reached;
+  reached.insert(value);
+  for (size_t i = 0; i < reached.size(); ++i) {
+    Operation *op = getOrigin(reached[i]).getDefiningOp();
+    if (!op || stablehlo::isControlFlow(op))
       continue;
     if (!isContraction(op))
-      worklist.append(op->operand_begin(), op->operand_end());
+      reached.insert_range(op->getOperands());
     else if (isLayer(op))
       return true;
   }
@@ -285,12 +283,11 @@ static bool isOneHot(Value root) {
 static bool isActivation(Value value) {
   if (isWeightOrDerived(value))
     return false;
-  SmallVector<Value> worklist{value};
-  DenseSet<Value> seen;
-  while (!worklist.empty()) {
-    Value next = getOrigin(worklist.pop_back_val());
-    if (!isa<FloatType>(getElementTypeOrSelf(next.getType())) ||
-        !seen.insert(next).second)
+  llvm::SetVector<Value> reached;
+  reached.insert(value);
+  for (size_t i = 0; i < reached.size(); ++i) {
+    Value next = getOrigin(reached[i]);
+    if (!isa<FloatType>(getElementTypeOrSelf(next.getType())))
       continue;
     Operation *op = next.getDefiningOp();
     if (!op && !isWeightOrDerived(next))
@@ -300,31 +297,27 @@ static bool isActivation(Value value) {
     if (isContraction(op) || stablehlo::isControlFlow(op) ||
         isa<stablehlo::GatherOp>(op))
       return true;
-    worklist.append(op->operand_begin(), op->operand_end());
+    reached.insert_range(op->getOperands());
   }
   return false;
 }
 
 /// Returns the forward values that are computed from `values` before the next
 /// dots.
-static DenseSet<Value> findForwardDependents(ValueRange values) {
-  SmallVector<Value> worklist(values);
-  DenseSet<Value> made;
-  while (!worklist.empty()) {
-    Value next = worklist.pop_back_val();
-    if (!made.insert(next).second)
-      continue;
-    for (OpOperand &use : next.getUses())
+static llvm::SetVector<Value> findForwardDependents(ValueRange values) {
+  llvm::SetVector<Value> made(values.begin(), values.end());
+  for (size_t i = 0; i < made.size(); ++i)
+    for (OpOperand &use : made[i].getUses())
       if (!isContraction(use.getOwner()))
-        worklist.append(getForwardFollowers(use));
-  }
+        made.insert_range(getForwardFollowers(use));
   return made;
 }
 
 /// True if the use of a choice selects among values that are not in `own`, the
 /// values of the layer before the choice: rows of a table, destinations of a
 /// scatter, or factors of activations.
-static bool selectsOtherValues(OpOperand &use, const DenseSet<Value> &own) {
+static bool selectsOtherValues(OpOperand &use,
+                               const llvm::SetVector<Value> &own) {
   Operation *user = use.getOwner();
   auto isOther = [&](OpOperand &other) {
     return &other != &use && !own.contains(other.get()) &&
@@ -346,7 +339,7 @@ static bool selectsOtherValues(OpOperand &use, const DenseSet<Value> &own) {
 
 /// True if the results of `choice` select such values on the way to another
 /// dot.
-static bool isRouting(Operation *choice, const DenseSet<Value> &own) {
+static bool isRouting(Operation *choice, const llvm::SetVector<Value> &own) {
   for (Value value : findForwardDependents(choice->getResults()))
     for (OpOperand &use : value.getUses()) {
       Operation *user = use.getOwner();
@@ -375,7 +368,7 @@ static SmallVector<DotGeneralOp> findRouters(ArrayRef<DotGeneralOp> layers) {
   SmallVector<DotGeneralOp> routers;
   for (auto &entry : choices) {
     DotGeneralOp dot = entry.first;
-    DenseSet<Value> own = findForwardDependents(dot->getResults());
+    llvm::SetVector<Value> own = findForwardDependents(dot->getResults());
     auto isLast = [&](Operation *choice) {
       return llvm::none_of(choices, [&](auto &other) {
         return other.first != dot && other.second.contains(choice) &&

@@ -12,7 +12,7 @@
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 
 #include "mlir/IR/Matchers.h"
-#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/Support/FormatVariadic.h"
 
 #include <cmath>
@@ -50,18 +50,14 @@ static double getLargestMagnitude(DenseFPElementsAttr elements) {
 
 static double findLargestConstant(Value root) {
   double largest = 0;
-  SmallVector<Value> worklist{root};
-  DenseSet<Value> seen;
-  while (!worklist.empty()) {
-    Value value = worklist.pop_back_val();
-    Operation *op = value.getDefiningOp();
-    if (!op || !seen.insert(value).second)
-      continue;
+  llvm::SetVector<Value> reached;
+  reached.insert(root);
+  for (size_t i = 0; i < reached.size(); ++i) {
     DenseFPElementsAttr elements;
-    if (matchPattern(op, m_Constant(&elements)))
+    if (matchPattern(reached[i], m_Constant(&elements)))
       largest = std::max(largest, getLargestMagnitude(elements));
-    else
-      llvm::append_range(worklist, getParts(op));
+    else if (Operation *op = reached[i].getDefiningOp())
+      reached.insert_range(getParts(op));
   }
   return largest;
 }

@@ -17,6 +17,7 @@
 #include "scalify/Dialect/StableHLO/Contraction.h"
 
 #include "mlir/IR/TypeUtilities.h"
+#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 using namespace scalify;
@@ -105,9 +106,10 @@ static SmallVector<LossCandidate> getScalarResults(func::FuncOp main) {
 /// True if a scalar is computed from scalar arguments and constants alone.
 static bool isOfScalarArguments(Value value) {
   bool readsArgument = false;
-  SmallVector<Value> worklist{value};
-  while (!worklist.empty()) {
-    Value next = worklist.pop_back_val();
+  llvm::SetVector<Value> reached;
+  reached.insert(value);
+  for (size_t i = 0; i < reached.size(); ++i) {
+    Value next = reached[i];
     auto type = dyn_cast<RankedTensorType>(next.getType());
     if (!type || type.getRank() != 0)
       return false;
@@ -116,7 +118,7 @@ static bool isOfScalarArguments(Value value) {
       return false;
     readsArgument |= !op;
     if (op)
-      llvm::append_range(worklist, op->getOperands());
+      reached.insert_range(op->getOperands());
   }
   return readsArgument;
 }

@@ -24,6 +24,8 @@
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 #include "scalify/Import/Locations.h"
 
+#include "llvm/ADT/SetVector.h"
+
 using namespace mlir;
 using namespace scalify;
 using namespace scalify::import;
@@ -137,21 +139,18 @@ void LocationPhases::settleSteps(Block &within, const StepOrder &order) {
 /// True if ops that are forward by their names read the value, also in loops or
 /// through ops without a named phase.
 static bool isReadByForward(Value value) {
-  SmallVector<Value> worklist{value};
-  llvm::DenseSet<Value> seen;
-  while (!worklist.empty()) {
-    Value next = worklist.pop_back_val();
-    if (!seen.insert(next).second)
-      continue;
-    for (OpOperand &use : next.getUses()) {
+  llvm::SetVector<Value> reached;
+  reached.insert(value);
+  for (size_t i = 0; i < reached.size(); ++i) {
+    for (OpOperand &use : reached[i].getUses()) {
       Operation *user = use.getOwner();
       std::optional<Phase> phase = getPhaseFromNames(user);
       if (phase == Phase::Forward)
         return true;
       if (auto loop = dyn_cast<stablehlo::WhileOp>(user))
-        worklist.push_back(loop.getBody().getArgument(use.getOperandNumber()));
+        reached.insert(loop.getBody().getArgument(use.getOperandNumber()));
       else if (!phase)
-        llvm::append_range(worklist, user->getResults());
+        reached.insert_range(user->getResults());
     }
   }
   return false;
