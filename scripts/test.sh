@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs all tests by ctest: lit (twice), GoogleTest, pytest. Options go to ctest:
+# Runs all tests by ctest: lit, GoogleTest, pytest. Options go to ctest:
 #
 #   scripts/test.sh -R lit        only tests whose name contains "lit"
 set -euo pipefail
