@@ -353,13 +353,14 @@ class Jit:
             and is_renewal_due(steps, policy.every)
             and self._last_key in self._entries
         ):
-            self._renew(entry, measure_after_step(entry, leaves, results))
+            self._renew(entry, leaves, results)
 
-    def _renew(self, entry: Entry, now: Scales) -> None:
+    def _renew(self, entry: Entry, leaves: Sequence[Any], results: Sequence[Any]) -> None:
         """Lets the next call compile with the scales of now if formats of dots depend on them."""
         tree, statics, *_ = self._last_key
         before = self._measured.get((tree, statics))
-        if before is None or before.exponents == now.exponents:
+        now = before and measure_after_step(entry, leaves, results, before)
+        if now is None:
             return
         options = self._compile_options(entry.lowered, now, entry.wide)
         changed, count = count_changes(entry, options, self._settings.distribution)
