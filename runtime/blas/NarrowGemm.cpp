@@ -27,7 +27,8 @@ void widenRow(const uint16_t *from, float *to, int64_t count) {
 /// Widens a matrix of `rows` rows into `to`, without gaps.
 void widen(const uint16_t *from, int64_t stride, int64_t rows, int64_t cols,
            float *to) {
-  if (stride == cols || rows == 1)
+  // A matrix without elements may have no memory.
+  if (stride == cols || rows == 1 || cols == 0)
     return widenRow(from, to, rows * cols);
   for (int64_t row = 0; row < rows; ++row)
     widenRow(from + row * stride, to + row * cols, cols);
