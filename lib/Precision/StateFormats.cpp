@@ -202,6 +202,34 @@ static bool isReset(Value written, Value own) {
   return isZeroed && isAddedTo;
 }
 
+/// Returns the values of which the optimizer computes a value linearly. The
+/// state's old value and `known` values have no terms.
+static llvm::SetVector<Value> findTerms(Value value, Value own,
+                                        const llvm::DenseSet<Value> &known) {
+  llvm::SetVector<Value> seen, terms;
+  seen.insert(value);
+  for (size_t i = 0; i < seen.size(); ++i) {
+    Value term = seen[i];
+    Operation *op = term.getDefiningOp();
+    bool isEnd = !op || term == own || known.contains(term) ||
+                 isInPhase(op, Phase::Backward);
+    if (!isEnd && isa<stablehlo::AddOp, stablehlo::SubtractOp>(op))
+      seen.insert(op->operand_begin(), op->operand_end());
+    else if (!isEnd && isa<stablehlo::SelectOp>(op))
+      seen.insert(op->operand_begin() + 1, op->operand_end());
+    else if (!isEnd && isa<stablehlo::ConvertOp, stablehlo::ReshapeOp>(op))
+      seen.insert(op->getOperand(0));
+    else if (!isEnd && isa<stablehlo::MulOp, stablehlo::DivOp>(op) &&
+             isScalar(op->getOperand(1)))
+      seen.insert(op->getOperand(0));
+    else if (!isEnd && isa<stablehlo::MulOp>(op) && isScalar(op->getOperand(0)))
+      seen.insert(op->getOperand(1));
+    else
+      terms.insert(term);
+  }
+  return terms;
+}
+
 /// Returns the number of parts of a dimension, given (stride, size) pairs.
 static int64_t countParts(ArrayRef<int64_t> split) {
   int64_t count = 1;
@@ -224,10 +252,12 @@ public:
 
 private:
   Type getFormat(unsigned index, Value written);
+  StringRef getReasonAgainst(unsigned index, Value written);
   bool isSecondMoment(unsigned index, Value written);
   std::optional<int64_t> getExponent(unsigned index, Value written);
   Type getWholeType(unsigned index);
   void findStreams();
+  void findNewParams();
   void markState(Value stored, unsigned index, StringRef kind);
   void placeShare(QuantizeOp cast, unsigned index);
   ScaleHint makeHint(unsigned index, int64_t exponent, StringRef rule);
@@ -244,6 +274,8 @@ private:
   OpBuilder builder;
   /// The stream of random words of each argument.
   llvm::DenseMap<unsigned, int64_t> streams;
+  /// What the step returns as parameters.
+  llvm::DenseSet<Value> newParams;
 };
 } // namespace
 
@@ -310,6 +342,22 @@ ScaleHint StateCaster::makeHint(unsigned index, int64_t exponent,
   return hint;
 }
 
+/// Returns why state is no moment that a narrow format holds; empty if it is.
+StringRef StateCaster::getReasonAgainst(unsigned index, Value written) {
+  Value own = func.getArgument(index);
+  // A sum of gradients between two updates is no average: like sums over
+  // micro-batches it is rounded once, when it is used.
+  if (isReset(written, own))
+    return "is a sum that the step sets to zero";
+  if (isSecondMoment(index, written))
+    return {};
+  // A step moves a slow average by less than a narrow format rounds it.
+  auto terms = findTerms(written, own, newParams).takeVector();
+  if (llvm::any_of(terms, [&](Value term) { return newParams.contains(term); }))
+    return "is an average of parameters";
+  return {};
+}
+
 /// Returns null if the state stays as the program has it.
 Type StateCaster::getFormat(unsigned index, Value written) {
   RoleAttr role = getRoleAttr(func, index);
@@ -323,13 +371,12 @@ Type StateCaster::getFormat(unsigned index, Value written) {
   Type format = isSecondMoment(index, written)
                     ? recipe.getStorage().secondMoments
                     : recipe.getStorage().firstMoments;
-  // A sum of gradients between two updates is no average: like sums over
-  // micro-batches it is rounded once, when it is used.
-  if (!format || !isReset(written, func.getArgument(index)))
+  StringRef reason = format ? getReasonAgainst(index, written) : StringRef();
+  if (reason.empty())
     return format;
   emitRemark(func.getArgument(index).getLoc())
       << "state stays wide: '" << getArgumentName(func.getArgument(index))
-      << "' is a sum that the step sets to zero";
+      << "' " << reason;
   return {};
 }
 
@@ -435,8 +482,18 @@ Value StateCaster::castSecondMoment(Value written, unsigned index,
   return create<stablehlo::MulOp>({stored, stored});
 }
 
+void StateCaster::findNewParams() {
+  for (unsigned i = 0; i < func.getNumArguments(); ++i) {
+    auto alias = func.getArgAttrOfType<IntegerAttr>(i, "tf.aliasing_output");
+    if (alias && alias.getInt() < terminator->getNumOperands() &&
+        isOneOf(getRoleAttr(func, i), {Role::Param, Role::Master}))
+      newParams.insert(terminator->getOperand(alias.getInt()));
+  }
+}
+
 void StateCaster::run() {
   findStreams();
+  findNewParams();
   unsigned numCast = 0;
   for (unsigned i = 0; i < func.getNumArguments(); ++i) {
     auto alias = func.getArgAttrOfType<IntegerAttr>(i, "tf.aliasing_output");
