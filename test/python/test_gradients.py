@@ -12,6 +12,7 @@ import ml_dtypes
 import numpy as np
 import optax
 import pytest
+from xla_casts import XLA_CASTS
 
 import scalify
 
@@ -234,7 +235,13 @@ def unrolled(params: Any, shards: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("fn", "by"), [(summed, on_xla), (summed, compiled), (unrolled, on_xla), (unrolled, compiled)]
+    ("fn", "by"),
+    [
+        pytest.param(summed, on_xla, marks=XLA_CASTS),
+        (summed, compiled),
+        pytest.param(unrolled, on_xla, marks=XLA_CASTS),
+        (unrolled, compiled),
+    ],
 )
 def test_micro_batches_are_cast_once(fn: Callable[..., Any], by: Callable[..., Any]) -> None:
     shards = batch(0, 4)
@@ -245,9 +252,14 @@ def test_micro_batches_are_cast_once(fn: Callable[..., Any], by: Callable[..., A
         np.testing.assert_array_equal(found[name], value)
 
 
-@pytest.mark.parametrize("by", [on_xla, compiled], ids=["xla", "executable"])
 @pytest.mark.parametrize(
-    ("name", "dtype"), [("f8E4M3FN", ml_dtypes.float8_e4m3fn), ("bf16", ml_dtypes.bfloat16)]
+    ("name", "dtype", "by"),
+    [
+        pytest.param("f8E4M3FN", ml_dtypes.float8_e4m3fn, on_xla, marks=XLA_CASTS),
+        ("f8E4M3FN", ml_dtypes.float8_e4m3fn, compiled),
+        ("bf16", ml_dtypes.bfloat16, on_xla),
+        ("bf16", ml_dtypes.bfloat16, compiled),
+    ],
 )
 def test_a_sum_in_the_loop_is_rounded_at_each_micro_batch(
     name: str, dtype: Any, by: Callable[..., Any]
@@ -311,6 +323,7 @@ def test_micro_batches_of_a_python_loop_are_refused_under_strict() -> None:
     )
 
 
+@XLA_CASTS
 def test_transform_keeps_mu_at_1_and_says_so() -> None:
     x = batch(0)
     fn = scalify.transform(

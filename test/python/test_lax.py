@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import pytest
+from xla_casts import XLA_CASTS
 
 import scalify
 from scalify import lax
@@ -275,6 +276,7 @@ def test_other_composites_are_their_decompositions() -> None:
     assert_equal(scalify.jit(fn, recipe="none")(x), fn(x))
 
 
+@XLA_CASTS
 def test_own_runtime_measures_the_same_scales() -> None:
     rng = np.random.default_rng(5)
     x, w = (rng.normal(size=shape).astype(np.float32) for shape in ((16, 32), (32, 8)))

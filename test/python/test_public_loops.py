@@ -21,7 +21,8 @@ QUICK = [name for name, loop in REGISTRY.items() if loop.quick]
 @pytest.mark.parametrize("name", QUICK)
 def test_losses_are_those_of_jax(name: str) -> None:
     rows = judge(REGISTRY[name], ["none", "fp8"], steps=8)
-    jax.clear_caches()
+    if jax.__version__ != "0.7.0":  # It may abort there: see ABORTS_AT_EXIT in scripts/compat.py.
+        jax.clear_caches()
     for row in rows:
         assert not row["error"], row["error"]
         assert row["difference"] <= row["bound"], row

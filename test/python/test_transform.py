@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import pytest
+from xla_casts import XLA_CASTS
 
 import scalify
 
@@ -172,6 +173,7 @@ def test_probe_shows_what_each_cast_reads() -> None:
         assert -8 < drift < 8, row["name"]
 
 
+@XLA_CASTS
 def test_an_fp8_dot_is_the_product_of_what_ml_dtypes_casts() -> None:
     rng = np.random.default_rng(1)
     x = rng.normal(0, 3, (32, 64)).astype(np.float32)
