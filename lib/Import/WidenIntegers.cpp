@@ -124,7 +124,15 @@ static LogicalResult widen(const Narrow &narrow) {
     ImplicitLocOpBuilder b(op->getLoc(), op);
     op->setOperand(0, masked(b, op->getOperand(0), from));
   }
-  if (!to || !leavesRange(op))
+  bool extendsTopBit = isa<ShiftRightArithmeticOp>(op) && from &&
+                       hasUnsignedElements(narrow.operands[0]);
+  if (extendsTopBit) {
+    ImplicitLocOpBuilder b(op->getLoc(), op);
+    Value value = op->getOperand(0), spare = filled(b, value, 8 - from);
+    op->setOperand(0, ShiftRightArithmeticOp::create(
+                          b, ShiftLeftOp::create(b, value, spare), spare));
+  }
+  if (!to || !(leavesRange(op) || extendsTopBit))
     return success();
   ImplicitLocOpBuilder b(op->getLoc(), op->getContext());
   b.setInsertionPointAfter(op);

@@ -126,6 +126,18 @@ def test_clamp(dtype: Any) -> None:
     np.testing.assert_array_equal(own, np.minimum(np.maximum(x, low), high))
 
 
+@pytest.mark.parametrize("dtype", [jnp.int4, jnp.uint4])
+def test_arithmetic_shifts_of_four_bits(dtype: Any) -> None:
+    """The upper bit is a sign, also of an unsigned integer, as in wider ones."""
+    code, count = (each.ravel() for each in np.meshgrid(np.arange(16), np.arange(8)))
+    x = code.astype(np.int8).astype(dtype)
+    own = scalify.jit(jax.lax.shift_right_arithmetic, "none")(
+        x, count.astype(np.int8).astype(dtype)
+    )
+    want = (code - 16 * (code > 7)) >> count
+    np.testing.assert_array_equal(np.asarray(own).astype(int) & 15, want & 15)
+
+
 @pytest.mark.parametrize("size", [7, 64])
 def test_quotients_of_f16(size: int) -> None:
     """One element at a time, LLVM rounded the sign of a remainder from F64 to F16 by a call."""
