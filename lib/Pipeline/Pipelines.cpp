@@ -124,7 +124,8 @@ static DecideFormatsOptions getDecideFormats(const StageOptions &options) {
   decide.strict = options.strict;
   decide.remarks = options.remarks;
   decide.measureUnproved = options.measureCasts;
-  decide.stays = options.formatsStay;
+  // A GPU multiplies FP8 faster than BF16: a guess does not outweigh that.
+  decide.stays = options.formatsStay && !options.isGPU();
   decide.countsLoops = options.countsLoops;
   decide.rangeUse = options.rangeUse;
   return decide;
@@ -166,7 +167,7 @@ static void buildScaling(const StageOptions &options, OpPassManager &module) {
     return;
   // Of Precision, but it clones the step as Import leaves it, with the user's
   // hints of scales.
-  module.addPass(makeJudgePlainForm(options.formatsStay));
+  module.addPass(makeJudgePlainForm(getDecideFormats(options).stays));
   buildScales(options, module);
   module.addPass(createValidateScales());
   module.addPass(createAnalyseRanges());

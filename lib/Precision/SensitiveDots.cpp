@@ -259,7 +259,7 @@ scalify::findSensitiveDots(FunctionOpInterface func,
   SensitivityFinder::Found found;
   if (knowsSizes)
     found = SensitivityFinder(func, dots, /*trained=*/false).find();
-  if ((stays || !knowsSizes) && isNarrowHelp(dots))
-    SensitivityFinder(func, dots, /*trained=*/stays).addNarrow(found);
+  if (stays && isNarrowHelp(dots))
+    SensitivityFinder(func, dots, /*trained=*/true).addNarrow(found);
   return found;
 }

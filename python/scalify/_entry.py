@@ -22,6 +22,7 @@ from scalify._views import host_view, is_jax_type
 from scalify._xla_call import SeveralDevicesError, StepInXla
 from scalify.calibration import WideCast
 from scalify.mesh import Mesh, Shard
+from scalify.scales import Scales
 
 __all__ = ["Entry"]
 
@@ -31,13 +32,17 @@ Assumed = tuple[list[dict[str, Any]], list[Any]]
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Entry:
-    """One compiled shape: the executable, and the trees of its results."""
+    """One compiled shape: the executable, and the trees of its results.
+
+    `scales` are the measured ones with which it was compiled.
+    """
 
     lowered: Lowered
     executable: Executable
     mesh: Mesh | None = None
     wide: tuple[WideCast, ...] = ()
     calibrates: bool = False
+    scales: Scales | None = None
 
     def run(self, leaves: Sequence[Any]) -> Sequence[Any]:
         """Runs one step on the flat arguments and returns the flat results."""

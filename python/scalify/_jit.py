@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import pickle
 import types
@@ -20,6 +19,7 @@ from scalify._first_batch import calibrate_on
 from scalify._jax_api import trace_context
 from scalify._jit_state import JitState, carry_over, describe_arguments
 from scalify._kept import CAST_SCALES
+from scalify._last_call import LastCall
 from scalify._lowering import (
     Arguments,
     Lowered,
@@ -46,33 +46,6 @@ from scalify.scales import Scales, ScalesLike, argument_options, measure, range_
 __all__ = ["Jit"]
 
 
-@dataclasses.dataclass(frozen=True)
-class _Call:
-    """The last call, by which a call with the same types finds its entry quickly."""
-
-    tree: Any
-    statics: tuple[Any, ...]
-    static_types: tuple[type, ...]
-    kinds: set[type]
-    types: list[Any]
-    context: tuple[Any, ...]
-    entry: Entry
-
-    def finds(self, arguments: Arguments) -> Entry | None:
-        """Returns the entry for arguments of the same structure and types, else None."""
-        leaves = arguments.leaves
-        if (
-            arguments.static_types() != self.static_types
-            or arguments.statics != self.statics
-            or arguments.tree != self.tree
-            or not self.kinds.issuperset(map(type, leaves))
-            or types_of(leaves) != self.types
-            or trace_context() != self.context
-        ):
-            return None
-        return self.entry
-
-
 class Jit:
     """A compiled function of pytrees; one executable per shape, structure and static value.
 
@@ -90,13 +63,14 @@ class Jit:
         self._measured: dict[Hashable, Scales] = {}
         self._entries: dict[Hashable, Entry] = {}
         self._last: Entry | None = None
-        self._call: _Call | None = None
+        self._call: LastCall | None = None
         self.made_by: tuple[Any, ...] | None = None
         self._trackers: dict[Hashable, WidenTracker] = {}
         self._kept_scales: dict[Hashable, dict[str, float]] = {}
         self._kept_state: dict[Hashable, dict[str, Any]] = {}
-        self._renewed: dict[Hashable, JitState | None] = {}
-        self._has_renewed = False
+        # Of steps that the next call compiles for other sizes: these, and the state until now.
+        self._renewed: dict[Hashable, Scales] = {}
+        self._left_of: dict[Hashable, JitState | None] = {}
         self._last_key: Any = None
         self._last_arguments: list[Any] = []
         self._restored: JitState | None = None
@@ -199,7 +173,7 @@ class Jit:
             calibrate_on(entry, arguments.leaves)
         kinds, types = set(map(type, arguments.leaves)), types_of(arguments.leaves)
         statics = (arguments.statics, arguments.static_types())
-        self._call = _Call(arguments.tree, *statics, kinds, types, trace_context(), entry)
+        self._call = LastCall(arguments.tree, *statics, kinds, types, trace_context(), entry)
         return entry
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
@@ -266,17 +240,17 @@ class Jit:
         """
         if self._last is None:
             return self._left if self._restored is None else self._restored
-        tree, statics, *_ = self._last_key
         return JitState.of_executable(
             self._last.executable,
             self._last_arguments,
             self.recipe,
-            self._measured.get((tree, statics)),
+            self._renewed.get(self._last_key, self._last.scales),
             self._last.wide if self._last_key in self._entries else self.widened(),
             self._trackers.get(self._last_key),
             self._watch.steps.get(self._last_key, 0),
             self._mesh,
             self._has_adapted,
+            self._last_key in self._renewed,
         )
 
     def restore(self, state: JitState | None) -> None:
@@ -295,6 +269,7 @@ class Jit:
             self._kept_scales,
             self._kept_state,
             self._renewed,
+            self._left_of,
         ):
             kept.clear()
         is_alike = state is not None and state.adapts and state.recipe == self.recipe
@@ -317,10 +292,11 @@ class Jit:
         self._trackers[key] = WidenTracker(state.widened, state.unhealthy)
         self._watch.steps[key] = state.steps
         lowered = self._signature.lower(arguments)
-        executable = self._compile(lowered, self._scales_for(arguments), state.wide)
+        scales = self._scales_for(arguments)
+        executable = self._compile(lowered, scales, state.wide)
         state.apply(executable, self._signature.name)
         self._restored = None
-        return Entry(lowered, executable, self._mesh, state.wide)
+        return self._compiled(lowered, executable, state.wide, scales)
 
     def _look(self, entry: Entry, leaves: Sequence[Any], results: Sequence[Any]) -> None:
         """Applies the health policy to the step that has just run."""
@@ -358,25 +334,24 @@ class Jit:
     def _renew(self, entry: Entry, leaves: Sequence[Any], results: Sequence[Any]) -> None:
         """Lets the next call compile with the scales of now if formats of dots depend on them."""
         tree, statics, *_ = self._last_key
-        before = self._measured.get((tree, statics))
-        now = before and measure_after_step(entry, leaves, results, before)
-        if now is None:
+        try:
+            now = entry.scales and measure_after_step(entry, leaves, results, entry.scales)
+            if now is None:
+                return
+            options = self._compile_options(entry.lowered, now, entry.wide)
+            changed, count = count_changes(entry, options, self._settings.distribution)
+        except Exception as error:
+            # The step has run and may have taken over its arguments: its results must not be lost.
+            self._watch.warn_not_renewed(error)
             return
-        options = self._compile_options(entry.lowered, now, entry.wide)
-        changed, count = count_changes(entry, options, self._settings.distribution)
         if not changed:
             return
         self._measured[tree, statics] = now
-        self._renewed[self._last_key] = self.state()
+        self._renewed[self._last_key] = now
+        self._left_of[self._last_key] = self.state()
         del self._entries[self._last_key]
         self._call = None
-        if not self._has_renewed:
-            self._has_renewed = True
-            warn(
-                f"'{self._signature.name}' is compiled once more, and later as often as it takes: "
-                f"its arguments' sizes have moved, so that other dots are sensitive to rounding "
-                f"({changed} of {count} change their format); health='off' keeps formats"
-            )
+        self._watch.warn_renewed(changed, count)
 
     def _needs_check_now(self, executable: Executable) -> bool:
         """Whether to check the step that has just run although no check is due."""
@@ -402,7 +377,7 @@ class Jit:
         scales = self._scales_for(arguments)
 
         def compiled(lowered: Lowered) -> Entry:
-            executable = self._compile(lowered, scales)
+            executable = self._compile(lowered, scales, stays=True)
             return Entry(lowered, executable, self._mesh, calibrates=self._settings.calibrates)
 
         return TracedStep(self._signature, arguments, self._key(arguments), compiled)
@@ -527,7 +502,8 @@ class Jit:
     def _made(self, arguments: Arguments, key: Hashable) -> Entry:
         lowered = self._signature.lower(arguments)
         wide = self._widened(key)
-        executable = self._compile(lowered, self._scales_for(arguments), wide)
+        measured = self._scales_for(arguments)
+        executable = self._compile(lowered, measured, wide)
         scales, kept = executable.cast_scales, self._kept_scales.get(key)
         if scales is not None and kept is not None:
             casts = [row["cast"] for row in executable.report().casts()]
@@ -535,9 +511,20 @@ class Jit:
                 kept.get(cast, scale) for cast, scale in zip(casts, scales, strict=True)
             ]
         executable.take_over(self._kept_state.pop(key, {}))
-        if (state := self._renewed.pop(key, None)) is not None:
+        self._renewed.pop(key, None)
+        if (state := self._left_of.pop(key, None)) is not None:
             state.carry_to(executable)
-        return Entry(lowered, executable, self._mesh, wide)
+        return self._compiled(lowered, executable, wide, measured)
+
+    def _compiled(
+        self,
+        lowered: Lowered,
+        executable: Executable,
+        wide: tuple[WideCast, ...],
+        scales: ScalesLike,
+    ) -> Entry:
+        measured = scales if self._given is None and isinstance(scales, Scales) else None
+        return Entry(lowered, executable, self._mesh, wide, scales=measured)
 
     def _widened(self, key: Hashable) -> tuple[WideCast, ...]:
         return tuple(self._trackers.get(key, WidenTracker()).widened)
@@ -557,10 +544,17 @@ class Jit:
         return self._measured[key]
 
     def _compile_options(
-        self, lowered: Lowered, scales: ScalesLike, widened: Sequence[WideCast] = ()
+        self,
+        lowered: Lowered,
+        scales: ScalesLike,
+        widened: Sequence[WideCast] = (),
+        stays: bool = False,
     ) -> dict[str, Any]:
+        """Returns the compiler's options; `stays`: the formats are not chosen again."""
         count = len(lowered.in_avals)
         options = {**self._options, **argument_options(scales, count)}
+        if stays and self._given is None:
+            options["formatsStay"] = True
         if self._has_adapted:
             options |= {"adaptScales": True, "packState": False}
         if widened:
@@ -575,8 +569,9 @@ class Jit:
         scales: ScalesLike,
         widened: Sequence[WideCast] = (),
         plan_only: bool = False,
+        stays: bool = False,
     ) -> Executable:
-        options = self._compile_options(lowered, scales, widened)
+        options = self._compile_options(lowered, scales, widened, stays)
         if plan_only:
             options["planOnly"] = True
         run = (options, self._settings.threads, "null" if plan_only else self._settings.device)

@@ -55,6 +55,7 @@ class JitState:
         arrays: the kept arrays by name, and the counters of the last step. For a pipeline there are
             no counters, and the array of one stage is a Shard.
         adapts: whether the next compilation has scales that move.
+        renewed: whether the next compilation has other formats than the one of these arrays.
     """
 
     arguments: list[Any]
@@ -67,6 +68,7 @@ class JitState:
     labels: dict[str, list[str]]
     arrays: dict[str, Any]
     adapts: bool = False
+    renewed: bool = False
 
     @staticmethod
     def of_executable(
@@ -79,6 +81,7 @@ class JitState:
         steps: int,
         mesh: Mesh | None = None,
         adapts: bool = False,
+        renewed: bool = False,
     ) -> JitState:
         """Returns the state of a step that has run; collective over the ranks of a pipeline."""
         labels, arrays = _kept(executable, mesh)
@@ -93,6 +96,7 @@ class JitState:
             labels,
             arrays,
             adapts,
+            renewed,
         )
 
     def describe(self) -> dict[str, Any]:
@@ -152,7 +156,7 @@ class JitState:
             missing: list[str] = []
             if labels.get(key) != self.labels.get(key) or array.shape != own[key].shape:
                 array, missing = _match_rows(own[key], labels.get(key), array, self.labels.get(key))
-            if missing:
+            if missing and not self.renewed:
                 warn(
                     f"'{name}' starts {len(missing)} rows of '{key}' anew, which are not in the "
                     f"checkpoint, as '{missing[0]}': it is compiled for another mesh, or is "

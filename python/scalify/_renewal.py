@@ -63,6 +63,11 @@ def measure_after_step(
         ):
             changed[place] = whole
     found = measure(list(changed.values()))
+    # An array that is not finite has no size: it keeps its own.
+    kept = [place for place, one in zip(changed, found.exponents, strict=True) if one is None]
+    if kept:
+        changed = {place: array for place, array in changed.items() if place not in kept}
+        found = measure(list(changed.values()))
     if not changed or found.exponents == tuple(before.exponents[place] for place in changed):
         return None
 

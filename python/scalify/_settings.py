@@ -64,8 +64,6 @@ class Settings:
             "callbacks": True,
             "fallback": given["fallback"] or "",
             "packState": numerics.pack_state,
-            # Sizes are measured again, or the user has given them for good.
-            "formatsStay": False,
         }
         if given["target"] == "cpu" and given["mcpu"] is None:
             # The step runs where it is compiled.
@@ -77,8 +75,12 @@ class Settings:
         calibrates = numerics.calibration == FIRST_BATCH and groups.distribution.pipeline is None
         chosen = Recipe.of(recipe)
         depends = chosen.casts and chosen.sensitive is not True and scales is None
-        renews = depends and calibrates and own.get("carryScales", True)
         policy = numerics.policy
+        renews = depends and calibrates and own.get("carryScales", True)
+        # Casts that are wide by name may be others, or have other numbers, under other formats.
+        renews = renews and policy is not None and policy.action != "widen" and not numerics.wide
+        # Sizes that the user gives are those to choose formats for.
+        options["formatsStay"] = scales is None and not renews
         return Settings(options, scales, numerics.ranges, policy, *run, calibrates, renews)
 
 

@@ -153,6 +153,23 @@ class Watch:
                     "measures its scale",
                 )
 
+    def warn_renewed(self, changed: int, count: int) -> None:
+        """Warns once that `changed` of `count` dots take other formats."""
+        self._say(
+            "renewed",
+            f"'{self._name}' is compiled once more, and later as often as it takes: its arguments' "
+            "sizes have moved, so that other dots are sensitive to rounding "
+            f"({changed} of {count} change their format); health='off' keeps formats",
+        )
+
+    def warn_not_renewed(self, error: Exception) -> None:
+        """Warns once that formats could not be chosen for the sizes of now."""
+        self._say(
+            "not renewed",
+            f"'{self._name}' keeps its formats, since those for the sizes that its arguments have "
+            f"now could not be found: {type(error).__name__}: {error}",
+        )
+
     def adapt(self) -> None:
         """Switches to the policy "rescale"."""
         assert self.policy is not None
@@ -233,7 +250,8 @@ class Watch:
         """
         assert self.policy is not None
         saturates = row["saturated"] > self.policy.saturated * row["elements"]
-        return not saturates and row["format"] in ("f8E5M2", "f16")
+        survives = row["flushed"] + row["zeros"] < row["elements"]
+        return survives and not saturates and row["format"] in ("f8E5M2", "f16")
 
 
 def _describe_cast(row: Mapping[str, Any]) -> str:

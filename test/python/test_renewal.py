@@ -56,7 +56,9 @@ def train(run: scalify.Jit, params: Any, steps: int) -> Any:
     _, x, y = arguments()
     value = None
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+        # No other warning may come with it, such as of state that is lost.
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", "'step' is compiled once more|(of )?cast ")
         for _ in range(steps):
             params, value = run(params, x, y)
     return params, value
@@ -79,7 +81,12 @@ def test_formats_are_those_of_a_compilation_for_the_sizes_of_now() -> None:
 
 @pytest.mark.parametrize(
     "numerics",
-    [{"health": "off"}, {"cast_scales": "static"}, {"calibration": None}],
+    [
+        {"health": "off"},
+        {"health": scalify.HealthPolicy("widen", flushed=1.0)},
+        {"cast_scales": "static"},
+        {"calibration": None},
+    ],
     ids=str,
 )
 def test_formats_stay_where_the_user_wants_no_change(numerics: dict[str, Any]) -> None:
@@ -88,6 +95,8 @@ def test_formats_stay_where_the_user_wants_no_change(numerics: dict[str, Any]) -
     first = formats(run)
     train(run, params, 21)
     assert formats(run) == first
+    # They hold from the start for weights that have grown, as those of an artefact.
+    assert any("once weights have grown" in row["reason"] for row in run.report().dots())
 
 
 def test_carried_scales_of_casts_that_remain_are_kept() -> None:
@@ -125,6 +134,49 @@ def test_a_resumed_run_decides_at_the_same_steps(tmp_path: pathlib.Path) -> None
         assert float(resumed_value) == float(value)
         for name, expected in end.items():
             np.testing.assert_array_equal(np.asarray(resumed_end[name]), np.asarray(expected))
+
+
+def test_each_shape_has_formats_of_its_own() -> None:
+    run = scalify.jit(step, donate_argnums=0)
+    params, x, y = arguments()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        run(arguments()[0], x[:32], y[:32])
+        params, _ = train(run, params, 21)
+        renewed = formats(run)
+        run(jax.tree.map(np.array, params), x[:32], y[:32])
+        assert formats(run) != renewed
+        for _ in range(18):
+            run(jax.tree.map(np.array, params), x[:32], y[:32])
+        run(params, x[:32], y[:32])
+    assert formats(run) == renewed
+
+
+def test_a_failed_renewal_loses_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> None:
+        raise MemoryError("no room")
+
+    monkeypatch.setattr("scalify._jit.count_changes", fail)
+    run = scalify.jit(step, donate_argnums=0)
+    params, _ = train(run, arguments()[0], 19)
+    first = formats(run)
+    with pytest.warns(UserWarning, match=r"keeps its formats.*MemoryError: no room"):
+        params, value = run(params, *arguments()[1:])
+    assert np.isfinite(float(value)) and np.all(np.isfinite(params["q"]))
+    train(run, params, 2)
+    assert formats(run) == first
+
+
+def test_parameters_that_are_not_finite_keep_their_size() -> None:
+    run = scalify.jit(step, donate_argnums=0)
+    params, x, y = arguments()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(20):
+            params, _ = run(params, np.full_like(x, np.nan), y)
+        first = run.executable()
+        run(params, x, y)
+    assert run.executable() is first
 
 
 def test_renewals_become_rarer() -> None:
