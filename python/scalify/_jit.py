@@ -553,7 +553,8 @@ class Jit:
         """Returns the compiler's options; `stays`: the formats are not chosen again."""
         count = len(lowered.in_avals)
         options = {**self._options, **argument_options(scales, count)}
-        if stays and self._given is None:
+        # Without values, as within a trace, nothing is measured, and nothing to compare with.
+        if self._given is None and (stays or scales is None):
             options["formatsStay"] = True
         if self._has_adapted:
             options |= {"adaptScales": True, "packState": False}
