@@ -306,7 +306,7 @@ def main() -> int:
     """Runs the command; returns 1 if a bar fails."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--layers", type=int, default=12)
-    parser.add_argument("--at", type=int, nargs="+", default=[0, 100, 300, 600])
+    parser.add_argument("--at", type=int, nargs="+", default=[0, 100, 300, 600, 1000, 1500])
     parser.add_argument("--paths", nargs="+", default=list(PATHS), choices=list(PATHS))
     parser.add_argument("--recipe", default="fp8")
     parser.add_argument("--static", action="store_true", help="also an artefact of constants")

@@ -79,8 +79,10 @@ class Settings:
         renews = depends and calibrates and own.get("carryScales", True)
         # Casts that are wide by name may be others, or have other numbers, under other formats.
         renews = renews and policy is not None and policy.action != "widen" and not numerics.wide
-        # Sizes that the user gives are those to choose formats for.
-        options["formatsStay"] = scales is None and not renews
+        # Sizes that the user gives are those to choose formats for. A pipeline starts from the bits
+        # of one process, whose formats it keeps.
+        is_alone = groups.distribution.pipeline is None
+        options["formatsStay"] = scales is None and not renews and is_alone
         return Settings(options, scales, numerics.ranges, policy, *run, calibrates, renews)
 
 
