@@ -56,9 +56,10 @@ public:
 
   using Found = llvm::MapVector<Operation *, SensitiveDot>;
   Found find();
-  /// Adds the layers' forward dots that the recipe's formats for sensitive dots
-  /// help. Guessed sizes do not justify F32.
-  void addNarrow(Found &found);
+  /// Adds forward dots of layers in the recipe's formats for sensitive dots, if
+  /// gradients miss the limits without. None is added in F32, since the sizes
+  /// are guesses.
+  void addForGrownWeights(Found &found);
 
 private:
   void findGradients(Block &body);
@@ -197,7 +198,7 @@ void SensitivityFinder::widenMost(RoundedDot::Turn turn, Found &found) {
     widenUntilWithin(turn, /*isWide=*/true, found);
 }
 
-/// True if an op in front of the update reads the argument.
+/// True if an op other than the optimizer's reads the argument.
 static bool reachesLoss(Value arg) {
   return llvm::any_of(arg.getUsers(), [](Operation *user) {
     return !user->hasTrait<OpTrait::IsTerminator>() &&
@@ -211,7 +212,7 @@ bool SensitivityFinder::knowsSizes() const {
   return llvm::none_of(facts.getUndeclaredArguments(), reachesLoss);
 }
 
-void SensitivityFinder::addNarrow(Found &found) {
+void SensitivityFinder::addForGrownWeights(Found &found) {
   if (!knowsSizes())
     return;
   for (auto &[dot, sensitive] : found)
@@ -238,7 +239,8 @@ SensitivityFinder::Found SensitivityFinder::find() {
 }
 
 /// True if the recipe's formats for sensitive dots are narrow.
-static bool isNarrowHelp(const llvm::MapVector<Operation *, RoundedDot> &dots) {
+static bool areSensitiveFormatsNarrow(
+    const llvm::MapVector<Operation *, RoundedDot> &dots) {
   return llvm::any_of(
       dots, [](auto &entry) { return entry.second.sensitiveNoise > 0; });
 }
@@ -251,15 +253,15 @@ scalify::findSensitiveDots(FunctionOpInterface func,
         return entry.second.turn == RoundedDot::Never;
       }))
     return {};
-  // Where the step measures its arguments, their sizes are guesses, too.
-  bool knowsSizes = llvm::none_of(func.getArguments(), [&](BlockArgument arg) {
+  // Sizes that each step measures are guesses here.
+  bool areGuesses = llvm::any_of(func.getArguments(), [&](BlockArgument arg) {
     return func.getArgAttr(arg.getArgNumber(), kMeasuredAttr) &&
            reachesLoss(arg);
   });
   SensitivityFinder::Found found;
-  if (knowsSizes)
+  if (!areGuesses)
     found = SensitivityFinder(func, dots, /*trained=*/false).find();
-  if (stays && isNarrowHelp(dots))
-    SensitivityFinder(func, dots, /*trained=*/true).addNarrow(found);
+  if (stays && areSensitiveFormatsNarrow(dots))
+    SensitivityFinder(func, dots, /*trained=*/true).addForGrownWeights(found);
   return found;
 }

@@ -8,8 +8,6 @@
 
 using namespace scalify;
 
-// Iterations that move a size by less than this, in binades, change no scale.
-static constexpr double kSettled = 0.01;
 // The slope of a sum halves from n / 2 to n; that of an exponential does not.
 static constexpr double kExponentialRatio = 0.8;
 static constexpr double kExponentialSlope = 0.05;
@@ -60,8 +58,8 @@ bool CarryFacts::isSettledAt(const ScaleFacts &facts) const {
     return false;
   if (!setsScale(facts) || !setsScale(latest))
     return true;
-  return std::fabs(std::log2(facts.rms / latest.rms)) < kSettled &&
-         std::fabs(facts.mean - latest.mean) < kSettled * facts.rms;
+  return std::fabs(std::log2(facts.rms / latest.rms)) < kSettledBinades &&
+         std::fabs(facts.mean - latest.mean) < kSettledBinades * facts.rms;
 }
 
 /// Returns the rise per iteration in binades, from the exponent before `at`.

@@ -26,9 +26,10 @@ from scalify.scales import Scales, measure
 
 __all__ = ["count_changes", "is_renewal_due", "measure_after_step"]
 
-# The factor between the steps at which decisions are renewed. Sizes of weights grow like a power of
-# the number of steps, and they count by binades. Measuring and deciding cost about as much as a few
-# steps.
+# The factor between the steps at which decisions are renewed. A step of Adam moves a weight by the
+# learning rate at most, so that sizes grow no faster than the number of steps: by less than a third
+# of a binade between two renewals, where half a one changes an exponent. Fewer renewals come late,
+# more cost time: measuring and deciding take about as long as a few steps.
 _GROWTH = 1.25
 
 

@@ -138,7 +138,9 @@ these on its first batch.
 
 Of {count} programs of `test/zoo`, the table counts those whose casts change without the prior, and
 names those that cross one of the [bars](numerics.md): they meet it only with the prior, or only
-without. `unit-gain` applies only without given scales, and all programs of the zoo have them.
+without. `unit-gain` applies to scales that are not given (all programs of the zoo have
+them), and to formats that stay for all of training
+([sensitive dots](../stages/precision.md#dots-whose-rounding-moves-gradients-too-far)).
 
 | without | programs that move | held by it | held without it only |
 |---|---|---|---|

@@ -15,6 +15,10 @@
 
 namespace scalify {
 
+/// Sizes that differ by fewer binades count as equal: iterations that move a
+/// size by less change no scale.
+inline constexpr double kSettledBinades = 0.01;
+
 /// A line through the exponents of a carry: `start + growth * iteration`.
 struct CarryTrend {
   double start = 0;

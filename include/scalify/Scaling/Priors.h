@@ -41,8 +41,9 @@ struct Prior {
 
 /// A parameter that starts at zero is assumed to have the constant's size.
 extern const Prior kZeroParameters;
-/// Before it is measured, a weight is assumed to keep the size of its input:
-/// its size is the constant over the square root of its width.
+/// Before it is measured, and after training, a weight is assumed to keep the
+/// size of its input: its size is the constant over the square root of its
+/// width.
 extern const Prior kUnitGain;
 /// Of N elements of a softmax, N to the power of the constant matter.
 extern const Prior kSharpSoftmax;

@@ -2,6 +2,8 @@
 
 #include "scalify/Scaling/NoiseAnalysis.h"
 
+#include "scalify/Scaling/CarryFacts.h"
+
 #include "Choices.h"
 #include "ElementFunctions.h"
 #include "NoiseGains.h"
@@ -25,9 +27,6 @@ static constexpr int64_t kMaxTrips = 96, kMaxInnerTrips = 12;
 /// Nor does it build more steps of a nest of loops than this multiple of the
 /// nest's ops: two or more outer iterations of all inner ones.
 static constexpr size_t kMaxNestSteps = 256;
-/// Facts that differ by less, in binades, have equal gains: those of carries
-/// settle no closer.
-static constexpr double kEqualSizes = 0.01;
 
 NoiseAnalysis::NoiseAnalysis(FunctionOpInterface func, ScaleAnalysis &facts)
     : facts(facts), functions(std::make_unique<ElementFunctions>(facts)),
@@ -90,7 +89,7 @@ NoiseAnalysis::Step NoiseAnalysis::buildStep(Operation &op, unsigned depth) {
 }
 
 static bool areEqualSizes(double x, double y) {
-  return x == y || std::fabs(std::log2(x / y)) < kEqualSizes;
+  return x == y || std::fabs(std::log2(x / y)) < kSettledBinades;
 }
 
 std::shared_ptr<const NoiseAnalysis::Loop>
