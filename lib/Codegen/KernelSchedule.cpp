@@ -18,6 +18,7 @@
 #include "KernelEmitter.h"
 
 #include "scalify/Dialect/Plan/PlanInPlace.h"
+#include "scalify/Dialect/Plan/PlanTiles.h"
 #include "scalify/Dialect/StableHLO/Reductions.h"
 
 using namespace mlir;
@@ -38,6 +39,7 @@ struct Space {
   bool hasRows = false;  // rows are read as a whole before they are written
   bool hasLanes = true;  // innermost loop runs on vectors
   int64_t lanes = 1;
+  int64_t tiles = 1;         // that rows must not cross
   SmallVector<int64_t> cuts; // where the innermost loop is split
 
   int64_t size() const {
@@ -93,6 +95,10 @@ static FailureOr<Space> chooseSpace(plan::KernelOp kernel, Machine machine) {
   space.lanes = KernelEmitter::lanesOf(kernel, machine);
   space.hasSmall = small != large;
   SmallVector<int64_t> boundaries{large, 1};
+  if (std::optional<plan::Tiling> tiling = plan::tilingOf(kernel)) {
+    space.tiles = tiling->tiles;
+    addBoundaries(boundaries, {large / tiling->tiles}, 1);
+  }
   int64_t rowLength =
       space.hasSmall ? large / small : plan::ElementOrder(kernel).rowLength();
   space.hasRows = rowLength > 0;
@@ -438,7 +444,8 @@ FailureOr<KernelRows> NestEmitter::emit() {
     limit = std::min(limit, shared);
   }
   size_t leading = 0;
-  while (leading < limit && (e.grid || rows.rows < kMinRows))
+  while (leading < limit && (e.grid || rows.rows < kMinRows ||
+                             rows.rows % space.tiles != 0))
     rows.rows *= space.extents[leading++];
   rows.threads = chooseThreads();
   if (!space.hasRows && shared < scalarLoops)
@@ -581,6 +588,10 @@ FailureOr<KernelRows> scalify::codegen::emitKernel(plan::KernelOp kernel,
   if (failed(rows) || failed(emitter.finish()) ||
       failed(emitter.checkInPlace()))
     return failure();
+  if (rows->rows % space->tiles != 0)
+    return kernel.emitOpError("has ")
+           << rows->rows << " rows, which " << space->tiles
+           << " tiles cannot share";
   if (machine == Machine::CPU)
     chooseGrain(kernel, *rows);
   return rows;

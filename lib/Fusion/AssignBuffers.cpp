@@ -11,6 +11,7 @@
 #include "PackArena.h"
 
 #include "scalify/Dialect/Plan/PlanInPlace.h"
+#include "scalify/Dialect/Plan/PlanTiles.h"
 #include "scalify/Fusion/Passes.h"
 
 namespace scalify {
@@ -47,8 +48,14 @@ static int findInPlaceRead(plan::KernelOp kernel,
                            llvm::DenseSet<Value> &taken) {
   Block &body = kernel.getBody().front();
   auto wholes = llvm::map_to_vector(kernel.getReads(), plan::getWhole);
+  // Other tiles of a group read what this one would overwrite.
+  Value out = kernel.getWrites()[write];
+  if (plan::tilingOf(kernel) && !plan::countOwnTiles(out))
+    return -1;
   for (auto [index, in] : llvm::enumerate(kernel.getReads())) {
     auto range = ranges.find(in);
+    if (plan::countOwnTiles(in) != plan::countOwnTiles(out))
+      continue;
     if (range == ranges.end() || range->second.last != position ||
         !range->second.isLastAlone || taken.contains(in) ||
         llvm::count(wholes, in) != 1)
@@ -76,8 +83,12 @@ void AssignBuffersPass::assign(plan::ProgramOp program) {
   Block &block = program.getBody().front();
   llvm::DenseMap<Value, plan::LiveRange> ranges =
       plan::computeLiveRanges(program);
-  SmallVector<ArenaBlock> blocks;
+  // Of the arena, and of a thread's memory for tiles.
+  std::array<SmallVector<ArenaBlock>, 2> memories;
   llvm::DenseMap<Value, size_t> blockOf;
+  auto blocksFor = [&](Value value) -> SmallVector<ArenaBlock> & {
+    return memories[plan::countOwnTiles(value) > 0];
+  };
   Builder b(program.getContext());
   for (auto [index, op] : llvm::enumerate(block)) {
     int64_t position = index;
@@ -100,7 +111,7 @@ void AssignBuffersPass::assign(plan::ProgramOp program) {
       ++numInPlace;
     }
     for (Value value : used) {
-      if (ranges[value].first != position || blockOf.contains(value))
+      if (blockOf.contains(value))
         continue;
       // A part of a temporary is written into the memory of its whole.
       if (kernel && llvm::is_contained(kernel.getWrites(), value)) {
@@ -119,17 +130,21 @@ void AssignBuffersPass::assign(plan::ProgramOp program) {
           continue;
         }
       }
+      SmallVector<ArenaBlock> &blocks = blocksFor(value);
       blockOf[value] = blocks.size();
-      blocks.push_back({plan::bufferBytes(value), position, position});
+      int64_t first = ranges[value].first;
+      int64_t tiles = std::max<int64_t>(plan::countOwnTiles(value), 1);
+      blocks.push_back({plan::bufferBytes(value) / tiles, first, first});
     }
     for (Value value : used) {
-      int64_t &last = blocks[blockOf[value]].last;
+      int64_t &last = blocksFor(value)[blockOf[value]].last;
       last = std::max(last, ranges[value].held);
     }
     if (kernel && !pairs.empty())
       kernel.setInplace(pairs);
   }
-  int64_t bytes = packArena(blocks);
+  int64_t bytes = packArena(memories[0]);
+  int64_t tileBytes = packArena(memories[1]);
   // Parts come after their wholes, so the reverse walk erases unused parts
   // first.
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block))) {
@@ -137,10 +152,14 @@ void AssignBuffersPass::assign(plan::ProgramOp program) {
     if (temp && temp.getMemory().use_empty())
       temp.erase();
     else if (temp)
-      temp.setOffset(blocks[blockOf[plan::getWhole(temp.getMemory())]].offset +
+      temp.setOffset(blocksFor(temp.getMemory())
+                         [blockOf[plan::getWhole(temp.getMemory())]]
+                             .offset +
                      temp.getStart().value_or(0));
   }
   program.setArenaBytes(bytes);
+  if (tileBytes)
+    program.setTileBytes(tileBytes);
   arenaBytes += bytes;
 }
 
@@ -173,7 +192,8 @@ void AssignBuffersPass::assignCallees(plan::ProgramOp program) {
       continue;
     auto arena = plan::TempOp::create(b, loop.getLoc(),
                                       MemRefType::get({bytes}, b.getI8Type()),
-                                      Value(), IntegerAttr(), IntegerAttr());
+                                      Value(), IntegerAttr(), IntegerAttr(),
+                                      IntegerAttr());
     loop.getArenaMutable().assign(arena);
   }
 }

@@ -113,7 +113,7 @@ Value BindSlicesPass::viewOf(Value buffer, int64_t byte, MemRefType type) {
     return view = part;
   }
   return view = plan::TempOp::create(b, op->getLoc(), type, buffer, place,
-                                     IntegerAttr());
+                                     IntegerAttr(), IntegerAttr());
 }
 
 static bool isDivisible(Value buffer) {

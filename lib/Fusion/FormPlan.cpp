@@ -241,7 +241,7 @@ void PlanWriter::bindPieces(stablehlo::ConcatenateOp stack) {
   for (Value piece : stack.getInputs()) {
     Value part =
         newBuffer<plan::TempOp>(stack.getLoc(), typeOf(piece), whole,
-                                b.getI64IntegerAttr(start), IntegerAttr());
+                                b.getI64IntegerAttr(start), IntegerAttr(), IntegerAttr());
     start += plan::bufferBytes(part);
     Operation *def = piece.getDefiningOp();
     // A scatter works in the memory of its input.
@@ -352,7 +352,8 @@ LogicalResult PlanWriter::writeKernel(Cluster &cluster) {
 LogicalResult PlanWriter::write() {
   b.setInsertionPoint(main);
   StringRef name = main.getSymName() == "main" ? "step" : main.getSymName();
-  program = plan::ProgramOp::create(b, main.getLoc(), name, IntegerAttr());
+  program = plan::ProgramOp::create(b, main.getLoc(), name, IntegerAttr(),
+                                    IntegerAttr());
   Block *block = &program.getBody().emplaceBlock();
   b.setInsertionPointToEnd(block);
   // Buffers above, commands below.

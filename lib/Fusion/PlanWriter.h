@@ -50,7 +50,8 @@ private:
 
   mlir::Value newTemp(mlir::Location loc, mlir::RankedTensorType type) {
     return newBuffer<plan::TempOp>(loc, type, mlir::Value(),
-                                   mlir::IntegerAttr(), mlir::IntegerAttr());
+                                   mlir::IntegerAttr(), mlir::IntegerAttr(),
+                                   mlir::IntegerAttr());
   }
 
   mlir::func::FuncOp main;

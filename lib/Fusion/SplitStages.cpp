@@ -398,7 +398,7 @@ Value StageWriter::versionOf(const Version &version) {
   if (!copy)
     copy = plan::TempOp::create(buffersEnd, version.first.getLoc(),
                                 version.first.getType(), Value(), IntegerAttr(),
-                                IntegerAttr());
+                                IntegerAttr(), IntegerAttr());
   return copy;
 }
 
@@ -515,7 +515,8 @@ FailureOr<plan::ProgramOp> StageWriter::write() {
   b.setInsertionPoint(split.program);
   made =
       plan::ProgramOp::create(b, split.program.getLoc(),
-                              "stage" + std::to_string(stage), IntegerAttr());
+                              "stage" + std::to_string(stage), IntegerAttr(),
+                              IntegerAttr());
   Block *block = &made.getBody().emplaceBlock();
   b.setInsertionPointToEnd(block);
   auto mark = plan::ArgumentOp::create(b, made.getLoc(),

@@ -310,6 +310,8 @@ static void buildFusion(const StageOptions &options, OpPassManager &module) {
   if (options.overlap)
     module.addPass(createOverlapCollectives({isGPU, options.mostInFlight}));
   module.addPass(createProveExchanges());
+  if (!isGPU)
+    module.addPass(createTileCommands());
   module.addPass(createAssignBuffers());
 }
 

@@ -99,6 +99,12 @@ void chooseTiles(GemmPlan &plan, Tiles tiles) {
   bool isWhole = tiles == Tiles::WholeRows && plan.m >= fewRows;
   plan.tileM = std::max<int64_t>(plan.m, 1);
   plan.tileN = std::max<int64_t>(plan.n, 1);
+  if (tiles == Tiles::One) {
+    plan.tilesM = ceilDiv(plan.m, plan.tileM);
+    plan.tilesN = ceilDiv(plan.n, plan.tileN);
+    plan.batchesPerTask = plan.batches;
+    return;
+  }
   double best = modelledTime(plan, plan.tileM, plan.tileN);
   for (int64_t partsM = 1; partsM <= 32; partsM *= 2)
     for (int64_t partsN = 1; partsN <= (isWhole ? 1 : 32); partsN *= 2) {

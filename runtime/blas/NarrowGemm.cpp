@@ -64,8 +64,8 @@ private:
 /// Widens the operands of each tile for OpenBLAS.
 class WidenedGemm : public NarrowGemm {
 public:
-  explicit WidenedGemm(const GemmShape &shape)
-      : NarrowGemm(shape, ProductUnit::F32), blas(Blas::get()) {}
+  WidenedGemm(const GemmShape &shape, bool isOneTask)
+      : NarrowGemm(shape, ProductUnit::F32, isOneTask), blas(Blas::get()) {}
 
   void run(int64_t task, const Operands &operands) const override {
     // One a thread, as large as its largest tile.
@@ -233,7 +233,8 @@ private:
 
 class UnitGemm : public NarrowGemm {
 public:
-  UnitGemm(const GemmShape &shape, ProductUnit unit) : NarrowGemm(shape, unit) {
+  UnitGemm(const GemmShape &shape, ProductUnit unit, bool isOneTask)
+      : NarrowGemm(shape, unit, isOneTask) {
     int64_t rows[] = {plan.tileM, plan.m - (plan.tilesM - 1) * plan.tileM};
     int64_t cols[] = {plan.tileN, plan.n - (plan.tilesN - 1) * plan.tileN};
     for (bool lastRow : {false, true})
@@ -264,11 +265,13 @@ uint64_t NarrowGemm::nextExecution() {
   return ++last;
 }
 
-NarrowGemm::NarrowGemm(const GemmShape &shape, ProductUnit unit)
+NarrowGemm::NarrowGemm(const GemmShape &shape, ProductUnit unit, bool isOneTask)
     : shape(shape), unit(unit) {
   // Whole rows of a wide right operand would not fit the cache once widened.
   planGemm(shape, plan,
-           unit == ProductUnit::F32 ? Tiles::Any : Tiles::WholeRows);
+           isOneTask                   ? Tiles::One
+           : unit == ProductUnit::F32 ? Tiles::Any
+                                      : Tiles::WholeRows);
 }
 
 /// A call of oneDNN takes 0.7 to 2.5 us before its first product. Measured,
@@ -283,10 +286,15 @@ std::unique_ptr<NarrowGemm> NarrowGemm::make(const GemmShape &shape) {
   return make(shape, isWorthACall(shape) ? productUnit() : ProductUnit::F32);
 }
 
+std::unique_ptr<NarrowGemm> NarrowGemm::makeTask(const GemmShape &shape) {
+  return make(shape, isWorthACall(shape) ? productUnit() : ProductUnit::F32,
+              /*isOneTask=*/true);
+}
+
 std::unique_ptr<NarrowGemm> NarrowGemm::make(const GemmShape &shape,
-                                             ProductUnit unit) {
+                                             ProductUnit unit, bool isOneTask) {
   // Sums of nothing are zero; BLAS sets them, and oneDNN has no such product.
   if (unit == ProductUnit::F32 || shape.k == 0)
-    return std::make_unique<WidenedGemm>(shape);
-  return std::make_unique<UnitGemm>(shape, unit);
+    return std::make_unique<WidenedGemm>(shape, isOneTask);
+  return std::make_unique<UnitGemm>(shape, unit, isOneTask);
 }

@@ -24,7 +24,10 @@ public:
   static std::unique_ptr<NarrowGemm> make(const GemmShape &shape);
   /// Returns the product on a unit up to productUnit().
   static std::unique_ptr<NarrowGemm> make(const GemmShape &shape,
-                                          ProductUnit unit);
+                                          ProductUnit unit,
+                                          bool isOneTask = false);
+  /// Returns a product of one task, on the unit that make() would choose.
+  static std::unique_ptr<NarrowGemm> makeTask(const GemmShape &shape);
 
   ProductUnit getUnit() const { return unit; }
   int64_t tasks() const { return plan.tasks(); }
@@ -41,7 +44,7 @@ public:
   virtual void run(int64_t task, const Operands &operands) const = 0;
 
 protected:
-  NarrowGemm(const GemmShape &shape, ProductUnit unit);
+  NarrowGemm(const GemmShape &shape, ProductUnit unit, bool isOneTask);
 
   const GemmShape &shape;
   ProductUnit unit;

@@ -18,6 +18,20 @@ void Device::fillUnwritten(const StepCall &call) {
       set(call.results[i], size_t(result.type.bytes));
 }
 
+void Device::tiles(const TileRun &run) {
+  void *const *buffers = run.buffers;
+  uint64_t *counters = run.counters;
+  for (size_t i = 0; i < run.count; ++i) {
+    const Command &command = run.commands[i];
+    if (command.op == Command::Op::Kernel)
+      kernel(command, buffers, counters);
+    else
+      gemm(command, buffers);
+    buffers += command.buffers.size();
+    counters += counterWords * command.counters.size();
+  }
+}
+
 void Device::attention(const Command &command, void *const *) {
   unsupported("attention '" + command.name + "' needs a GPU");
 }

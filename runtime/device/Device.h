@@ -29,6 +29,19 @@ struct StepCall {
   void *pollContext = nullptr;
 };
 
+/// The commands of a group of tiles in one execution.
+struct TileRun {
+  const Command *commands = nullptr;
+  size_t count = 0;
+  /// Of all commands, in their order: those of a thread's memory are offsets.
+  void *const *buffers = nullptr;
+  /// `counterWords` for each of the commands' counters, to which counts are
+  /// added.
+  uint64_t *counters = nullptr;
+  /// Of each command, to which times of threads are added, or null.
+  uint64_t *nanoseconds = nullptr;
+};
+
 class Device {
 public:
   virtual ~Device() = default;
@@ -71,6 +84,9 @@ public:
                       uint64_t *counters) = 0;
   /// `buffers` are the command's, with its element offsets applied.
   virtual void gemm(const Command &command, void *const *buffers) = 0;
+  /// In a CPU's artefact only: runs the commands tile by tile. A device that
+  /// only records runs them one by one.
+  virtual void tiles(const TileRun &run);
   /// In a GPU's artefact only.
   virtual void attention(const Command &command, void *const *buffers);
   /// In a CPU's artefact only.

@@ -53,10 +53,16 @@ Executable::Executable(Image file, const DeviceMaker &makeDevice,
     loopArgs.emplace_back(interface.args.size());
     mostArgs = std::max(mostArgs, interface.args.size());
     mostResults = std::max(mostResults, interface.results.size());
+    size_t buffers = 0, counters = 0; // of a command or a group
+    const Command *before = nullptr;
     for (const Command &command : function.commands) {
-      mostBuffers = std::max(mostBuffers, command.buffers.size());
-      mostCounters = std::max(mostCounters, command.counters.size());
+      bool isNext = before && command.tiles && command.group == before->group;
+      buffers = command.buffers.size() + (isNext ? buffers : 0);
+      counters = command.counters.size() + (isNext ? counters : 0);
+      mostBuffers = std::max(mostBuffers, buffers);
+      mostCounters = std::max(mostCounters, counters);
       rows.push_back({&function, &command, {}});
+      before = &command;
     }
   }
   kernelArgs.resize(mostBuffers);
@@ -198,6 +204,8 @@ void Executable::bind(const Function &function, void *const *args,
     case Buffer::Kind::Rank:
       base = const_cast<void *>(dev->rankNumber(&place));
       break;
+    case Buffer::Kind::Tile: // the device adds the thread's memory
+      break;
     }
     addresses[i] = static_cast<uint8_t *>(base) + buffer.offset;
   }
@@ -223,6 +231,58 @@ float Executable::scaleMoved(size_t counter) const {
   return std::log2(now) - std::log2(before);
 }
 
+/// Adds what a kernel has counted in one run.
+void Executable::count(const Command &kernel, const uint64_t *words) {
+  for (size_t i = 0; i < kernel.counters.size(); ++i)
+    for (size_t word = 0; word < counterWords; ++word)
+      counts[counterWords * size_t(kernel.counters[i]) + word] +=
+          words[counterWords * i + word];
+  for (size_t i = 0; i < kernel.elements.size(); ++i)
+    dynamicElements[size_t(kernel.counters[i])] += kernel.elements[i];
+}
+
+/// Runs the group that starts at `first`; returns its number of commands.
+size_t Executable::runTiles(const Function &function, const Command &first,
+                            ProfileRow *row) {
+  const std::vector<void *> &addresses = boundOf(function);
+  TileRun run;
+  run.commands = &first;
+  size_t buffers = 0, words = 0;
+  const Command *end = function.commands.data() + function.commands.size();
+  for (const Command *command = &first;
+       command != end && command->tiles && command->group == first.group;
+       ++command, ++run.count) {
+    for (int32_t buffer : command->buffers)
+      kernelArgs[buffers++] = addresses[size_t(buffer)];
+    words += counterWords * command->counters.size();
+  }
+  std::fill_n(kernelCounts.begin(), words, 0);
+  run.buffers = kernelArgs.data();
+  run.counters = kernelCounts.data();
+  std::vector<uint64_t> times(profiling ? run.count : 0);
+  run.nanoseconds = profiling ? times.data() : nullptr;
+  Clock::time_point start = Clock::now();
+  dev->tiles(run);
+  const uint64_t *counted = kernelCounts.data();
+  for (size_t i = 0; i < run.count; ++i) {
+    count(run.commands[i], counted);
+    counted += counterWords * run.commands[i].counters.size();
+  }
+  if (!profiling)
+    return run.count;
+  // Each command's share of the threads' time.
+  auto wall = double((Clock::now() - start).count());
+  double all = 0;
+  for (uint64_t time : times)
+    all += double(time);
+  for (size_t i = 0; i < run.count; ++i) {
+    ++row[i].time.calls;
+    row[i].time.nanoseconds +=
+        all > 0 ? uint64_t(wall * double(times[i]) / all) : 0;
+  }
+  return run.count;
+}
+
 void Executable::execute(const Function &function, const Command &command) {
   const std::vector<void *> &addresses = boundOf(function);
   for (size_t i = 0; i < command.buffers.size(); ++i)
@@ -233,13 +293,7 @@ void Executable::execute(const Function &function, const Command &command) {
     std::fill_n(kernelCounts.begin(), counterWords * command.counters.size(),
                 0);
     dev->kernel(command, at, kernelCounts.data());
-    for (size_t i = 0; i < command.counters.size(); ++i)
-      for (size_t word = 0; word < counterWords; ++word)
-        counts[counterWords * static_cast<size_t>(command.counters[i]) +
-               word] += kernelCounts[counterWords * i + word];
-    for (size_t i = 0; i < command.elements.size(); ++i)
-      dynamicElements[size_t(command.counters[i])] += command.elements[i];
-    return;
+    return count(command, kernelCounts.data());
   case Command::Op::Gemm:
     for (size_t i = 0; i < 3; ++i)
       at[i] = static_cast<uint8_t *>(at[i]) + command.gemmOffsets[i];
@@ -388,12 +442,25 @@ void Executable::walk(const Function &function) {
   ProfileRow *row = rowsOf(function);
   const bool timed = (profiling || poll) && !dev->isAsynchronous();
   Clock::time_point start = timed ? Clock::now() : Clock::time_point();
-  for (const Command &command : function.commands) {
+  for (size_t at = 0; at < function.commands.size();) {
+    const Command &command = function.commands[at];
     if (side && command.isBeside) {
       ++row;
+      ++at;
+      continue;
+    }
+    if (command.tiles) {
+      size_t count = runTiles(function, command, row);
+      at += count;
+      row += count;
+      if (side)
+        side->check();
+      if (timed)
+        pollIfDue(start = Clock::now());
       continue;
     }
     execute(function, command);
+    ++at;
     if (side)
       side->check();
     if (timed) {

@@ -87,6 +87,9 @@ private:
   void walkSide();
   void sit(const Command &wait);
   void execute(const Function &function, const Command &command);
+  void count(const Command &kernel, const uint64_t *words);
+  size_t runTiles(const Function &function, const Command &first,
+                  ProfileRow *row);
   void iterate(const Command &loop, void *const *at);
   void takeTimes(const Function &function);
   ProfileRow *rowsOf(const Function &function);

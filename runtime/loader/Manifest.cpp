@@ -2,6 +2,7 @@
 #include "loader/CommandReader.h"
 #include "loader/JsonNode.h"
 #include "loader/LoopReader.h"
+#include "loader/TileReader.h"
 
 #include <algorithm>
 #include <array>
@@ -18,6 +19,13 @@ const Function *Program::find(const std::string &name) const {
 void scalify::rt::failWithoutKernels() {
   badArtefact("the artefact holds a plan without kernels: compile it without "
               "plan-only to run it");
+}
+
+int64_t Program::maxTileBytes() const {
+  int64_t bytes = tileBytes;
+  for (const Function &function : functions)
+    bytes = std::max(bytes, interfaceOf(function).tileBytes);
+  return bytes;
 }
 
 int64_t Program::maxArenaBytes() const {
@@ -141,6 +149,8 @@ int64_t extentOf(const Buffer &buffer, const Interface &interface,
     return program.constants.size;
   case Buffer::Kind::Rank:
     return sizeof(uint32_t);
+  case Buffer::Kind::Tile:
+    return interface.tileBytes;
   }
   return 0;
 }
@@ -155,8 +165,10 @@ Buffer readBuffer(const JsonNode &node, const Interface &interface,
   } else if (kind == "result") {
     buffer.kind = Buffer::Kind::Result;
     buffer.index = node["index"].index(interface.results.size(), "results");
-  } else if (kind == "temp" || kind == "const") {
-    buffer.kind = kind == "temp" ? Buffer::Kind::Temp : Buffer::Kind::Const;
+  } else if (kind == "temp" || kind == "const" || kind == "tile") {
+    buffer.kind = kind == "temp"    ? Buffer::Kind::Temp
+                  : kind == "const" ? Buffer::Kind::Const
+                                    : Buffer::Kind::Tile;
     // A single element, such as one scale of many, needs only its own
     // alignment.
     TensorType type = node.tensor();
@@ -168,14 +180,22 @@ Buffer readBuffer(const JsonNode &node, const Interface &interface,
     buffer.kind = Buffer::Kind::Rank;
   } else {
     node["kind"].fail("'" + kind +
-                      "' is none of arg, result, temp, const, rank");
+                      "' is none of arg, result, temp, const, rank, tile");
   }
   if (node.has("offset"))
     buffer.offset = node["offset"].atLeast(0);
   buffer.type = node.tensor();
+  int64_t bytes = buffer.type.bytes;
+  if (buffer.kind == Buffer::Kind::Tile) {
+    buffer.tiles = node["tiles"].atLeast(1);
+    if (buffer.type.elements % buffer.tiles)
+      node["tiles"].fail("do not divide the elements of " +
+                         toString(buffer.type));
+    bytes /= buffer.tiles;
+  }
   int64_t extent = extentOf(buffer, interface, program);
-  if (buffer.offset > extent || buffer.type.bytes > extent - buffer.offset)
-    node.fail("takes " + std::to_string(buffer.type.bytes) + " bytes at " +
+  if (buffer.offset > extent || bytes > extent - buffer.offset)
+    node.fail("takes " + std::to_string(bytes) + " bytes at " +
               std::to_string(buffer.offset) + ", past the end of its " +
               std::to_string(extent) + " bytes of " + kind + " memory");
   return buffer;
@@ -185,6 +205,8 @@ Buffer readBuffer(const JsonNode &node, const Interface &interface,
 void readInterface(const JsonNode &node, const Program &program,
                    Interface &interface) {
   interface.arenaBytes = node["arena_bytes"].atLeast(0);
+  interface.tileBytes =
+      node.has("tile_bytes") ? node["tile_bytes"].atLeast(0) : 0;
   readArgs(node["args"], interface);
   readResults(node["results"], interface);
   JsonNode buffers = node["buffers"];
@@ -257,6 +279,7 @@ void readFunctions(const JsonNode &table, Program &program) {
                         ", which no command before it records");
       function.commands.push_back(std::move(command));
     }
+    readTiles(list, program, function);
     if (!program.isGpu())
       markSideCommands(function);
     program.functions.push_back(std::move(function));

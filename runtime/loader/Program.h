@@ -35,10 +35,11 @@ using KernelFn = void (*)(void *const *buffers, int64_t lo, int64_t hi,
                           uint64_t *counters);
 
 struct Buffer {
-  enum class Kind : uint8_t { Arg, Result, Temp, Const, Rank };
+  enum class Kind : uint8_t { Arg, Result, Temp, Const, Rank, Tile };
   Kind kind = Kind::Temp;
   int32_t index = 0;  // which argument or result
   int64_t offset = 0; // bytes from the start of the memory that contains it
+  int64_t tiles = 0;  // of Tile: the memory holds one of as many
   TensorType type;
 
   bool isReadOnly() const { return kind == Kind::Const || kind == Kind::Rank; }
@@ -107,6 +108,26 @@ struct GemmTypes {
   int32_t aux = -1;
 };
 
+/// A product of which each tile is one index of the first batch dimensions.
+struct TiledGemm {
+  std::vector<BatchDim> tiled;
+  GemmShape shape; // of one tile
+  GemmPlan plan;
+
+  /// Returns the first element of a tile in each operand.
+  std::array<int64_t, 3> offsetsOf(int64_t tile) const {
+    std::array<int64_t, 3> offsets = {0, 0, 0};
+    for (size_t i = tiled.size(); i-- > 0;) {
+      int64_t index = tile % tiled[i].n;
+      tile /= tiled[i].n;
+      offsets[0] += index * tiled[i].a;
+      offsets[1] += index * tiled[i].b;
+      offsets[2] += index * tiled[i].c;
+    }
+    return offsets;
+  }
+};
+
 /// A loop's argument that is a slice of a buffer: in each iteration the memory
 /// at start + iteration * step, moved to between 0 and `last`, in bytes.
 struct LoopSlice {
@@ -159,6 +180,12 @@ struct Command {
   GemmTypes gemmTypes;
   std::array<int64_t, 3> gemmOffsets = {0, 0, 0};
 
+  // Kernels and GEMMs of a group, on a CPU only: neighbours that run tile by
+  // tile, or 0. A buffer with a stride is memory of the thread for one tile.
+  int64_t tiles = 0, group = -1;
+  std::vector<int64_t> tileStrides;
+  TiledGemm tiledGemm;
+
   // Attention: on a GPU only; AttentionShape.h lists the buffers.
   AttentionShape attention;
 
@@ -202,6 +229,7 @@ struct Command {
 /// A function's arguments and results, and the memory of its commands.
 struct Interface {
   int64_t arenaBytes = 0;
+  int64_t tileBytes = 0; // of each thread, for groups of tiles
   std::vector<Buffer> buffers;
   std::vector<Argument> args;
   std::vector<Result> results;
@@ -259,6 +287,7 @@ struct Program : Interface {
   bool isGpu() const { return device == "cuda"; }
   /// The largest arena. Functions run one after another and keep nothing in it.
   int64_t maxArenaBytes() const;
+  int64_t maxTileBytes() const;
   const Interface &interfaceOf(const Function &function) const {
     return function.own ? *function.own : *this;
   }

@@ -475,6 +475,35 @@ def AssignStreams : Pass<"scalify-assign-streams", "::mlir::ModuleOp"> {
     Statistic<"numSaved", "saved-ns", "nanoseconds that the model saves">];
 }
 
+def TileCommands : Pass<"scalify-tile-commands", "::mlir::ModuleOp"> {
+  let summary = "run chains of batched products tile by tile";
+  let description = [{
+    Before: programs whose temporaries have no offsets, for a CPU. After: groups
+    of neighbouring commands that start at a product with a batch have
+    `plan.tiles`, their number of tiles and that of the group; temporaries that
+    only they touch are memory of a thread that holds one tile (`plan.temp tile
+    of`). Commands may be moved past others that touch none of their memory. The
+    program's verifier proves that no tile touches what another one writes. No
+    bit changes: each element is computed as before.
+
+    A command joins if it reads what the group has computed, or multiplies the
+    same batch, and its tile t needs the t-th part alone of all that the group
+    computes. At least 8 tiles balance the threads, and the group must pass on
+    1 MiB, which no core's cache holds otherwise.
+
+    ```mlir
+    %s = plan.temp tile of 64 : memref<64x256x256xf32>
+    plan.gemm "dot" %q, %k, %s ... {plan.tiles = array<i64: 64, 0>}
+    plan.kernel "exponential" reads(%s) writes(%p) attributes {plan.tiles = array<i64: 64, 0>}
+    plan.gemm "dot" %p, %v, %o ... {plan.tiles = array<i64: 64, 0>}
+    ```
+  }];
+  let dependentDialects = ["::scalify::plan::PlanDialect"];
+  let statistics = [
+    Statistic<"numGroups", "groups", "groups of commands">,
+    Statistic<"numCommands", "commands", "commands in groups">];
+}
+
 def AssignBuffers : Pass<"scalify-assign-buffers", "::mlir::ModuleOp"> {
   let summary = "assign temporaries to one arena and reuse memory in place";
   let description = [{

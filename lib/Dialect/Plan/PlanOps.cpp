@@ -8,6 +8,7 @@
 
 #include "scalify/Dialect/Plan/PlanInPlace.h"
 #include "scalify/Dialect/Plan/PlanStreams.h"
+#include "scalify/Dialect/Plan/PlanTiles.h"
 
 #include <map>
 
@@ -50,6 +51,19 @@ scalify::plan::computeLiveRanges(ProgramOp program) {
       touches[operand].push_back(position);
     }
   }
+  // Tiles of all commands of a group run at the same time.
+  for (const TileGroup &group : findTileGroups(program))
+    for (auto &[value, range] : ranges) {
+      if (countOwnTiles(value) ||
+          llvm::none_of(touches[value], [&](int64_t position) {
+            return group.first <= position && position <= group.last;
+          }))
+        continue;
+      range.first = std::min(range.first, group.first);
+      range.last = std::max(range.last, group.last);
+      SmallVector<int64_t> &positions = touches[value];
+      positions.insert(llvm::upper_bound(positions, group.last), group.last);
+    }
   StreamOrder order(program);
   for (auto &[value, range] : ranges) {
     range.held = order.getLastConcurrent(touches[value]);
@@ -162,28 +176,9 @@ static LogicalResult verifyAliases(Block &block) {
   return success();
 }
 
-LogicalResult ProgramOp::verifyRegions() {
-  Block &block = getBody().front();
-  if (failed(verifyAliases(block)) || failed(verifyInPlace(*this)) ||
-      failed(verifyWritten(*this)) || failed(verifyStreams(*this)))
-    return failure();
-  if (!getArenaBytes())
-    return success();
-  SmallVector<Placed> placed;
-  llvm::DenseMap<Value, LiveRange> ranges = computeLiveRanges(*this);
-  for (TempOp temp : block.getOps<TempOp>()) {
-    LiveRange range = ranges.lookup(temp.getMemory());
-    if (range.first < 0)
-      continue;
-    if (!temp.getOffset())
-      return temp.emitOpError("has no offset, but the program has an arena");
-    int64_t begin = *temp.getOffset();
-    int64_t end = begin + bufferBytes(temp.getMemory());
-    if (end > static_cast<int64_t>(*getArenaBytes()))
-      return temp.emitOpError("ends at byte ")
-             << end << " of an arena of " << *getArenaBytes() << " bytes";
-    placed.push_back({temp, range, begin, end});
-  }
+/// Fails if two of the temporaries, of one memory, live at the same time and
+/// share bytes.
+static LogicalResult verifyApart(MutableArrayRef<Placed> placed, Block &block) {
   llvm::sort(placed, [](const Placed &a, const Placed &b) {
     return a.range.first < b.range.first;
   });
@@ -204,7 +199,46 @@ LogicalResult ProgramOp::verifyRegions() {
   return success();
 }
 
+LogicalResult ProgramOp::verifyRegions() {
+  Block &block = getBody().front();
+  if (failed(verifyAliases(block)) || failed(verifyInPlace(*this)) ||
+      failed(verifyWritten(*this)) || failed(verifyStreams(*this)) ||
+      failed(verifyTiles(*this)))
+    return failure();
+  if (!getArenaBytes())
+    return success();
+  SmallVector<Placed> inArena, inTile;
+  llvm::DenseMap<Value, LiveRange> ranges = computeLiveRanges(*this);
+  for (TempOp temp : block.getOps<TempOp>()) {
+    LiveRange range = ranges.lookup(temp.getMemory());
+    if (range.first < 0)
+      continue;
+    if (!temp.getOffset())
+      return temp.emitOpError("has no offset, but the program has an arena");
+    auto tiles = static_cast<int64_t>(temp.getTiles().value_or(0));
+    int64_t begin = *temp.getOffset();
+    int64_t end =
+        begin + bufferBytes(temp.getMemory()) / std::max<int64_t>(tiles, 1);
+    auto bytes = static_cast<int64_t>(tiles ? getTileBytes().value_or(0)
+                                            : *getArenaBytes());
+    if (end > bytes)
+      return temp.emitOpError("ends at byte ")
+             << end << (tiles ? " of a thread's " : " of an arena of ") << bytes
+             << " bytes";
+    (tiles ? inTile : inArena).push_back({temp, range, begin, end});
+  }
+  return failure(failed(verifyApart(inArena, block)) ||
+                 failed(verifyApart(inTile, block)));
+}
+
 LogicalResult TempOp::verify() {
+  if (std::optional<uint64_t> tiles = getTiles()) {
+    if (getWhole())
+      return emitOpError("is memory of one tile, and cannot be a part");
+    if (*tiles == 0 ||
+        cast<MemRefType>(getMemory().getType()).getNumElements() % *tiles)
+      return emitOpError("has no ") << *tiles << " equal tiles";
+  }
   if (!getWhole())
     return success();
   if (!getStart())

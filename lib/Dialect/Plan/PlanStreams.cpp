@@ -66,7 +66,7 @@ static int64_t getOffset(Operation *op) {
 
 /// Returns the memory of a buffer; none for constants.
 static std::optional<Access> placeOf(Value buffer) {
-  enum : uint8_t { Arg, Result, Temp, Arena };
+  enum : uint8_t { Arg, Result, Temp, Arena, Tile };
   Access access = {{Arg, 0}, 0, bufferBytes(buffer), false};
   auto at = [&](int kind, int64_t which, int64_t begin) {
     access.memory = {kind, which};
@@ -83,6 +83,10 @@ static std::optional<Access> placeOf(Value buffer) {
                                 : at(Result, op.getIndex(), getOffset(op));
       })
       .Case([&](TempOp op) {
+        if (op.getOffset() && op.getTiles()) {
+          access.end /= static_cast<int64_t>(*op.getTiles());
+          return at(Tile, 0, *op.getOffset());
+        }
         if (op.getOffset())
           return at(Arena, 0, *op.getOffset());
         auto whole = getWhole(buffer).getAsOpaquePointer();

@@ -6,6 +6,7 @@
 #include "ManifestParts.h"
 #include "scalify/Dialect/Plan/PlanMemory.h"
 #include "scalify/Dialect/Plan/PlanStreams.h"
+#include "scalify/Dialect/Plan/PlanTiles.h"
 #include "scalify/Dialect/Scalify/ElementAttr.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/StableHLO/OpKinds.h"
@@ -110,7 +111,9 @@ void ManifestWriter::writeBuffer(Operation &op) {
       })
       .Case([&](plan::RankOp) { buffer["kind"] = "rank"; })
       .Case([&](plan::TempOp temp) {
-        buffer["kind"] = "temp";
+        buffer["kind"] = temp.getTiles() ? "tile" : "temp";
+        if (temp.getTiles())
+          buffer["tiles"] = *temp.getTiles();
         buffer["offset"] = temp.getOffset().value_or(0);
       })
       .Case([&](plan::ConstantOp constant) {
@@ -456,10 +459,14 @@ json::Array ManifestWriter::write(json::Object &manifest) {
     json::Object &command = *commands.back().getAsObject();
     if (int64_t stream = plan::streamOf(&op))
       command["stream"] = stream;
+    if (std::optional<plan::Tiling> tiling = plan::tilingOf(&op))
+      command["tiles"] = json::Array{tiling->tiles, tiling->group};
     if (auto task = op.getAttrOfType<StringAttr>(plan::kTaskAttr))
       command["task"] = task.getValue();
   }
   manifest["arena_bytes"] = program.getArenaBytes().value_or(0);
+  if (program.getTileBytes())
+    manifest["tile_bytes"] = *program.getTileBytes();
   manifest["memory"] = plan::toJSON(plan::measureMemory(program));
   manifest["buffers"] = std::move(buffers);
   writeArgs(manifest);

@@ -6,9 +6,11 @@
 #include "loader/CpuFeatures.h"
 #include "loader/Image.h"
 #include "loader/SharedObject.h"
+#include "support/PageMemory.h"
 #include "support/ThreadPool.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <unordered_map>
 
@@ -28,11 +30,16 @@ public:
       for (Command &command : function.commands) {
         if (command.op == Command::Op::Kernel)
           loadKernel(program, image, command);
+        else if (command.op == Command::Op::Gemm && command.tiles)
+          loadTiledGemm(command);
         else if (command.op == Command::Op::Gemm)
           loadGemm(command);
         else if (command.op == Command::Op::Lapack)
           loadLapack(command.lapack);
       }
+    tileBytes = size_t(program.maxTileBytes());
+    for (const Function &function : program.functions)
+      sizeForTiles(function);
   }
 
   void kernel(const Command &command, void *const *buffers,
@@ -69,6 +76,27 @@ public:
                   static_cast<const float *>(buffers[1]),
                   static_cast<float *>(buffers[2]), task);
     });
+  }
+
+  void tiles(const TileRun &run) override {
+    size_t words = 0, buffers = 0;
+    for (size_t i = 0; i < run.count; ++i) {
+      words += run.commands[i].counters.size() * counterWords;
+      buffers += run.commands[i].buffers.size();
+    }
+    const int64_t tiles = run.commands[0].tiles;
+    std::fill_n(slots.begin(), words * size_t(tiles), 0);
+    std::fill_n(times.begin(), run.nanoseconds ? run.count * size_t(tiles) : 0,
+                0);
+    pool->forEach(tiles, [&](int64_t tile) {
+      runTile(run, tile, buffers, slots.data() + size_t(tile) * words);
+    });
+    for (size_t tile = 0; tile < size_t(tiles); ++tile) {
+      for (size_t word = 0; word < words; ++word)
+        run.counters[word] += slots[tile * words + word];
+      for (size_t i = 0; run.nanoseconds && i < run.count; ++i)
+        run.nanoseconds[i] += times[tile * run.count + i];
+    }
   }
 
   void lapack(const Command &command, void *const *buffers) override {
@@ -146,6 +174,91 @@ private:
       narrowGemms[&command] = NarrowGemm::make(command.gemm);
   }
 
+  void loadTiledGemm(const Command &command) {
+    const GemmPlan &plan = command.tiledGemm.plan;
+    bool isEmpty = plan.batches == 0 || plan.m == 0 || plan.n == 0;
+    if (command.gemmTypes.operands[0] != DType::BF16)
+      Blas::get();
+    else if (!isEmpty)
+      narrowGemms[&command] = NarrowGemm::makeTask(command.tiledGemm.shape);
+  }
+
+  /// Makes room for the counts and times of the function's groups.
+  void sizeForTiles(const Function &function) {
+    size_t words = 0, commands = 0;
+    const Command *before = nullptr;
+    for (const Command &command : function.commands) {
+      bool isNext = before && command.tiles && before->group == command.group;
+      words = command.counters.size() * counterWords + (isNext ? words : 0);
+      commands = 1 + (isNext ? commands : 0);
+      before = &command;
+      slots.resize(std::max(slots.size(), words * size_t(command.tiles)));
+      times.resize(std::max(times.size(), commands * size_t(command.tiles)));
+    }
+  }
+
+  /// Runs one tile of all commands of a group, with the counts and times in
+  /// the tile's own slots.
+  void runTile(const TileRun &run, int64_t tile, size_t numBuffers,
+               uint64_t *counters) {
+    using Clock = std::chrono::steady_clock;
+    // Of the thread: it runs one tile at a time.
+    thread_local PageMemory memory;
+    thread_local size_t size = 0;
+    thread_local std::vector<void *> addresses;
+    if (size < tileBytes) {
+      memory = PageMemory(int64_t(tileBytes), "tiles");
+      size = tileBytes;
+    }
+    addresses.resize(std::max(addresses.size(), numBuffers));
+    const auto own = reinterpret_cast<uintptr_t>(memory.data());
+    void *const *buffers = run.buffers;
+    Clock::time_point start = Clock::now();
+    for (size_t i = 0; i < run.count; ++i) {
+      const Command &command = run.commands[i];
+      for (size_t j = 0; j < command.buffers.size(); ++j)
+        addresses[j] = buffers[j];
+      for (size_t j = 0; j < command.tileStrides.size(); ++j)
+        if (int64_t stride = command.tileStrides[j])
+          // The whole buffer would start here if the tile were in its place.
+          addresses[j] = reinterpret_cast<void *>(
+              own + reinterpret_cast<uintptr_t>(buffers[j]) -
+              uintptr_t(tile * stride));
+      runTileOf(command, tile, addresses.data(), counters);
+      buffers += command.buffers.size();
+      counters += command.counters.size() * counterWords;
+      if (run.nanoseconds) {
+        Clock::time_point end = Clock::now();
+        times[size_t(tile) * run.count + i] = uint64_t((end - start).count());
+        start = end;
+      }
+    }
+  }
+
+  void runTileOf(const Command &command, int64_t tile, void *const *buffers,
+                 uint64_t *counters) {
+    if (command.op == Command::Op::Kernel) {
+      int64_t rows = command.rows / command.tiles;
+      return command.kernel(buffers, tile * rows, (tile + 1) * rows, counters);
+    }
+    const TiledGemm &gemm = command.tiledGemm;
+    if (gemm.plan.batches == 0 || gemm.plan.m == 0 || gemm.plan.n == 0)
+      return;
+    std::array<int64_t, 3> offsets = gemm.offsetsOf(tile);
+    void *at[3];
+    for (size_t i = 0; i < 3; ++i)
+      at[i] = static_cast<uint8_t *>(buffers[i]) + command.gemmOffsets[i] +
+              offsets[i] * byteWidth(command.gemmTypes.operands[i]);
+    if (command.gemmTypes.operands[0] != DType::BF16)
+      return runGemmTask(gemm.shape, gemm.plan, static_cast<const float *>(at[0]),
+                         static_cast<const float *>(at[1]),
+                         static_cast<float *>(at[2]), 0);
+    NarrowGemm::Operands operands{static_cast<const uint16_t *>(at[0]),
+                                  static_cast<const uint16_t *>(at[1]),
+                                  static_cast<float *>(at[2])};
+    narrowGemms.at(&command)->run(0, operands);
+  }
+
   void loadLapack(LapackCall &call) {
     call.function = findLapackRoutine(call.shape, call.isDouble);
     integers.resize(std::max(integers.size(),
@@ -164,8 +277,10 @@ private:
   std::unordered_map<const Command *, std::unique_ptr<NarrowGemm>> narrowGemms;
   SharedObject kernels;
   bool isLoaded = false;
-  /// Counter words of each task of the running kernel.
-  std::vector<uint64_t> slots;
+  /// Counter words of each task of the running kernel, or of each tile of a
+  /// group, and the nanoseconds of each tile.
+  std::vector<uint64_t> slots, times;
+  size_t tileBytes = 0; // of each thread
   /// LAPACK's arrays of integers, which are indices to it. Not in the arena,
   /// where commands of a damaged artefact could overwrite them.
   std::vector<int32_t> integers;

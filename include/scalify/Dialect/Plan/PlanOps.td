@@ -88,7 +88,8 @@ def ProgramOp : Plan_Op<"program", [
   let description = [{
     `scalify-assign-buffers` sets `arena_bytes` and the offsets of the
     `plan.temp` ops together. From then on the verifier proves that two
-    temporaries that live at the same time do not share a byte.
+    temporaries that live at the same time do not share a byte. `tile_bytes` are
+    those of a thread, for commands that run tile by tile.
 
     ```mlir
     plan.program @step {
@@ -103,7 +104,8 @@ def ProgramOp : Plan_Op<"program", [
     ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name,
-                       OptionalAttr<I64Attr>:$arena_bytes);
+                       OptionalAttr<I64Attr>:$arena_bytes,
+                       OptionalAttr<I64Attr>:$tile_bytes);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = "$sym_name attr-dict-with-keyword $body";
   let hasRegionVerifier = 1;
@@ -148,16 +150,22 @@ def TempOp : Plan_BufferOp<"temp"> {
     command on any of its parts. `offset` is from the start of the arena, for
     parts too.
 
+    With `tiles`, it is memory of each thread that holds one of as many tiles,
+    for commands that run [tile by tile](fusion.md#tiles). `offset` is from the
+    start of the thread's memory.
+
     ```mlir
     %stack = plan.temp at 128 : memref<2x16xf32>
     %1 = plan.temp at 192 part of %stack : memref<2x16xf32> from 64 : memref<16xf32>
+    %2 = plan.temp tile of 64 at 0 : memref<64x256x256xf32>
     ```
   }];
   let arguments = (ins Optional<Plan_Buffer>:$whole,
                        OptionalAttr<I64Attr>:$start,
-                       OptionalAttr<I64Attr>:$offset);
+                       OptionalAttr<I64Attr>:$offset,
+                       OptionalAttr<I64Attr>:$tiles);
   let assemblyFormat = [{
-    (`at` $offset^)? (`part` `of` $whole^ `:` type($whole) `from` $start)?
+    (`tile` `of` $tiles^)? (`at` $offset^)? (`part` `of` $whole^ `:` type($whole) `from` $start)?
     attr-dict `:` type($memory)
   }];
   let hasVerifier = 1;
