@@ -48,6 +48,20 @@ ReduceKind scalify::codegen::reduceKind(stablehlo::ReduceOp op) {
       .Default([](Operation *) { return ReduceKind::General; });
 }
 
+/// Of F32: the sign, and the NaNs of each sign.
+static constexpr int64_t kSignBit = INT32_MIN, kNumNaNs = 0x7fffff;
+
+/// Reverses the order of negative patterns, whose magnitudes fall as their
+/// numbers rise.
+static Value flipNegative(OpBuilder &b, Location loc, Value word) {
+  auto constant = [&](int64_t value) {
+    return constantLike(b, loc, word.getType(), value);
+  };
+  Value sign = arith::ShRSIOp::create(b, loc, word, constant(31));
+  Value mask = arith::AndIOp::create(b, loc, sign, constant(0x7fffffff));
+  return arith::XOrIOp::create(b, loc, word, mask);
+}
+
 namespace {
 /// Combines lanes of one reduction kind and element type.
 struct Combiner {
@@ -109,6 +123,46 @@ struct Combiner {
     return vector::makeArithReduction(b, loc, lanes(), x, y);
   }
 
+  /// True if lanes hold keys, integers in the order of the numbers. LLVM's
+  /// maximum of floats is six instructions long, each waiting for the last.
+  bool hasKeys(Machine machine) const {
+    return machine == Machine::CPU && registerType(element).isF32() &&
+           (kind == ReduceKind::Max || kind == ReduceKind::Min);
+  }
+
+  /// Returns the keys of numbers: of the largest for a maximum, of the smallest
+  /// for a minimum, and above all others those of NaNs of either sign, whose
+  /// patterns follow the infinities'.
+  Value toKeys(OpBuilder &b, Location loc, Value numbers) const {
+    Type type = keysLike(numbers.getType());
+    Value word = arith::BitcastOp::create(b, loc, type, numbers);
+    if (kind == ReduceKind::Min)
+      word = arith::XOrIOp::create(b, loc, word,
+                                   constantLike(b, loc, type, kSignBit));
+    return arith::SubIOp::create(b, loc, flipNegative(b, loc, word),
+                                 constantLike(b, loc, type, kNumNaNs));
+  }
+
+  Value fromKeys(OpBuilder &b, Location loc, Value keys) const {
+    Type type = keys.getType(), f32 = b.getF32Type();
+    Value word = arith::AddIOp::create(b, loc, keys,
+                                       constantLike(b, loc, type, kNumNaNs));
+    word = flipNegative(b, loc, word);
+    if (kind == ReduceKind::Min)
+      word = arith::XOrIOp::create(b, loc, word,
+                                   constantLike(b, loc, type, kSignBit));
+    if (auto vector = dyn_cast<VectorType>(type))
+      f32 = VectorType::get(vector.getShape(), f32);
+    return arith::BitcastOp::create(b, loc, f32, word);
+  }
+
+  static Type keysLike(Type numbers) {
+    Type i32 = IntegerType::get(numbers.getContext(), 32);
+    if (auto vector = dyn_cast<VectorType>(numbers))
+      return VectorType::get(vector.getShape(), i32);
+    return i32;
+  }
+
   Value reduceAcrossLanes(OpBuilder &b, Location loc, Value x) const {
     auto fast = arith::FastMathFlags::reassoc;
     return vector::ReductionOp::create(
@@ -122,6 +176,7 @@ struct Accumulator {
   Combiner combiner;
   SmallVector<Value> single; // memory of one element per result
   Value lanes;               // memory of a vector, or null
+  bool hasKeys = false;      // lanes holds keys
   Value start;               // the init value
 };
 } // namespace
@@ -347,10 +402,14 @@ LogicalResult KernelEmitter::ReduceGroup::allocate(Accumulator &acc) {
   SmallVector<int64_t> shape;
   if (apart > 1)
     shape.push_back(apart);
+  acc.hasKeys = acc.combiner.hasKeys(emitter.machine);
+  Type stored = acc.hasKeys ? Combiner::keysLike(type) : type;
   acc.lanes = memref::AllocaOp::create(emitter.atEntry(), loc,
-                                       MemRefType::get(shape, type));
+                                       MemRefType::get(shape, stored));
   OpBuilder &b = emitter.at(level);
   Value identity = acc.combiner.identity(b, loc, type);
+  if (acc.hasKeys)
+    identity = acc.combiner.toKeys(b, loc, identity);
   for (int64_t lane = 0; lane < apart; ++lane)
     memref::StoreOp::create(b, loc, identity, acc.lanes, placeOf(b, lane));
   return success();
@@ -388,8 +447,9 @@ LogicalResult KernelEmitter::ReduceGroup::accumulate(Accumulator &acc,
       next = emitter.broadcast(b, next);
     // Reductions fused with the outputs may have no vector of so many lanes.
     auto fits = [&](Value lanes) {
+      Type type = next.getType();
       return cast<MemRefType>(lanes.getType()).getElementType() ==
-             next.getType();
+             (acc.hasKeys ? Combiner::keysLike(type) : type);
     };
     bool isAside = inLanes && !(acc.lanes && fits(acc.lanes));
     if (isAside)
@@ -398,7 +458,11 @@ LogicalResult KernelEmitter::ReduceGroup::accumulate(Accumulator &acc,
     Value old = memref::LoadOp::create(b, loc, memory, place);
     if (isa<VectorType>(old.getType()))
       next = emitter.broadcast(b, next);
-    next = acc.combiner.combine(b, loc, old, next);
+    if (acc.hasKeys && memory == acc.lanes)
+      next = arith::MaxSIOp::create(b, loc, old,
+                                    acc.combiner.toKeys(b, loc, next));
+    else
+      next = acc.combiner.combine(b, loc, old, next);
     memref::StoreOp::create(b, loc, next, memory, place);
     return success();
   }
@@ -467,6 +531,12 @@ LogicalResult KernelEmitter::ReduceGroup::loop() {
 /// upper half of a vector is added to the lower until one lane is left.
 Value KernelEmitter::ReduceGroup::combineLanes(const Accumulator &acc,
                                                OpBuilder &b) const {
+  if (apart == 1 && acc.hasKeys)
+    return acc.combiner.fromKeys(
+        b, loc,
+        vector::ReductionOp::create(
+            b, loc, vector::CombiningKind::MAXSI,
+            memref::LoadOp::create(b, loc, acc.lanes)));
   if (apart == 1)
     return acc.combiner.reduceAcrossLanes(
         b, loc, memref::LoadOp::create(b, loc, acc.lanes));
@@ -475,8 +545,14 @@ Value KernelEmitter::ReduceGroup::combineLanes(const Accumulator &acc,
     sums.push_back(memref::LoadOp::create(b, loc, acc.lanes, placeOf(b, lane)));
   for (int64_t half = apart / 2; half > 0; half /= 2)
     for (int64_t lane = 0; lane < half; ++lane)
-      sums[lane] = acc.combiner.combine(b, loc, sums[lane], sums[lane + half]);
-  return sums.front();
+      if (acc.hasKeys)
+        sums[lane] =
+            arith::MaxSIOp::create(b, loc, sums[lane], sums[lane + half]);
+      else
+        sums[lane] =
+            acc.combiner.combine(b, loc, sums[lane], sums[lane + half]);
+  return acc.hasKeys ? acc.combiner.fromKeys(b, loc, sums.front())
+                     : sums.front();
 }
 
 /// Loads the results and records them as known elements.

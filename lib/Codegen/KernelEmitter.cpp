@@ -4,6 +4,8 @@
 
 #include "scalify/Dialect/StableHLO/OpKinds.h"
 
+#include "mlir/Dialect/Math/IR/Math.h"
+
 using namespace mlir;
 using namespace scalify;
 using namespace scalify::codegen;
@@ -336,8 +338,9 @@ FailureOr<Element> KernelEmitter::elementwise(Operation *op,
   return Element{*result, level};
 }
 
-// Counts in a vector of i32, which LLVM keeps in a register, and which is added
-// to the task's slots after the rows.
+// Counts in an i64, which LLVM keeps in a register, and which is added to the
+// task's slots after the rows. A population count leaves the vector units, the
+// limit of most casts, to the cast.
 FailureOr<Element> KernelEmitter::quantize(QuantizeOp op, const Index &index) {
   FailureOr<Element> x = element(op.getValue(), index);
   FailureOr<Element> scale = element(op.getScale(), {});
@@ -378,10 +381,7 @@ FailureOr<Element> KernelEmitter::quantize(QuantizeOp op, const Index &index) {
     auto [flags, level] = where;
     if (grid)
       return countOnGrid(level, memory, flags);
-    Type i32 = builder.getI32Type();
-    bool isVector = isa<VectorType>(flags.getType());
-    // Counts of scalars and of other vector widths are added to lane 0.
-    Type type = VectorType::get({16}, i32);
+    Type type = builder.getI64Type();
     if (!memory) {
       OpBuilder &e = atEntry();
       memory = memref::AllocaOp::create(e, loc, MemRefType::get({}, type));
@@ -392,18 +392,16 @@ FailureOr<Element> KernelEmitter::quantize(QuantizeOp op, const Index &index) {
     }
     OpBuilder &b = at(level);
     Value sum = memref::LoadOp::create(b, loc, memory);
-    Type wide = isVector
-                    ? Type(VectorType::get(
-                          cast<VectorType>(flags.getType()).getShape(), i32))
-                    : i32;
-    Value ones = arith::ExtUIOp::create(b, loc, wide, flags);
-    if (!isVector || cast<VectorType>(wide).getDimSize(0) != 16) {
-      if (isVector)
-        ones = vector::ReductionOp::create(b, loc, vector::CombiningKind::ADD,
-                                           ones);
-      Value zero = constantLike(b, loc, type, int64_t(0));
-      ones = vector::InsertOp::create(b, loc, ones, zero, int64_t(0));
+    if (auto vector = dyn_cast<VectorType>(flags.getType())) {
+      Type mask = b.getIntegerType(vector.getDimSize(0));
+      flags = vector::BitCastOp::create(b, loc, VectorType::get({1}, mask),
+                                        flags);
+      flags = vector::ExtractOp::create(b, loc, flags, int64_t(0));
+      flags = math::CtPopOp::create(b, loc, flags);
     }
+    Value ones = flags.getType() == type
+                     ? flags
+                     : arith::ExtUIOp::create(b, loc, type, flags);
     memref::StoreOp::create(b, loc, arith::AddIOp::create(b, loc, sum, ones),
                             memory);
   };
@@ -463,12 +461,7 @@ LogicalResult KernelEmitter::finish() {
         addCountOfGrid(memory, position);
         continue;
       }
-      OpBuilder &b = at(0);
-      Value lanes = memref::LoadOp::create(b, loc, memory);
-      Type wide = VectorType::get({16}, b.getI64Type());
-      Value sum = vector::ReductionOp::create(
-          b, loc, vector::CombiningKind::ADD,
-          arith::ExtUIOp::create(b, loc, wide, lanes));
+      Value sum = memref::LoadOp::create(at(0), loc, memory);
       Value place = constantIndex(position);
       OpBuilder &e = at(0);
       Value old = memref::LoadOp::create(e, loc, slots, place);
