@@ -62,9 +62,11 @@ struct GemmPlan {
 enum class Tiles { Any, WholeRows, One };
 
 /// Plans the product. Returns "", or why `shape` cannot run. BLAS needs one
-/// unit stride in each operand, and extents that fit its 32-bit integers.
+/// unit stride in each operand, and extents that fit its 32-bit integers. The
+/// number of `threads` may choose the rows of tiles of whole rows, of which no
+/// bit depends.
 std::string planGemm(const GemmShape &shape, GemmPlan &plan,
-                     Tiles tiles = Tiles::Any);
+                     Tiles tiles = Tiles::Any, int threads = 1);
 
 /// A tile of one batch index: its extents, and its first elements in the left
 /// and the right operand after the swap, and in C.

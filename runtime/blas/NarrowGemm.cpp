@@ -64,8 +64,11 @@ private:
 /// Widens the operands of each tile for OpenBLAS.
 class WidenedGemm : public NarrowGemm {
 public:
-  WidenedGemm(const GemmShape &shape, bool isOneTask)
-      : NarrowGemm(shape, ProductUnit::F32, isOneTask), blas(Blas::get()) {}
+  // Whole rows of a wide right operand would not fit the cache once widened.
+  WidenedGemm(const GemmShape &shape, Tiles tiles)
+      : NarrowGemm(shape, ProductUnit::F32,
+                   tiles == Tiles::WholeRows ? Tiles::Any : tiles, 1),
+        blas(Blas::get()) {}
 
   void run(int64_t task, const Operands &operands) const override {
     // One a thread, as large as its largest tile.
@@ -233,8 +236,8 @@ private:
 
 class UnitGemm : public NarrowGemm {
 public:
-  UnitGemm(const GemmShape &shape, ProductUnit unit, bool isOneTask)
-      : NarrowGemm(shape, unit, isOneTask) {
+  UnitGemm(const GemmShape &shape, ProductUnit unit, Tiles tiles, int threads)
+      : NarrowGemm(shape, unit, tiles, threads) {
     int64_t rows[] = {plan.tileM, plan.m - (plan.tilesM - 1) * plan.tileM};
     int64_t cols[] = {plan.tileN, plan.n - (plan.tilesN - 1) * plan.tileN};
     for (bool lastRow : {false, true})
@@ -265,13 +268,10 @@ uint64_t NarrowGemm::nextExecution() {
   return ++last;
 }
 
-NarrowGemm::NarrowGemm(const GemmShape &shape, ProductUnit unit, bool isOneTask)
+NarrowGemm::NarrowGemm(const GemmShape &shape, ProductUnit unit, Tiles tiles,
+                       int threads)
     : shape(shape), unit(unit) {
-  // Whole rows of a wide right operand would not fit the cache once widened.
-  planGemm(shape, plan,
-           isOneTask                   ? Tiles::One
-           : unit == ProductUnit::F32 ? Tiles::Any
-                                      : Tiles::WholeRows);
+  planGemm(shape, plan, tiles, threads);
 }
 
 /// A call of oneDNN takes 0.7 to 2.5 us before its first product. Measured,
@@ -282,19 +282,24 @@ static bool isWorthACall(const GemmShape &shape) {
   return double(shape.m) * double(shape.n) * double(shape.k) > fewest;
 }
 
-std::unique_ptr<NarrowGemm> NarrowGemm::make(const GemmShape &shape) {
-  return make(shape, isWorthACall(shape) ? productUnit() : ProductUnit::F32);
-}
-
-std::unique_ptr<NarrowGemm> NarrowGemm::makeTask(const GemmShape &shape) {
-  return make(shape, isWorthACall(shape) ? productUnit() : ProductUnit::F32,
-              /*isOneTask=*/true);
+static ProductUnit unitFor(const GemmShape &shape) {
+  return isWorthACall(shape) ? productUnit() : ProductUnit::F32;
 }
 
 std::unique_ptr<NarrowGemm> NarrowGemm::make(const GemmShape &shape,
-                                             ProductUnit unit, bool isOneTask) {
+                                             int threads) {
+  return make(shape, unitFor(shape), Tiles::WholeRows, threads);
+}
+
+std::unique_ptr<NarrowGemm> NarrowGemm::makeTask(const GemmShape &shape) {
+  return make(shape, unitFor(shape), Tiles::One);
+}
+
+std::unique_ptr<NarrowGemm> NarrowGemm::make(const GemmShape &shape,
+                                             ProductUnit unit, Tiles tiles,
+                                             int threads) {
   // Sums of nothing are zero; BLAS sets them, and oneDNN has no such product.
   if (unit == ProductUnit::F32 || shape.k == 0)
-    return std::make_unique<WidenedGemm>(shape, isOneTask);
-  return std::make_unique<UnitGemm>(shape, unit, isOneTask);
+    return std::make_unique<WidenedGemm>(shape, tiles);
+  return std::make_unique<UnitGemm>(shape, unit, tiles, threads);
 }

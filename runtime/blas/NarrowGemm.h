@@ -18,14 +18,16 @@ class NarrowGemm {
 public:
   virtual ~NarrowGemm() = default;
 
-  /// Returns the product on productUnit(), or in F32 if it is too small for a
+  /// Returns the product for as many threads, whose number changes no bit, on
+  /// productUnit(), or in F32 if it is too small for a
   /// call on the unit. `shape` must outlive it, and be one that planGemm()
   /// accepts.
-  static std::unique_ptr<NarrowGemm> make(const GemmShape &shape);
+  static std::unique_ptr<NarrowGemm> make(const GemmShape &shape,
+                                          int threads = 1);
   /// Returns the product on a unit up to productUnit().
   static std::unique_ptr<NarrowGemm> make(const GemmShape &shape,
-                                          ProductUnit unit,
-                                          bool isOneTask = false);
+                                          ProductUnit unit, Tiles tiles,
+                                          int threads = 1);
   /// Returns a product of one task, on the unit that make() would choose.
   static std::unique_ptr<NarrowGemm> makeTask(const GemmShape &shape);
 
@@ -44,7 +46,8 @@ public:
   virtual void run(int64_t task, const Operands &operands) const = 0;
 
 protected:
-  NarrowGemm(const GemmShape &shape, ProductUnit unit, bool isOneTask);
+  NarrowGemm(const GemmShape &shape, ProductUnit unit, Tiles tiles,
+             int threads);
 
   const GemmShape &shape;
   ProductUnit unit;

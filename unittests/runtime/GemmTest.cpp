@@ -107,8 +107,9 @@ void checkNarrow(const GemmShape &shape, ProductUnit unit) {
   std::vector<float> want = randomVector(span(shape, 2), 3);
   std::vector<float> start = want, first;
   reference(shape, a, b, want);
-  auto product = NarrowGemm::make(shape, unit);
-  for (int threads : {1, 3}) {
+  for (int threads : {1, 3, 8}) {
+    // Tiles by the number of threads, and the same bits.
+    auto product = NarrowGemm::make(shape, unit, Tiles::WholeRows, threads);
     ThreadPool pool(threads);
     std::vector<float> c = start;
     NarrowGemm::Operands operands{narrowA.data(), narrowB.data(), c.data()};
@@ -193,9 +194,21 @@ TEST(Gemm, BatchedAttention) {
   checkGemms(s);
 }
 
+// Several blocks of K, and columns that are no multiple of a vector.
+TEST(Gemm, RowsOfTilesChangeNoBit) {
+  for (bool isTransposed : {false, true}) {
+    GemmShape tall = make(200, 200, 1100, 0), wide = make(70, 4200, 400, 0);
+    for (GemmShape shape : {tall, wide}) {
+      if (isTransposed)
+        shape.a = {1, shape.m};
+      checkGemms(shape);
+    }
+  }
+}
+
 TEST(Gemm, EachExecutionWidensItsOwnOperands) {
   GemmShape shape = make(96, 64, 32, 0);
-  auto product = NarrowGemm::make(shape, ProductUnit::F32);
+  auto product = NarrowGemm::make(shape, ProductUnit::F32, Tiles::WholeRows);
   std::vector<float> ones(96 * 32, 1.0f);
   std::vector<uint16_t> a = toBF16(ones);
   std::vector<float> c(96 * 64);
@@ -232,7 +245,7 @@ TEST(Gemm, EveryProductOfFP8IsExact) {
           value = std::isfinite(value) ? value : 0.0f;
       std::vector<uint16_t> narrowA = toBF16(a), narrowB = toBF16(b);
       GemmShape shape = make(256, 256, 1, 0);
-      auto product = NarrowGemm::make(shape, productUnit());
+      auto product = NarrowGemm::make(shape, productUnit(), Tiles::WholeRows);
       NarrowGemm::Operands operands{narrowA.data(), narrowB.data(), c.data()};
       for (int64_t task = 0; task < product->tasks(); ++task)
         product->run(task, operands);

@@ -171,7 +171,8 @@ private:
     if (command.gemmTypes.operands[0] != DType::BF16)
       Blas::get();
     else if (!isEmpty)
-      narrowGemms[&command] = NarrowGemm::make(command.gemm);
+      narrowGemms[&command] =
+          NarrowGemm::make(command.gemm, pool->threads());
   }
 
   void loadTiledGemm(const Command &command) {
