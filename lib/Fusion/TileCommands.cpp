@@ -8,6 +8,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "TileGroups.h"
+
 #include "scalify/Dialect/Plan/PlanStreams.h"
 #include "scalify/Dialect/Plan/PlanTiles.h"
 #include "scalify/Fusion/Passes.h"
@@ -200,9 +202,8 @@ void Grouper::mark(int64_t number) {
   }
 }
 
-/// Makes temporaries that only a group's commands touch, each in its tiles,
-/// memory of one tile.
-static void shrinkTemporaries(ArrayRef<Operation *> commands, int64_t tiles) {
+void scalify::shrinkTemporaries(ArrayRef<Operation *> commands,
+                                int64_t tiles) {
   llvm::DenseSet<Operation *> members(commands.begin(), commands.end());
   llvm::SetVector<plan::TempOp> temps;
   for (Operation *command : commands)

@@ -310,8 +310,10 @@ static void buildFusion(const StageOptions &options, OpPassManager &module) {
   if (options.overlap)
     module.addPass(createOverlapCollectives({isGPU, options.mostInFlight}));
   module.addPass(createProveExchanges());
-  if (!isGPU)
+  if (!isGPU) {
     module.addPass(createTileCommands());
+    module.addPass(createRecomputeTiles());
+  }
   module.addPass(createAssignBuffers());
 }
 

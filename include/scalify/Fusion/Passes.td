@@ -504,6 +504,36 @@ def TileCommands : Pass<"scalify-tile-commands", "::mlir::ModuleOp"> {
     Statistic<"numCommands", "commands", "commands in groups">];
 }
 
+def RecomputeTiles : Pass<"scalify-recompute-tiles", "::mlir::ModuleOp"> {
+  let summary = "recompute tiles that a later group reads instead of saving them";
+  let description = [{
+    Before: groups of commands that run tile by tile
+    (`--scalify-tile-commands`). After: where a group reads temporaries that an
+    earlier group of as many tiles computes, and nothing else does, it computes
+    them again, from the same operands, which no command between has written.
+    Both copies are memory of one tile: scores and weights of an attention are
+    not saved from the forward to the backward. No bit changes. Casts of the
+    second copy are not counted.
+
+    The commands that are repeated may take 32 instructions for each byte that
+    is not saved: what a core executes in about the time in which it moves a
+    byte to memory and back.
+
+    ```mlir
+    plan.gemm "dot" %q, %k, %s ... {plan.tiles = array<i64: 64, 0>}
+    plan.kernel "exponential" reads(%s) writes(%p) ... // forward
+    // ... backward
+    plan.gemm "dot" %q, %k, %s2 ... {plan.tiles = array<i64: 64, 1>}
+    plan.kernel "exponential" reads(%s2) writes(%p2) ...
+    plan.gemm "dot" %p2, %do, %dv ... {plan.tiles = array<i64: 64, 1>}
+    ```
+  }];
+  let dependentDialects = ["::scalify::plan::PlanDialect"];
+  let statistics = [
+    Statistic<"numCommands", "commands", "commands that are repeated">,
+    Statistic<"numBytes", "bytes", "bytes that are not saved">];
+}
+
 def AssignBuffers : Pass<"scalify-assign-buffers", "::mlir::ModuleOp"> {
   let summary = "assign temporaries to one arena and reuse memory in place";
   let description = [{
