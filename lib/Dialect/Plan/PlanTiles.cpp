@@ -123,8 +123,7 @@ public:
 private:
   void visit(Operation *op);
   void meet(Value value, bool isOwn);
-  bool fixesLeading(ArrayRef<int64_t> shape,
-                    function_ref<bool(int64_t)> isFixed) const;
+  bool fixesLeading(ArrayRef<int64_t> shape, ArrayRef<int64_t> source) const;
 
   int64_t tiles;
   llvm::DenseMap<Value, bool> aligned;
@@ -145,19 +144,24 @@ void TileReads::meet(Value value, bool isOwn) {
     found->second &= isOwn;
 }
 
-/// True if the first dimensions, those for which `isFixed` holds, have a number
-/// of indices that the tiles divide: then a tile is a range of these indices.
+/// True if the first dimensions of a shape, of more than one index, are the
+/// first ones of an operand, and the tiles divide their indices: then a tile is
+/// a range of these in both. `source` has the operand's dimension, or -1, of
+/// each; the operand's others follow in any order.
 bool TileReads::fixesLeading(ArrayRef<int64_t> shape,
-                             function_ref<bool(int64_t)> isFixed) const {
-  int64_t product = 1;
+                             ArrayRef<int64_t> source) const {
+  int64_t product = 1, last = -1;
   for (auto [dim, extent] : llvm::enumerate(shape)) {
-    if (!isFixed(dim))
-      break;
-    product *= extent;
     if (product % tiles == 0)
       return true;
+    if (extent == 1)
+      continue;
+    if (source[dim] <= last)
+      return false;
+    last = source[dim];
+    product *= extent;
   }
-  return false;
+  return product % tiles == 0;
 }
 
 void TileReads::visit(Operation *op) {
@@ -171,28 +175,48 @@ void TileReads::visit(Operation *op) {
   });
   int64_t count = countOf(op->getResult(0));
   auto keeps = [&](Value operand, ArrayRef<int64_t> shape,
-                   function_ref<bool(int64_t)> isFixed) {
-    meet(operand, isOwn && fixesLeading(shape, isFixed));
+                   ArrayRef<int64_t> source) {
+    // Operand dimensions that the shape skips must come later, or have one
+    // index.
+    int64_t next = 0;
+    bool skips = false;
+    SmallVector<int64_t> known(source);
+    ArrayRef<int64_t> extents = typeOf(operand).getShape();
+    for (auto [dim, from] : llvm::enumerate(source)) {
+      if (from < 0 || shape[dim] == 1)
+        continue;
+      for (; next < from; ++next)
+        skips |= extents[next] != 1;
+      next = from + 1;
+      if (skips)
+        known[dim] = -1;
+    }
+    meet(operand, isOwn && fixesLeading(shape, known));
   };
   llvm::TypeSwitch<Operation *>(op)
       .Case([&](stablehlo::BroadcastInDimOp broadcast) {
         RankedTensorType from = typeOf(broadcast.getOperand());
         RankedTensorType to = typeOf(broadcast.getResult());
-        ArrayRef<int64_t> dims = broadcast.getBroadcastDimensions();
-        keeps(broadcast.getOperand(), to.getShape(), [&](int64_t dim) {
-          return dim < from.getRank() && dims[dim] == dim &&
-                 from.getDimSize(dim) == to.getDimSize(dim);
-        });
+        SmallVector<int64_t> source(to.getRank(), -1);
+        for (auto [dim, at] :
+             llvm::enumerate(broadcast.getBroadcastDimensions()))
+          if (from.getDimSize(dim) == to.getDimSize(at))
+            source[at] = dim;
+        keeps(broadcast.getOperand(), to.getShape(), source);
       })
       .Case([&](stablehlo::TransposeOp transpose) {
         keeps(transpose.getOperand(), typeOf(transpose.getResult()).getShape(),
-              [&](int64_t dim) { return transpose.getPermutation()[dim] == dim; });
+              transpose.getPermutation());
       })
       .Case([&](stablehlo::ReduceOp reduce) {
-        for (Value input : reduce.getInputs())
-          keeps(input, typeOf(input).getShape(), [&](int64_t dim) {
-            return !llvm::is_contained(reduce.getDimensions(), dim);
-          });
+        for (Value input : reduce.getInputs()) {
+          ArrayRef<int64_t> shape = typeOf(input).getShape();
+          SmallVector<int64_t> source;
+          for (int64_t dim = 0; dim < int64_t(shape.size()); ++dim)
+            source.push_back(
+                llvm::is_contained(reduce.getDimensions(), dim) ? -1 : dim);
+          keeps(input, shape, source);
+        }
         for (Value init : reduce.getInitValues())
           meet(init, false);
       })
