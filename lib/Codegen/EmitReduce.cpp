@@ -10,6 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Combiner.h"
 #include "KernelEmitter.h"
 
 #include "scalify/Dialect/StableHLO/Integers.h"
@@ -48,128 +49,7 @@ ReduceKind scalify::codegen::reduceKind(stablehlo::ReduceOp op) {
       .Default([](Operation *) { return ReduceKind::General; });
 }
 
-/// Of F32: the sign, and the NaNs of each sign.
-static constexpr int64_t kSignBit = INT32_MIN, kNumNaNs = 0x7fffff;
-
-/// Reverses the order of negative patterns, whose magnitudes fall as their
-/// numbers rise.
-static Value flipNegative(OpBuilder &b, Location loc, Value word) {
-  auto constant = [&](int64_t value) {
-    return constantLike(b, loc, word.getType(), value);
-  };
-  Value sign = arith::ShRSIOp::create(b, loc, word, constant(31));
-  Value mask = arith::AndIOp::create(b, loc, sign, constant(0x7fffffff));
-  return arith::XOrIOp::create(b, loc, word, mask);
-}
-
 namespace {
-/// Combines lanes of one reduction kind and element type.
-struct Combiner {
-  ReduceKind kind;
-  Type element;
-
-  bool isFloat() const { return isa<FloatType>(element); }
-  bool isUnsigned() const { return stablehlo::hasUnsignedElements(element); }
-  bool isBool() const { return element.isInteger(1); }
-
-  vector::CombiningKind lanes() const {
-    using K = vector::CombiningKind;
-    switch (kind) {
-    case ReduceKind::Add:
-      return isBool() ? K::OR : K::ADD;
-    case ReduceKind::Mul:
-      return isBool() ? K::AND : K::MUL;
-    case ReduceKind::Max:
-      return isFloat() ? K::MAXIMUMF : isUnsigned() ? K::MAXUI : K::MAXSI;
-    case ReduceKind::Min:
-      return isFloat() ? K::MINIMUMF : isUnsigned() ? K::MINUI : K::MINSI;
-    case ReduceKind::And:
-      return K::AND;
-    case ReduceKind::Or:
-      return K::OR;
-    default:
-      return K::XOR;
-    }
-  }
-
-  Value identity(OpBuilder &b, Location loc, Type type) const {
-    if (isFloat()) {
-      double value = kind == ReduceKind::Add   ? -0.0
-                     : kind == ReduceKind::Mul ? 1.0
-                     : kind == ReduceKind::Max ? -INFINITY
-                                               : INFINITY;
-      return constantLike(b, loc, type, value);
-    }
-    unsigned width = element.getIntOrFloatBitWidth();
-    int64_t most = isUnsigned()  ? -1
-                   : width == 64 ? INT64_MAX
-                                 : (int64_t(1) << (width - 1)) - 1;
-    int64_t least = isUnsigned() ? 0 : -most - 1;
-    switch (kind) {
-    case ReduceKind::Mul:
-      return constantLike(b, loc, type, isBool() ? int64_t(-1) : int64_t(1));
-    case ReduceKind::Max:
-      return constantLike(b, loc, type, least);
-    case ReduceKind::Min:
-      return constantLike(b, loc, type, most);
-    case ReduceKind::And:
-      return constantLike(b, loc, type, int64_t(-1));
-    default:
-      return constantLike(b, loc, type, int64_t(0));
-    }
-  }
-
-  Value combine(OpBuilder &b, Location loc, Value x, Value y) const {
-    return vector::makeArithReduction(b, loc, lanes(), x, y);
-  }
-
-  /// True if lanes hold keys, integers in the order of the numbers. LLVM's
-  /// maximum of floats is six instructions long, each waiting for the last.
-  bool hasKeys(Machine machine) const {
-    return machine == Machine::CPU && registerType(element).isF32() &&
-           (kind == ReduceKind::Max || kind == ReduceKind::Min);
-  }
-
-  /// Returns the keys of numbers: of the largest for a maximum, of the smallest
-  /// for a minimum, and above all others those of NaNs of either sign, whose
-  /// patterns follow the infinities'.
-  Value toKeys(OpBuilder &b, Location loc, Value numbers) const {
-    Type type = keysLike(numbers.getType());
-    Value word = arith::BitcastOp::create(b, loc, type, numbers);
-    if (kind == ReduceKind::Min)
-      word = arith::XOrIOp::create(b, loc, word,
-                                   constantLike(b, loc, type, kSignBit));
-    return arith::SubIOp::create(b, loc, flipNegative(b, loc, word),
-                                 constantLike(b, loc, type, kNumNaNs));
-  }
-
-  Value fromKeys(OpBuilder &b, Location loc, Value keys) const {
-    Type type = keys.getType(), f32 = b.getF32Type();
-    Value word = arith::AddIOp::create(b, loc, keys,
-                                       constantLike(b, loc, type, kNumNaNs));
-    word = flipNegative(b, loc, word);
-    if (kind == ReduceKind::Min)
-      word = arith::XOrIOp::create(b, loc, word,
-                                   constantLike(b, loc, type, kSignBit));
-    if (auto vector = dyn_cast<VectorType>(type))
-      f32 = VectorType::get(vector.getShape(), f32);
-    return arith::BitcastOp::create(b, loc, f32, word);
-  }
-
-  static Type keysLike(Type numbers) {
-    Type i32 = IntegerType::get(numbers.getContext(), 32);
-    if (auto vector = dyn_cast<VectorType>(numbers))
-      return VectorType::get(vector.getShape(), i32);
-    return i32;
-  }
-
-  Value reduceAcrossLanes(OpBuilder &b, Location loc, Value x) const {
-    auto fast = arith::FastMathFlags::reassoc;
-    return vector::ReductionOp::create(
-        b, loc, lanes(), x, isFloat() ? fast : arith::FastMathFlags::none);
-  }
-};
-
 /// The partial results of one reduction.
 struct Accumulator {
   stablehlo::ReduceOp op;
@@ -534,9 +414,8 @@ Value KernelEmitter::ReduceGroup::combineLanes(const Accumulator &acc,
   if (apart == 1 && acc.hasKeys)
     return acc.combiner.fromKeys(
         b, loc,
-        vector::ReductionOp::create(
-            b, loc, vector::CombiningKind::MAXSI,
-            memref::LoadOp::create(b, loc, acc.lanes)));
+        vector::ReductionOp::create(b, loc, vector::CombiningKind::MAXSI,
+                                    memref::LoadOp::create(b, loc, acc.lanes)));
   if (apart == 1)
     return acc.combiner.reduceAcrossLanes(
         b, loc, memref::LoadOp::create(b, loc, acc.lanes));

@@ -394,8 +394,8 @@ FailureOr<Element> KernelEmitter::quantize(QuantizeOp op, const Index &index) {
     Value sum = memref::LoadOp::create(b, loc, memory);
     if (auto vector = dyn_cast<VectorType>(flags.getType())) {
       Type mask = b.getIntegerType(vector.getDimSize(0));
-      flags = vector::BitCastOp::create(b, loc, VectorType::get({1}, mask),
-                                        flags);
+      flags =
+          vector::BitCastOp::create(b, loc, VectorType::get({1}, mask), flags);
       flags = vector::ExtractOp::create(b, loc, flags, int64_t(0));
       flags = math::CtPopOp::create(b, loc, flags);
     }

@@ -444,8 +444,8 @@ FailureOr<KernelRows> NestEmitter::emit() {
     limit = std::min(limit, shared);
   }
   size_t leading = 0;
-  while (leading < limit && (e.grid || rows.rows < kMinRows ||
-                             rows.rows % space.tiles != 0))
+  while (leading < limit &&
+         (e.grid || rows.rows < kMinRows || rows.rows % space.tiles != 0))
     rows.rows *= space.extents[leading++];
   rows.threads = chooseThreads();
   if (!space.hasRows && shared < scalarLoops)
@@ -589,9 +589,8 @@ FailureOr<KernelRows> scalify::codegen::emitKernel(plan::KernelOp kernel,
       failed(emitter.checkInPlace()))
     return failure();
   if (rows->rows % space->tiles != 0)
-    return kernel.emitOpError("has ")
-           << rows->rows << " rows, which " << space->tiles
-           << " tiles cannot share";
+    return kernel.emitOpError("has ") << rows->rows << " rows, which "
+                                      << space->tiles << " tiles cannot share";
   if (machine == Machine::CPU)
     chooseGrain(kernel, *rows);
   return rows;

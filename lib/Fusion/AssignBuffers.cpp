@@ -152,10 +152,10 @@ void AssignBuffersPass::assign(plan::ProgramOp program) {
     if (temp && temp.getMemory().use_empty())
       temp.erase();
     else if (temp)
-      temp.setOffset(blocksFor(temp.getMemory())
-                         [blockOf[plan::getWhole(temp.getMemory())]]
-                             .offset +
-                     temp.getStart().value_or(0));
+      temp.setOffset(
+          blocksFor(temp.getMemory())[blockOf[plan::getWhole(temp.getMemory())]]
+              .offset +
+          temp.getStart().value_or(0));
   }
   program.setArenaBytes(bytes);
   if (tileBytes)
@@ -190,10 +190,9 @@ void AssignBuffersPass::assignCallees(plan::ProgramOp program) {
     auto bytes = static_cast<int64_t>(callee.getArenaBytes().value_or(0));
     if (bytes == 0)
       continue;
-    auto arena = plan::TempOp::create(b, loop.getLoc(),
-                                      MemRefType::get({bytes}, b.getI8Type()),
-                                      Value(), IntegerAttr(), IntegerAttr(),
-                                      IntegerAttr());
+    auto arena = plan::TempOp::create(
+        b, loop.getLoc(), MemRefType::get({bytes}, b.getI8Type()), Value(),
+        IntegerAttr(), IntegerAttr(), IntegerAttr());
     loop.getArenaMutable().assign(arena);
   }
 }

@@ -239,9 +239,9 @@ void PlanWriter::bindPieces(stablehlo::ConcatenateOp stack) {
   Value whole = bufferOf(stack.getResult());
   int64_t start = 0;
   for (Value piece : stack.getInputs()) {
-    Value part =
-        newBuffer<plan::TempOp>(stack.getLoc(), typeOf(piece), whole,
-                                b.getI64IntegerAttr(start), IntegerAttr(), IntegerAttr());
+    Value part = newBuffer<plan::TempOp>(stack.getLoc(), typeOf(piece), whole,
+                                         b.getI64IntegerAttr(start),
+                                         IntegerAttr(), IntegerAttr());
     start += plan::bufferBytes(part);
     Operation *def = piece.getDefiningOp();
     // A scatter works in the memory of its input.

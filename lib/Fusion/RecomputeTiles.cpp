@@ -49,7 +49,7 @@ private:
   Operation *findWriter(Value buffer) const;
 
   Group &earlier, &later;
-  llvm::SetVector<Value> saved;         // temporaries of both groups alone
+  llvm::SetVector<Value> saved;          // temporaries of both groups alone
   llvm::SetVector<Operation *> repeated; // of the earlier group
 };
 
@@ -69,14 +69,13 @@ static bool isWrite(OpOperand &operand) {
 /// Returns the instructions of a command, without those on single elements.
 static double countInstructions(Operation *command) {
   if (auto gemm = dyn_cast<plan::GemmOp>(command)) {
-    double products = double(gemm.getM()) * double(gemm.getN()) *
-                      double(gemm.getK());
+    double products =
+        double(gemm.getM()) * double(gemm.getN()) * double(gemm.getK());
     for (int64_t extent : gemm.getBatch())
       products *= double(extent);
     // The unit for BF16 sums two products at once.
-    bool isNarrow = cast<MemRefType>(gemm.getA().getType())
-                        .getElementType()
-                        .isBF16();
+    bool isNarrow =
+        cast<MemRefType>(gemm.getA().getType()).getElementType().isBF16();
     return isNarrow ? products / 2 : products;
   }
   double cost = 0;
@@ -183,9 +182,8 @@ void Repeat::apply() {
       }
     Operation *copy = b.clone(*command, map);
     copy->removeAttr("plan.casts");
-    copy->walk([&](QuantizeOp op) {
-      op->setAttr("plan.uncounted", b.getUnitAttr());
-    });
+    copy->walk(
+        [&](QuantizeOp op) { op->setAttr("plan.uncounted", b.getUnitAttr()); });
     if (Attribute phase = first->getAttr(plan::kCommandPhaseAttr))
       copy->setAttr(plan::kCommandPhaseAttr, phase);
     plan::setTiling(copy, *plan::tilingOf(first));

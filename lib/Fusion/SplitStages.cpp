@@ -513,10 +513,9 @@ LogicalResult StageWriter::emitAll() {
 
 FailureOr<plan::ProgramOp> StageWriter::write() {
   b.setInsertionPoint(split.program);
-  made =
-      plan::ProgramOp::create(b, split.program.getLoc(),
-                              "stage" + std::to_string(stage), IntegerAttr(),
-                              IntegerAttr());
+  made = plan::ProgramOp::create(b, split.program.getLoc(),
+                                 "stage" + std::to_string(stage), IntegerAttr(),
+                                 IntegerAttr());
   Block *block = &made.getBody().emplaceBlock();
   b.setInsertionPointToEnd(block);
   auto mark = plan::ArgumentOp::create(b, made.getLoc(),

@@ -187,9 +187,8 @@ static void moveBuffers(Operation *command, Operation *place) {
 
 void Grouper::mark(int64_t number) {
   Operation *first = commands.front();
-  llvm::sort(hoisted, [](Operation *a, Operation *b) {
-    return a->isBeforeInBlock(b);
-  });
+  llvm::sort(hoisted,
+             [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
   for (Operation *op : hoisted) {
     moveBuffers(op, first);
     op->moveBefore(first);
@@ -202,8 +201,7 @@ void Grouper::mark(int64_t number) {
   }
 }
 
-void scalify::shrinkTemporaries(ArrayRef<Operation *> commands,
-                                int64_t tiles) {
+void scalify::shrinkTemporaries(ArrayRef<Operation *> commands, int64_t tiles) {
   llvm::DenseSet<Operation *> members(commands.begin(), commands.end());
   llvm::SetVector<plan::TempOp> temps;
   for (Operation *command : commands)
@@ -214,9 +212,8 @@ void scalify::shrinkTemporaries(ArrayRef<Operation *> commands,
     bool isOwn = !temp.getWhole() &&
                  llvm::all_of(temp.getMemory().getUses(), [&](OpOperand &use) {
                    return members.contains(use.getOwner()) &&
-                          (*plan::alignTiles(
-                              use.getOwner(),
-                              tiles))[use.getOperandNumber()];
+                          (*plan::alignTiles(use.getOwner(),
+                                             tiles))[use.getOperandNumber()];
                  });
     if (isOwn)
       temp.setTiles(tiles);

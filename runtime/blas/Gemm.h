@@ -57,8 +57,8 @@ struct GemmPlan {
 };
 
 /// How a product is cut into tiles. Libraries differ in what they read and
-/// write best: oneDNN's fastest products of BF16 write whole rows. A product that is
-/// itself one task of many has one tile.
+/// write best: oneDNN's fastest products of BF16 write whole rows. A product
+/// that is itself one task of many has one tile.
 enum class Tiles { Any, WholeRows, One };
 
 /// Plans the product. Returns "", or why `shape` cannot run. BLAS needs one

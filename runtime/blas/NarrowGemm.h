@@ -25,9 +25,8 @@ public:
   static std::unique_ptr<NarrowGemm> make(const GemmShape &shape,
                                           int threads = 1);
   /// Returns the product on a unit up to productUnit().
-  static std::unique_ptr<NarrowGemm> make(const GemmShape &shape,
-                                          ProductUnit unit, Tiles tiles,
-                                          int threads = 1);
+  static std::unique_ptr<NarrowGemm>
+  make(const GemmShape &shape, ProductUnit unit, Tiles tiles, int threads = 1);
   /// Returns a product of one task, on the unit that make() would choose.
   static std::unique_ptr<NarrowGemm> makeTask(const GemmShape &shape);
 

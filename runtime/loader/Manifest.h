@@ -8,7 +8,7 @@
 
 namespace scalify::rt {
 
-constexpr int32_t manifestVersion = 4;
+constexpr int32_t manifestVersion = 5;
 
 /// Parses `json`. `fileSize` bounds the sections. Throws an Error on failure.
 Program parseManifest(const std::string &json, int64_t fileSize);

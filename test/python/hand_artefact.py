@@ -129,7 +129,7 @@ def tensor(name: str, shape: list[int], dtype: str = "f32", **more: Any) -> dict
 def train_step(n: int = 64) -> dict[str, Any]:
     """Returns the manifest of (w donated, g, x bf16) -> (w', loss, x): a step in miniature."""
     return {
-        "version": 4,
+        "version": 5,
         "target": "cpu",
         "device": "cpu",
         "mcpu": "x86-64",

@@ -20,7 +20,7 @@ def manifest(dtype: str = "f32", tasks: int = 3) -> dict[str, Any]:
     """A step (a) -> (Cholesky factor, info) with work space for some tasks."""
     shape = [BATCH, N, N]
     return {
-        "version": 4,
+        "version": 5,
         "target": "cpu",
         "device": "cpu",
         "mcpu": "x86-64",

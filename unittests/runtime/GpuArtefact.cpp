@@ -53,7 +53,7 @@ Json test::gpuManifest() {
                  {"name", "update"},
                  {"loc", "step/update"},
                  {"bytes", 0}};
-  return {{"version", 4},
+  return {{"version", 5},
           {"target", "sm_90a"},
           {"device", "cuda"},
           {"capability", 90},

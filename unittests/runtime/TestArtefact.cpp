@@ -73,7 +73,7 @@ Json scalify::rt::test::buffer(const char *kind, int64_t at,
 Json scalify::rt::test::tinyManifest(int64_t n) {
   Json none = nullptr;
   return {
-      {"version", 4},
+      {"version", 5},
       {"target", "cpu"},
       {"device", "cpu"},
       {"mcpu", "x86-64"},

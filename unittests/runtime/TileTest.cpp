@@ -28,20 +28,22 @@ Json manifest() {
                   value("b", {tiles, k, n}, "alias_result"),
                   value("c", {tiles, m, n}, "alias_result")};
   json["results"] = {value("sums", {tiles, m, n}, "alias_arg")};
-  json["buffers"] = {buffer("arg", 0, {tiles, m, k}),
-                     buffer("arg", 1, {tiles, k, n}),
-                     buffer("arg", 2, {tiles, m, n}),
-                     tile(0, {tiles, m, n}),
-                     tile(128, {tiles, m, n}),
-                     buffer("result", 0, {tiles, m, n})};
+  json["buffers"] = {
+      buffer("arg", 0, {tiles, m, k}), buffer("arg", 1, {tiles, k, n}),
+      buffer("arg", 2, {tiles, m, n}), tile(0, {tiles, m, n}),
+      tile(128, {tiles, m, n}),        buffer("result", 0, {tiles, m, n})};
   json["counters"] = {{{"cast", "w"}, {"elements", tiles * m * n}}};
-  Json gemm = {{"op", "gemm"},        {"a", 0},
-               {"b", 1},              {"c", 3},
-               {"m", m},              {"n", n},
-               {"k", k},              {"a_strides", {k, 1}},
-               {"b_strides", {n, 1}}, {"c_strides", {n, 1}}};
-  gemm["batch"] = {
-      {{"n", tiles}, {"a", m * k}, {"b", k * n}, {"c", m * n}}};
+  Json gemm = {{"op", "gemm"},
+               {"a", 0},
+               {"b", 1},
+               {"c", 3},
+               {"m", m},
+               {"n", n},
+               {"k", k},
+               {"a_strides", {k, 1}},
+               {"b_strides", {n, 1}},
+               {"c_strides", {n, 1}}};
+  gemm["batch"] = {{{"n", tiles}, {"a", m * k}, {"b", k * n}, {"c", m * n}}};
   Json clip = tinyManifest(16)["functions"]["step"][1];
   clip["bufs"] = {3, 4};
   clip["rows"] = tiles * m * n;
@@ -78,7 +80,8 @@ TEST(Tiles, RunInMemoryOfTheThread) {
       for (int64_t j = 0; j < n; ++j) {
         float sum = 0;
         for (int64_t p = 0; p < k; ++p)
-          sum += a[size_t((t * m + i) * k + p)] * b[size_t((t * k + p) * n + j)];
+          sum +=
+              a[size_t((t * m + i) * k + p)] * b[size_t((t * k + p) * n + j)];
         clipped += sum > 1.0f || sum < -1.0f;
         auto at = size_t((t * m + i) * n + j);
         want[at] = std::min(std::max(sum, -1.0f), 1.0f) + c[at];

@@ -165,9 +165,8 @@ bool TileReads::fixesLeading(ArrayRef<int64_t> shape,
 }
 
 void TileReads::visit(Operation *op) {
-  bool isOwn = llvm::any_of(op->getResults(), [&](Value result) {
-    return aligned.contains(result);
-  });
+  bool isOwn = llvm::any_of(
+      op->getResults(), [&](Value result) { return aligned.contains(result); });
   if (!isOwn)
     return; // unused
   isOwn = llvm::all_of(op->getResults(), [&](Value result) {
@@ -241,8 +240,7 @@ static bool splitsRows(KernelOp kernel, int64_t tiles) {
   auto fits = [&](int64_t length) {
     return length != 0 && (part % length == 0 || length % part == 0);
   };
-  for (Value output :
-       kernel.getBody().front().getTerminator()->getOperands()) {
+  for (Value output : kernel.getBody().front().getTerminator()->getOperands()) {
     int64_t length = full / countOf(output);
     if (countOf(output) % tiles != 0)
       return false;
@@ -268,8 +266,8 @@ static std::optional<SmallVector<bool>> alignKernel(KernelOp kernel,
   return aligned;
 }
 
-std::optional<SmallVector<bool>>
-scalify::plan::alignTiles(Operation *command, int64_t tiles) {
+std::optional<SmallVector<bool>> scalify::plan::alignTiles(Operation *command,
+                                                           int64_t tiles) {
   if (auto gemm = dyn_cast<GemmOp>(command))
     return alignGemm(gemm, tiles);
   if (auto kernel = dyn_cast<KernelOp>(command))
@@ -304,8 +302,9 @@ static bool mayShare(const TiledAccess &a, const TiledAccess &b) {
 
 static LogicalResult verifyGroup(Block &block, const TileGroup &group) {
   SmallVector<TiledAccess> accesses;
-  for (Operation &op : llvm::make_range(std::next(block.begin(), group.first),
-                                        std::next(block.begin(), group.last + 1))) {
+  for (Operation &op :
+       llvm::make_range(std::next(block.begin(), group.first),
+                        std::next(block.begin(), group.last + 1))) {
     if (isa<TempOp, ConstantOp, ArgumentOp, ResultOp, RankOp>(op))
       continue;
     std::optional<Tiling> tiling = tilingOf(&op);
@@ -339,8 +338,7 @@ LogicalResult scalify::plan::verifyTiles(ProgramOp program) {
   llvm::DenseSet<int64_t> seen;
   for (const TileGroup &group : findTileGroups(program)) {
     if (!seen.insert(group.tiling.group).second)
-      return program.emitOpError("has two tile groups ")
-             << group.tiling.group;
+      return program.emitOpError("has two tile groups ") << group.tiling.group;
     if (failed(verifyGroup(block, group)))
       return failure();
   }

@@ -517,7 +517,7 @@ FailureOr<PlanText> scalify::writeManifest(ModuleOp module,
   if (!program)
     return module.emitError("has no plan.program @step to emit");
   PlanText text;
-  text.manifest["version"] = 4;
+  text.manifest["version"] = 5;
   manifest::writeTarget(target, text.manifest);
   text.manifest["recipe"] = recipe;
   text.manifest["mesh"] = manifest::meshOf(module);

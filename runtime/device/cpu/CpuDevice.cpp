@@ -171,8 +171,7 @@ private:
     if (command.gemmTypes.operands[0] != DType::BF16)
       Blas::get();
     else if (!isEmpty)
-      narrowGemms[&command] =
-          NarrowGemm::make(command.gemm, pool->threads());
+      narrowGemms[&command] = NarrowGemm::make(command.gemm, pool->threads());
   }
 
   void loadTiledGemm(const Command &command) {
@@ -251,9 +250,9 @@ private:
       at[i] = static_cast<uint8_t *>(buffers[i]) + command.gemmOffsets[i] +
               offsets[i] * byteWidth(command.gemmTypes.operands[i]);
     if (command.gemmTypes.operands[0] != DType::BF16)
-      return runGemmTask(gemm.shape, gemm.plan, static_cast<const float *>(at[0]),
-                         static_cast<const float *>(at[1]),
-                         static_cast<float *>(at[2]), 0);
+      return runGemmTask(
+          gemm.shape, gemm.plan, static_cast<const float *>(at[0]),
+          static_cast<const float *>(at[1]), static_cast<float *>(at[2]), 0);
     NarrowGemm::Operands operands{static_cast<const uint16_t *>(at[0]),
                                   static_cast<const uint16_t *>(at[1]),
                                   static_cast<float *>(at[2])};
