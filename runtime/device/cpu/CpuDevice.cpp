@@ -3,10 +3,10 @@
 #include "blas/Blas.h"
 #include "blas/NarrowGemm.h"
 #include "device/HostDevice.h"
+#include "device/cpu/TileMemory.h"
 #include "loader/CpuFeatures.h"
 #include "loader/Image.h"
 #include "loader/SharedObject.h"
-#include "support/PageMemory.h"
 #include "support/ThreadPool.h"
 
 #include <algorithm>
@@ -37,9 +37,16 @@ public:
         else if (command.op == Command::Op::Lapack)
           loadLapack(command.lapack);
       }
-    tileBytes = size_t(program.maxTileBytes());
     for (const Function &function : program.functions)
       sizeForTiles(function);
+    tileBytes = size_t(program.maxTileBytes());
+    tileMemory.resize(pool->threads(), tileBytes, mostBuffers);
+  }
+
+  bool begin(StepCall &call) override {
+    if (call.filler && tileMemory.size())
+      std::memset(tileMemory.data(), *call.filler, tileMemory.size());
+    return HostDevice::begin(call);
   }
 
   void kernel(const Command &command, void *const *buffers,
@@ -79,17 +86,16 @@ public:
   }
 
   void tiles(const TileRun &run) override {
-    size_t words = 0, buffers = 0;
-    for (size_t i = 0; i < run.count; ++i) {
+    size_t words = 0;
+    for (size_t i = 0; i < run.count; ++i)
       words += run.commands[i].counters.size() * counterWords;
-      buffers += run.commands[i].buffers.size();
-    }
     const int64_t tiles = run.commands[0].tiles;
     std::fill_n(slots.begin(), words * size_t(tiles), 0);
     std::fill_n(times.begin(), run.nanoseconds ? run.count * size_t(tiles) : 0,
                 0);
+    tileMemory.begin();
     pool->forEach(tiles, [&](int64_t tile) {
-      runTile(run, tile, buffers, slots.data() + size_t(tile) * words);
+      runTile(run, tile, slots.data() + size_t(tile) * words);
     });
     for (size_t tile = 0; tile < size_t(tiles); ++tile) {
       for (size_t word = 0; word < words; ++word)
@@ -145,6 +151,7 @@ public:
     if (!pool || pool->threads() != threads) {
       pool.reset();
       pool = std::make_unique<ThreadPool>(threads);
+      tileMemory.resize(threads, tileBytes, mostBuffers);
     }
   }
 
@@ -192,6 +199,8 @@ private:
       words = command.counters.size() * counterWords + (isNext ? words : 0);
       commands = 1 + (isNext ? commands : 0);
       before = &command;
+      if (command.tiles)
+        mostBuffers = std::max(mostBuffers, command.buffers.size());
       slots.resize(std::max(slots.size(), words * size_t(command.tiles)));
       times.resize(std::max(times.size(), commands * size_t(command.tiles)));
     }
@@ -199,19 +208,11 @@ private:
 
   /// Runs one tile of all commands of a group, with the counts and times in
   /// the tile's own slots.
-  void runTile(const TileRun &run, int64_t tile, size_t numBuffers,
-               uint64_t *counters) {
+  void runTile(const TileRun &run, int64_t tile, uint64_t *counters) {
     using Clock = std::chrono::steady_clock;
-    // Of the thread: it runs one tile at a time.
-    thread_local PageMemory memory;
-    thread_local size_t size = 0;
-    thread_local std::vector<void *> addresses;
-    if (size < tileBytes) {
-      memory = PageMemory(int64_t(tileBytes), "tiles");
-      size = tileBytes;
-    }
-    addresses.resize(std::max(addresses.size(), numBuffers));
-    const auto own = reinterpret_cast<uintptr_t>(memory.data());
+    TileSlot &slot = tileMemory.own();
+    std::vector<void *> &addresses = slot.buffers;
+    const auto own = reinterpret_cast<uintptr_t>(slot.memory);
     void *const *buffers = run.buffers;
     Clock::time_point start = Clock::now();
     for (size_t i = 0; i < run.count; ++i) {
@@ -280,7 +281,8 @@ private:
   /// Counter words of each task of the running kernel, or of each tile of a
   /// group, and the nanoseconds of each tile.
   std::vector<uint64_t> slots, times;
-  size_t tileBytes = 0; // of each thread
+  TileMemory tileMemory;
+  size_t tileBytes = 0, mostBuffers = 0; // of a thread; of a command in tiles
   /// LAPACK's arrays of integers, which are indices to it. Not in the arena,
   /// where commands of a damaged artefact could overwrite them.
   std::vector<int32_t> integers;
