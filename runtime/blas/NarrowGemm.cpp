@@ -38,13 +38,16 @@ void widen(const uint16_t *from, int64_t stride, int64_t rows, int64_t cols,
 /// read the same one, such as a whole right operand.
 class WidenedTile {
 public:
+  void reserve(int64_t size) {
+    if (memory.size() < static_cast<size_t>(size))
+      memory.resize(static_cast<size_t>(size));
+  }
+
   const float *get(const uint16_t *from, int64_t stride, int64_t rows,
                    int64_t cols, uint64_t execution) {
     if (execution != of || from != source || rows != numRows ||
         cols != numCols) {
-      auto size = static_cast<size_t>(rows * cols);
-      if (memory.size() < size)
-        memory.resize(size);
+      reserve(rows * cols);
       widen(from, stride, rows, cols, memory.data());
       of = execution;
       source = from;
@@ -70,9 +73,14 @@ public:
                    tiles == Tiles::WholeRows ? Tiles::Any : tiles, 1),
         blas(Blas::get()) {}
 
+  void reserve() const override {
+    Operand &own = ownOperands();
+    own.left.reserve(plan.tileM * plan.k);
+    own.right.reserve(plan.k * plan.tileN);
+  }
+
   void run(int64_t task, const Operands &operands) const override {
-    // One a thread, as large as its largest tile.
-    thread_local WidenedTile lefts, rights;
+    WidenedTile &lefts = ownOperands().left, &rights = ownOperands().right;
     const uint16_t *a = plan.swapped ? operands.b : operands.a;
     const uint16_t *b = plan.swapped ? operands.a : operands.b;
     forEachTile(shape, plan, task, [&](const GemmTile &tile) {
@@ -94,6 +102,15 @@ public:
   }
 
 private:
+  /// Of a thread, as large as its largest tiles.
+  struct Operand {
+    WidenedTile left, right;
+  };
+  static Operand &ownOperands() {
+    thread_local Operand own;
+    return own;
+  }
+
   const Blas &blas;
 };
 
@@ -157,6 +174,8 @@ public:
   ~TileProduct() { dnnl.destroy(primitive); }
   TileProduct(const TileProduct &) = delete;
   TileProduct &operator=(const TileProduct &) = delete;
+
+  void reserve() const { getScratch(packedBytes() + scratchBytes); }
 
   void run(const uint16_t *a, const uint16_t *b, float *c) const {
     uint8_t *own = getScratch(packedBytes() + scratchBytes);
@@ -245,6 +264,13 @@ public:
         if ((lastRow || plan.tilesM > 1) && (lastCol || plan.tilesN > 1))
           products[lastRow][lastCol] = std::make_unique<TileProduct>(
               shape, plan, rows[lastRow], cols[lastCol]);
+  }
+
+  void reserve() const override {
+    for (const auto &row : products)
+      for (const std::unique_ptr<TileProduct> &product : row)
+        if (product)
+          product->reserve();
   }
 
   void run(int64_t task, const Operands &operands) const override {

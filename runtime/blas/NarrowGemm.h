@@ -43,6 +43,8 @@ public:
   /// Computes one task, in [0, tasks()). May be called from several threads at
   /// once.
   virtual void run(int64_t task, const Operands &operands) const = 0;
+  /// Allocates what run() needs on the calling thread, once for the thread.
+  virtual void reserve() const = 0;
 
 protected:
   NarrowGemm(const GemmShape &shape, ProductUnit unit, Tiles tiles,

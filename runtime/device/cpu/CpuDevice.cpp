@@ -10,8 +10,10 @@
 #include "support/ThreadPool.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstring>
+#include <thread>
 #include <unordered_map>
 
 using namespace scalify::rt;
@@ -41,6 +43,7 @@ public:
       sizeForTiles(function);
     tileBytes = size_t(program.maxTileBytes());
     tileMemory.resize(pool->threads(), tileBytes, mostBuffers);
+    reserve();
   }
 
   bool begin(StepCall &call) override {
@@ -152,10 +155,26 @@ public:
       pool.reset();
       pool = std::make_unique<ThreadPool>(threads);
       tileMemory.resize(threads, tileBytes, mostBuffers);
+      reserve();
     }
   }
 
 private:
+  /// Allocates what products need, on each thread, so that no step does.
+  void reserve() {
+    if (narrowGemms.empty())
+      return;
+    std::atomic<int> arrived = 0;
+    pool->forEach(pool->threads(), [&](int64_t) {
+      for (const auto &entry : narrowGemms)
+        entry.second->reserve();
+      // A thread that waits takes no second task.
+      ++arrived;
+      while (arrived < pool->threads())
+        std::this_thread::yield();
+    });
+  }
+
   void loadKernel(const Program &program, const Image &image,
                   Command &command) {
     if (!isLoaded) {
