@@ -25,6 +25,13 @@ using namespace mlir;
 using namespace scalify;
 using codegen::constantLike;
 
+static LogicalResult expandRsqrt(math::RsqrtOp op, PatternRewriter &rewriter) {
+  Value one = constantLike(rewriter, op.getLoc(), op.getType(), 1.0);
+  Value root = math::SqrtOp::create(rewriter, op.getLoc(), op.getOperand());
+  rewriter.replaceOpWithNewOp<arith::DivFOp>(op, one, root);
+  return success();
+}
+
 namespace {
 using BuildFn = Value (*)(codegen::Real &, ValueRange);
 
@@ -77,21 +84,7 @@ struct InSingle : OpRewritePattern<Op> {
   }
 };
 
-struct ExpandRsqrt : OpRewritePattern<math::RsqrtOp> {
-  using OpRewritePattern::OpRewritePattern;
-  LogicalResult matchAndRewrite(math::RsqrtOp op,
-                                PatternRewriter &rewriter) const override {
-    Value one = constantLike(rewriter, op.getLoc(), op.getType(), 1.0);
-    Value root = math::SqrtOp::create(rewriter, op.getLoc(), op.getOperand());
-    rewriter.replaceOpWithNewOp<arith::DivFOp>(op, one, root);
-    return success();
-  }
-};
-
-class ExpandMathPass : public scalify::impl::ExpandMathBase<ExpandMathPass> {
-public:
-  using ExpandMathBase::ExpandMathBase;
-
+struct ExpandMathPass : scalify::impl::ExpandMathBase<ExpandMathPass> {
   LogicalResult initialize(MLIRContext *context) override {
     RewritePatternSet set(context);
     // For F32 too if MLIR's F32 series is not accurate enough.
@@ -111,7 +104,8 @@ public:
     add<math::TanhOp>(set, unary<codegen::hyperbolicTangent>,
                       /*isForF32=*/false);
     set.add<InSingle<math::ExpOp, codegen::exponential32>,
-            InSingle<math::LogOp, codegen::logarithm32>, ExpandRsqrt>(context);
+            InSingle<math::LogOp, codegen::logarithm32>>(context);
+    set.add(expandRsqrt);
     populateMathPolynomialApproximationPatterns(set, [](StringRef name) {
       return name != "math.sin" && name != "math.cos" && name != "math.rsqrt" &&
              name != "math.cbrt" && name != "math.atan2" &&

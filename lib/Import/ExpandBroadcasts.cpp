@@ -72,39 +72,31 @@ struct ExpandBroadcast : RewritePattern {
     return success();
   }
 };
-
-struct ExpandConstant : OpRewritePattern<chlo::ConstantOp> {
-  using OpRewritePattern::OpRewritePattern;
-
-  LogicalResult matchAndRewrite(chlo::ConstantOp op,
-                                PatternRewriter &rewriter) const override {
-    rewriter.replaceOpWithNewOp<stablehlo::ConstantOp>(op, op.getValue());
-    return success();
-  }
-};
-
-struct ExpandConstantLike : OpRewritePattern<chlo::ConstantLikeOp> {
-  using OpRewritePattern::OpRewritePattern;
-
-  LogicalResult matchAndRewrite(chlo::ConstantLikeOp op,
-                                PatternRewriter &rewriter) const override {
-    auto type = cast<RankedTensorType>(op.getType());
-    auto value = dyn_cast<TypedAttr>(op.getValue());
-    if (!type.hasStaticShape() || !value ||
-        value.getType() != type.getElementType() ||
-        !isa<IntegerAttr, FloatAttr>(value))
-      return rewriter.notifyMatchFailure(op, "not one number of a known shape");
-    rewriter.replaceOpWithNewOp<stablehlo::ConstantOp>(
-        op, DenseElementsAttr::get(type, Attribute(value)));
-    return success();
-  }
-};
 } // namespace
+
+static LogicalResult expandConstant(chlo::ConstantOp op,
+                                    PatternRewriter &rewriter) {
+  rewriter.replaceOpWithNewOp<stablehlo::ConstantOp>(op, op.getValue());
+  return success();
+}
+
+static LogicalResult expandConstantLike(chlo::ConstantLikeOp op,
+                                        PatternRewriter &rewriter) {
+  auto type = cast<RankedTensorType>(op.getType());
+  auto value = dyn_cast<TypedAttr>(op.getValue());
+  if (!type.hasStaticShape() || !value ||
+      value.getType() != type.getElementType() ||
+      !isa<IntegerAttr, FloatAttr>(value))
+    return rewriter.notifyMatchFailure(op, "not one number of a known shape");
+  rewriter.replaceOpWithNewOp<stablehlo::ConstantOp>(
+      op, DenseElementsAttr::get(type, Attribute(value)));
+  return success();
+}
 
 void scalify::import::populateBroadcastExpansions(RewritePatternSet &patterns) {
   MLIRContext *context = patterns.getContext();
   for (RegisteredOperationName name : context->getRegisteredOperations())
     if (name.getStringRef().starts_with(kPrefix))
       patterns.add<ExpandBroadcast>(name, context);
-  patterns.add<ExpandConstant, ExpandConstantLike>(context);
+  patterns.add(expandConstant).add(expandConstantLike);
 }

@@ -56,33 +56,26 @@ static SmallVector<Value> takeFirst(ImplicitLocOpBuilder &b,
   return results;
 }
 
-namespace {
-struct ExpandTopK : OpRewritePattern<chlo::TopKOp> {
-  using OpRewritePattern::OpRewritePattern;
-
-  LogicalResult matchAndRewrite(chlo::TopKOp op,
-                                PatternRewriter &rewriter) const override {
-    auto type = cast<RankedTensorType>(op.getOperand().getType());
-    if (!type.hasStaticShape() || type.getRank() == 0)
-      return rewriter.notifyMatchFailure(op, "needs a static shape");
-    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
-    int64_t last = type.getRank() - 1;
-    auto indexType = cast<RankedTensorType>(op.getIndices().getType());
-    auto placeType = type.clone(indexType.getElementType());
-    Value places = stablehlo::IotaOp::create(b, placeType, last);
-    auto sort = stablehlo::SortOp::create(b, TypeRange{type, placeType},
-                                          ValueRange{op.getOperand(), places},
-                                          last, /*is_stable=*/true);
-    buildDescending(b, sort.getComparator(),
-                    {type.getElementType(), placeType.getElementType()});
-    rewriter.replaceOp(op, takeFirst(b, sort, op->getResultTypes()));
-    return success();
-  }
-};
-} // namespace
+static LogicalResult expandTopK(chlo::TopKOp op, PatternRewriter &rewriter) {
+  auto type = cast<RankedTensorType>(op.getOperand().getType());
+  if (!type.hasStaticShape() || type.getRank() == 0)
+    return rewriter.notifyMatchFailure(op, "needs a static shape");
+  ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+  int64_t last = type.getRank() - 1;
+  auto indexType = cast<RankedTensorType>(op.getIndices().getType());
+  auto placeType = type.clone(indexType.getElementType());
+  Value places = stablehlo::IotaOp::create(b, placeType, last);
+  auto sort = stablehlo::SortOp::create(b, TypeRange{type, placeType},
+                                        ValueRange{op.getOperand(), places},
+                                        last, /*is_stable=*/true);
+  buildDescending(b, sort.getComparator(),
+                  {type.getElementType(), placeType.getElementType()});
+  rewriter.replaceOp(op, takeFirst(b, sort, op->getResultTypes()));
+  return success();
+}
 
 void scalify::import::populateTopKExpansion(RewritePatternSet &patterns) {
-  patterns.add<ExpandTopK>(patterns.getContext());
+  patterns.add(expandTopK);
 }
 
 /// Replaces a call on (operands, initial values) by a sort of the operands.

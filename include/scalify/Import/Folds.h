@@ -16,6 +16,36 @@ struct FoldOptions {
   bool signedZeros;    // preserve the sign of zeros
 };
 
+/// Adds a pattern that replaces an op by what `fold` returns, a value or the
+/// elements of a constant, unless it is null.
+template <typename Op>
+void addFold(mlir::RewritePatternSet &patterns, const FoldOptions &options,
+             mlir::OpFoldResult (*fold)(Op, const FoldOptions &)) {
+  using FoldFn = mlir::OpFoldResult (*)(Op, const FoldOptions &);
+  struct Fold : mlir::OpRewritePattern<Op> {
+    Fold(mlir::MLIRContext *context, FoldFn fold, const FoldOptions &options)
+        : mlir::OpRewritePattern<Op>(context), fold(fold), options(options) {}
+
+    mlir::LogicalResult
+    matchAndRewrite(Op op, mlir::PatternRewriter &rewriter) const override {
+      mlir::OpFoldResult result = fold(op, options);
+      if (!result)
+        return rewriter.notifyMatchFailure(op, "does not fold");
+      if (auto value = mlir::dyn_cast<mlir::Value>(result))
+        rewriter.replaceOp(op, value);
+      else
+        rewriter.replaceOpWithNewOp<stablehlo::ConstantOp>(
+            op, mlir::cast<mlir::ElementsAttr>(
+                    mlir::cast<mlir::Attribute>(result)));
+      return mlir::success();
+    }
+
+    FoldFn fold;
+    FoldOptions options;
+  };
+  patterns.add<Fold>(patterns.getContext(), fold, options);
+}
+
 /// Returns the size limit for constants of `type`, except splats. It is below
 /// 100 for predicates: MLIR prints larger ones as packed bits up to version 22
 /// and as bytes from 23 on, so that jaxlib could not parse them.

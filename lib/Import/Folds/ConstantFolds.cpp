@@ -397,34 +397,28 @@ struct FoldEmpty : RewritePattern {
   }
 };
 
-/// Folds clamps of an integer, as in the index of a branch.
-struct FoldClamp : OpRewritePattern<stablehlo::ClampOp> {
-  using OpRewritePattern::OpRewritePattern;
-
-  LogicalResult matchAndRewrite(stablehlo::ClampOp op,
-                                PatternRewriter &rewriter) const override {
-    Type element = getElementTypeOrSelf(op.getType());
-    SmallVector<Element> values;
-    for (Value operand : op->getOperands()) {
-      DenseElementsAttr constant = getConstant(operand);
-      if (!constant || !constant.isSplat() || !isa<IntegerType>(element))
-        return rewriter.notifyMatchFailure(op, "not constant integers");
-      values.push_back(Element(constant.getSplatValue<APInt>()));
-    }
-    bool isUnsignedInt = stablehlo::hasUnsignedElements(element);
-    MaybeElement result =
-        extreme(values[1], values[0], /*takeMax=*/true, isUnsignedInt);
-    result = extreme(*result, values[2], /*takeMax=*/false, isUnsignedInt);
-    rewriter.replaceOpWithNewOp<stablehlo::ConstantOp>(
-        op, makeTensor(op.getType(), *result));
-    return success();
-  }
-};
-
 } // namespace
+
+/// Folds clamps of an integer, as in the index of a branch.
+static OpFoldResult foldClamp(stablehlo::ClampOp op, const FoldOptions &) {
+  Type element = getElementTypeOrSelf(op.getType());
+  SmallVector<Element> values;
+  for (Value operand : op->getOperands()) {
+    DenseElementsAttr constant = getConstant(operand);
+    if (!constant || !constant.isSplat() || !isa<IntegerType>(element))
+      return {};
+    values.push_back(Element(constant.getSplatValue<APInt>()));
+  }
+  bool isUnsignedInt = stablehlo::hasUnsignedElements(element);
+  MaybeElement result =
+      extreme(values[1], values[0], /*takeMax=*/true, isUnsignedInt);
+  result = extreme(*result, values[2], /*takeMax=*/false, isUnsignedInt);
+  return makeTensor(op.getType(), *result);
+}
 
 void scalify::import::populateConstantFolds(RewritePatternSet &patterns,
                                             const FoldOptions &options) {
   patterns.add<FoldElementwise>(patterns.getContext(), options.maxElements);
-  patterns.add<FoldClamp, FoldEmpty>(patterns.getContext());
+  addFold(patterns, options, foldClamp);
+  patterns.add<FoldEmpty>(patterns.getContext());
 }

@@ -60,42 +60,9 @@ moveElements(DenseElementsAttr source, ShapedType type,
   return DenseElementsAttr::get(type, to);
 }
 
-namespace {
-
-/// Folds moves of constants: splats are resized, small tensors are moved
-/// element by element, larger ones stay.
-template <typename Op> struct FoldMove : OpRewritePattern<Op> {
-  FoldMove(MLIRContext *context, int64_t maxElements)
-      : OpRewritePattern<Op>(context), maxElements(maxElements) {}
-
-  /// Returns the operand's index for the result's `index`.
-  static Index getSource(Op op, ArrayRef<int64_t> index);
-
-  LogicalResult matchAndRewrite(Op op,
-                                PatternRewriter &rewriter) const override {
-    DenseElementsAttr source = getConstant(op.getOperand());
-    auto type = cast<ShapedType>(op.getResult().getType());
-    if (!source || !type.hasStaticShape())
-      return rewriter.notifyMatchFailure(op, "the operand is no constant");
-    DenseElementsAttr result;
-    if (source.isSplat())
-      result = source.resizeSplat(type);
-    else if (type.getNumElements() <= getMaxElements(type, maxElements))
-      result = moveElements(source, type, [&](ArrayRef<int64_t> index) {
-        return getSource(op, index);
-      });
-    else
-      return rewriter.notifyMatchFailure(op, "the constant would be too large");
-    rewriter.replaceOpWithNewOp<stablehlo::ConstantOp>(op, result);
-    return success();
-  }
-
-  int64_t maxElements;
-};
-
-template <>
-Index FoldMove<stablehlo::BroadcastInDimOp>::getSource(
-    stablehlo::BroadcastInDimOp op, ArrayRef<int64_t> index) {
+/// Returns the operand's index for an index of the result.
+static Index getSource(stablehlo::BroadcastInDimOp op,
+                       ArrayRef<int64_t> index) {
   Index source;
   ArrayRef<int64_t> shape =
       cast<ShapedType>(op.getOperand().getType()).getShape();
@@ -104,18 +71,14 @@ Index FoldMove<stablehlo::BroadcastInDimOp>::getSource(
   return source;
 }
 
-template <>
-Index FoldMove<stablehlo::TransposeOp>::getSource(stablehlo::TransposeOp op,
-                                                  ArrayRef<int64_t> index) {
+static Index getSource(stablehlo::TransposeOp op, ArrayRef<int64_t> index) {
   Index source(index.size());
   for (auto [at, dim] : llvm::zip_equal(index, op.getPermutation()))
     source[dim] = at;
   return source;
 }
 
-template <>
-Index FoldMove<stablehlo::SliceOp>::getSource(stablehlo::SliceOp op,
-                                              ArrayRef<int64_t> index) {
+static Index getSource(stablehlo::SliceOp op, ArrayRef<int64_t> index) {
   Index source;
   for (auto [at, start, stride] :
        llvm::zip_equal(index, op.getStartIndices(), op.getStrides()))
@@ -123,9 +86,7 @@ Index FoldMove<stablehlo::SliceOp>::getSource(stablehlo::SliceOp op,
   return source;
 }
 
-template <>
-Index FoldMove<stablehlo::ReverseOp>::getSource(stablehlo::ReverseOp op,
-                                                ArrayRef<int64_t> index) {
+static Index getSource(stablehlo::ReverseOp op, ArrayRef<int64_t> index) {
   Index source(index);
   ArrayRef<int64_t> shape = op.getType().getShape();
   for (int64_t dim : op.getDimensions())
@@ -133,197 +94,168 @@ Index FoldMove<stablehlo::ReverseOp>::getSource(stablehlo::ReverseOp op,
   return source;
 }
 
-/// Folds reshapes of constants of any size, since the element order stays.
-struct FoldReshapeOfConstant : OpRewritePattern<stablehlo::ReshapeOp> {
-  using OpRewritePattern::OpRewritePattern;
+/// Folds moves of constants: splats are resized, small tensors are moved
+/// element by element, larger ones stay.
+template <typename Op>
+static OpFoldResult foldMove(Op op, const FoldOptions &options) {
+  DenseElementsAttr source = getConstant(op.getOperand());
+  auto type = cast<ShapedType>(op.getResult().getType());
+  if (!source || !type.hasStaticShape())
+    return {};
+  if (source.isSplat())
+    return source.resizeSplat(type);
+  if (type.getNumElements() > getMaxElements(type, options.maxElements))
+    return {};
+  return moveElements(source, type, [&](ArrayRef<int64_t> index) {
+    return getSource(op, index);
+  });
+}
 
-  LogicalResult matchAndRewrite(stablehlo::ReshapeOp op,
-                                PatternRewriter &rewriter) const override {
-    DenseElementsAttr source = getConstant(op.getOperand());
-    if (!source)
-      return rewriter.notifyMatchFailure(op, "the operand is no constant");
-    rewriter.replaceOpWithNewOp<stablehlo::ConstantOp>(
-        op, source.reshape(op.getType()));
-    return success();
-  }
-};
+/// Folds reshapes of constants of any size, since the element order stays.
+static OpFoldResult foldReshapeOfConstant(stablehlo::ReshapeOp op,
+                                          const FoldOptions &) {
+  DenseElementsAttr source = getConstant(op.getOperand());
+  return source ? source.reshape(op.getType()) : DenseElementsAttr();
+}
 
 //===----------------------------------------------------------------------===//
 // Identity moves, and two moves in a row
 //===----------------------------------------------------------------------===//
 
-struct FoldBroadcast : OpRewritePattern<stablehlo::BroadcastInDimOp> {
-  using OpRewritePattern::OpRewritePattern;
-
-  LogicalResult matchAndRewrite(stablehlo::BroadcastInDimOp op,
-                                PatternRewriter &rewriter) const override {
-    ArrayRef<int64_t> dims = op.getBroadcastDimensions();
-    if (op.getOperand().getType() == op.getType() && llvm::is_sorted(dims)) {
-      rewriter.replaceOp(op, op.getOperand());
-      return success();
-    }
-    auto inner = op.getOperand().getDefiningOp<stablehlo::BroadcastInDimOp>();
-    if (!inner)
-      return rewriter.notifyMatchFailure(op, "the operand is no broadcast");
-    Index composed;
-    for (int64_t dim : inner.getBroadcastDimensions())
-      composed.push_back(dims[dim]);
-    rewriter.replaceOpWithNewOp<stablehlo::BroadcastInDimOp>(
-        op, op.getType(), inner.getOperand(), composed);
+static LogicalResult foldBroadcast(stablehlo::BroadcastInDimOp op,
+                                   PatternRewriter &rewriter) {
+  ArrayRef<int64_t> dims = op.getBroadcastDimensions();
+  if (op.getOperand().getType() == op.getType() && llvm::is_sorted(dims)) {
+    rewriter.replaceOp(op, op.getOperand());
     return success();
   }
-};
+  auto inner = op.getOperand().getDefiningOp<stablehlo::BroadcastInDimOp>();
+  if (!inner)
+    return rewriter.notifyMatchFailure(op, "the operand is no broadcast");
+  auto composed = llvm::map_to_vector(inner.getBroadcastDimensions(),
+                                      [&](int64_t dim) { return dims[dim]; });
+  rewriter.replaceOpWithNewOp<stablehlo::BroadcastInDimOp>(
+      op, op.getType(), inner.getOperand(), composed);
+  return success();
+}
 
-struct FoldReshape : OpRewritePattern<stablehlo::ReshapeOp> {
-  using OpRewritePattern::OpRewritePattern;
-
-  LogicalResult matchAndRewrite(stablehlo::ReshapeOp op,
-                                PatternRewriter &rewriter) const override {
-    if (op.getOperand().getType() == op.getType()) {
-      rewriter.replaceOp(op, op.getOperand());
-      return success();
-    }
-    Operation *inner = op.getOperand().getDefiningOp();
-    if (!isa_and_present<stablehlo::ReshapeOp>(inner) && !addsOnes(inner))
-      return rewriter.notifyMatchFailure(op, "the operand is no reshape");
-    rewriter.replaceOpWithNewOp<stablehlo::ReshapeOp>(op, op.getType(),
-                                                      inner->getOperand(0));
+static LogicalResult foldReshape(stablehlo::ReshapeOp op,
+                                 PatternRewriter &rewriter) {
+  if (op.getOperand().getType() == op.getType()) {
+    rewriter.replaceOp(op, op.getOperand());
     return success();
   }
-};
+  Operation *inner = op.getOperand().getDefiningOp();
+  if (!isa_and_present<stablehlo::ReshapeOp>(inner) && !addsOnes(inner))
+    return rewriter.notifyMatchFailure(op, "the operand is no reshape");
+  rewriter.replaceOpWithNewOp<stablehlo::ReshapeOp>(op, op.getType(),
+                                                    inner->getOperand(0));
+  return success();
+}
 
-struct FoldTranspose : OpRewritePattern<stablehlo::TransposeOp> {
-  using OpRewritePattern::OpRewritePattern;
-
-  LogicalResult matchAndRewrite(stablehlo::TransposeOp op,
-                                PatternRewriter &rewriter) const override {
-    ArrayRef<int64_t> permutation = op.getPermutation();
-    if (llvm::is_sorted(permutation)) {
-      rewriter.replaceOp(op, op.getOperand());
-      return success();
-    }
-    auto inner = op.getOperand().getDefiningOp<stablehlo::TransposeOp>();
-    if (!inner)
-      return rewriter.notifyMatchFailure(op, "the operand is no transpose");
-    Index composed;
-    for (int64_t dim : permutation)
-      composed.push_back(inner.getPermutation()[dim]);
-    rewriter.replaceOpWithNewOp<stablehlo::TransposeOp>(
-        op, op.getType(), inner.getOperand(), composed);
+static LogicalResult foldTranspose(stablehlo::TransposeOp op,
+                                   PatternRewriter &rewriter) {
+  ArrayRef<int64_t> permutation = op.getPermutation();
+  if (isIdentityPermutation(permutation)) {
+    rewriter.replaceOp(op, op.getOperand());
     return success();
   }
-};
+  auto inner = op.getOperand().getDefiningOp<stablehlo::TransposeOp>();
+  if (!inner)
+    return rewriter.notifyMatchFailure(op, "the operand is no transpose");
+  rewriter.replaceOpWithNewOp<stablehlo::TransposeOp>(
+      op, op.getType(), inner.getOperand(),
+      applyPermutation(inner.getPermutation(), permutation));
+  return success();
+}
 
 /// Folds full slices, empty paddings and concatenations of one operand. These
 /// keep the type; of ops that keep it, only pads with interior or negative
 /// padding are no identity.
-template <typename Op> struct FoldIdentity : OpRewritePattern<Op> {
-  using OpRewritePattern<Op>::OpRewritePattern;
-
-  LogicalResult matchAndRewrite(Op op,
-                                PatternRewriter &rewriter) const override {
-    Value operand = op->getOperand(0);
-    if (operand.getType() != op.getResult().getType())
-      return rewriter.notifyMatchFailure(op, "the type changes");
-    if constexpr (std::is_same_v<Op, stablehlo::PadOp>)
-      for (ArrayRef<int64_t> paddings :
-           {op.getEdgePaddingLow(), op.getInteriorPadding()})
-        if (!llvm::all_of(paddings, [](int64_t count) { return count == 0; }))
-          return rewriter.notifyMatchFailure(op, "elements are moved");
-    if constexpr (std::is_same_v<Op, stablehlo::ConcatenateOp>)
-      if (op.getInputs().size() != 1)
-        return rewriter.notifyMatchFailure(op, "there are more operands");
-    rewriter.replaceOp(op, operand);
-    return success();
-  }
-};
+template <typename Op>
+static OpFoldResult foldIdentity(Op op, const FoldOptions &) {
+  Value operand = op->getOperand(0);
+  if (operand.getType() != op.getResult().getType())
+    return {};
+  if constexpr (std::is_same_v<Op, stablehlo::PadOp>)
+    for (ArrayRef<int64_t> paddings :
+         {op.getEdgePaddingLow(), op.getInteriorPadding()})
+      if (!llvm::all_of(paddings, [](int64_t count) { return count == 0; }))
+        return {};
+  if constexpr (std::is_same_v<Op, stablehlo::ConcatenateOp>)
+    if (op.getInputs().size() != 1)
+      return {};
+  return operand;
+}
 
 /// Folds small concatenations of constants, as those of the sizes of a shape.
-struct FoldConcatenateOfConstants : OpRewritePattern<stablehlo::ConcatenateOp> {
-  FoldConcatenateOfConstants(MLIRContext *context, int64_t maxElements)
-      : OpRewritePattern(context), maxElements(maxElements) {}
-
-  LogicalResult matchAndRewrite(stablehlo::ConcatenateOp op,
-                                PatternRewriter &rewriter) const override {
-    auto type = cast<ShapedType>(op.getType());
-    if (!type.hasStaticShape() ||
-        type.getNumElements() > getMaxElements(type, maxElements))
-      return rewriter.notifyMatchFailure(op, "the constant would be too large");
-    SmallVector<int64_t> outer = computeStrides(type.getShape());
-    SmallVector<Attribute> elements(type.getNumElements());
-    int64_t begin = 0;
-    for (Value piece : op.getInputs()) {
-      DenseElementsAttr source = getConstant(piece);
-      if (!source)
-        return rewriter.notifyMatchFailure(op, "an operand is no constant");
-      ArrayRef<int64_t> shape = source.getType().getShape();
-      SmallVector<int64_t> inner = computeStrides(shape);
-      for (auto [i, element] : llvm::enumerate(source.getValues<Attribute>())) {
-        Index index = delinearize(i, inner);
-        index[op.getDimension()] += begin;
-        elements[linearize(index, outer)] = element;
-      }
-      begin += shape[op.getDimension()];
+static OpFoldResult foldConcatenateOfConstants(stablehlo::ConcatenateOp op,
+                                               const FoldOptions &options) {
+  auto type = cast<ShapedType>(op.getType());
+  if (!type.hasStaticShape() ||
+      type.getNumElements() > getMaxElements(type, options.maxElements))
+    return {};
+  SmallVector<int64_t> outer = computeStrides(type.getShape());
+  SmallVector<Attribute> elements(type.getNumElements());
+  int64_t begin = 0;
+  for (Value piece : op.getInputs()) {
+    DenseElementsAttr source = getConstant(piece);
+    if (!source)
+      return {};
+    ArrayRef<int64_t> shape = source.getType().getShape();
+    SmallVector<int64_t> inner = computeStrides(shape);
+    for (auto [i, element] : llvm::enumerate(source.getValues<Attribute>())) {
+      Index index = delinearize(i, inner);
+      index[op.getDimension()] += begin;
+      elements[linearize(index, outer)] = element;
     }
-    rewriter.replaceOpWithNewOp<stablehlo::ConstantOp>(
-        op, DenseElementsAttr::get(type, elements));
-    return success();
+    begin += shape[op.getDimension()];
   }
-
-  int64_t maxElements;
-};
+  return DenseElementsAttr::get(type, elements);
+}
 
 /// Folds a slice within one operand of a concatenation, as JAX reads values
 /// saved in an unrolled scan.
-struct FoldSliceOfConcatenate : OpRewritePattern<stablehlo::SliceOp> {
-  using OpRewritePattern::OpRewritePattern;
-
-  LogicalResult matchAndRewrite(stablehlo::SliceOp op,
-                                PatternRewriter &rewriter) const override {
-    auto whole = op.getOperand().getDefiningOp<stablehlo::ConcatenateOp>();
-    if (!whole)
-      return rewriter.notifyMatchFailure(op, "the operand is no concatenation");
-    Index starts(op.getStartIndices()), limits(op.getLimitIndices());
-    auto dim = whole.getDimension();
-    auto [piece, first] = findPiece(whole, starts[dim], limits[dim]);
-    if (!piece)
-      return rewriter.notifyMatchFailure(op, "reads several operands");
-    limits[dim] += first - starts[dim];
-    starts[dim] = first;
-    rewriter.replaceOpWithNewOp<stablehlo::SliceOp>(
-        op, op.getType(), piece, starts, limits, op.getStrides());
-    return success();
-  }
-};
+static LogicalResult foldSliceOfConcatenate(stablehlo::SliceOp op,
+                                            PatternRewriter &rewriter) {
+  auto whole = op.getOperand().getDefiningOp<stablehlo::ConcatenateOp>();
+  if (!whole)
+    return rewriter.notifyMatchFailure(op, "the operand is no concatenation");
+  Index starts(op.getStartIndices()), limits(op.getLimitIndices());
+  auto dim = whole.getDimension();
+  auto [piece, first] = findPiece(whole, starts[dim], limits[dim]);
+  if (!piece)
+    return rewriter.notifyMatchFailure(op, "reads several operands");
+  limits[dim] += first - starts[dim];
+  starts[dim] = first;
+  rewriter.replaceOpWithNewOp<stablehlo::SliceOp>(
+      op, op.getType(), piece, starts, limits, op.getStrides());
+  return success();
+}
 
 /// Folds a splat padded with its own value.
-struct FoldPadOfSplat : OpRewritePattern<stablehlo::PadOp> {
-  using OpRewritePattern::OpRewritePattern;
-
-  LogicalResult matchAndRewrite(stablehlo::PadOp op,
-                                PatternRewriter &rewriter) const override {
-    DenseElementsAttr source = getConstant(op.getOperand());
-    DenseElementsAttr value = getConstant(op.getPaddingValue());
-    if (!source || !value || !source.isSplat() || !value.isSplat() ||
-        source.getSplatValue<Attribute>() != value.getSplatValue<Attribute>())
-      return rewriter.notifyMatchFailure(op, "not one constant value");
-    rewriter.replaceOpWithNewOp<stablehlo::ConstantOp>(
-        op, value.resizeSplat(op.getType()));
-    return success();
-  }
-};
-
-} // namespace
+static OpFoldResult foldPadOfSplat(stablehlo::PadOp op, const FoldOptions &) {
+  DenseElementsAttr source = getConstant(op.getOperand());
+  DenseElementsAttr value = getConstant(op.getPaddingValue());
+  if (!source || !value || !source.isSplat() || !value.isSplat() ||
+      source.getSplatValue<Attribute>() != value.getSplatValue<Attribute>())
+    return {};
+  return value.resizeSplat(op.getType());
+}
 
 void scalify::import::populateShapeFolds(RewritePatternSet &patterns,
                                          const FoldOptions &options) {
-  MLIRContext *context = patterns.getContext();
-  patterns
-      .add<FoldConcatenateOfConstants, FoldMove<stablehlo::BroadcastInDimOp>,
-           FoldMove<stablehlo::ReverseOp>, FoldMove<stablehlo::SliceOp>,
-           FoldMove<stablehlo::TransposeOp>>(context, options.maxElements);
-  patterns.add<FoldBroadcast, FoldIdentity<stablehlo::ConcatenateOp>,
-               FoldIdentity<stablehlo::PadOp>, FoldIdentity<stablehlo::SliceOp>,
-               FoldPadOfSplat, FoldReshape, FoldSliceOfConcatenate,
-               FoldReshapeOfConstant, FoldTranspose>(context);
+  addFold(patterns, options, foldConcatenateOfConstants);
+  addFold(patterns, options, foldMove<stablehlo::BroadcastInDimOp>);
+  addFold(patterns, options, foldMove<stablehlo::ReverseOp>);
+  addFold(patterns, options, foldMove<stablehlo::SliceOp>);
+  addFold(patterns, options, foldMove<stablehlo::TransposeOp>);
+  patterns.add(foldBroadcast);
+  addFold(patterns, options, foldIdentity<stablehlo::ConcatenateOp>);
+  addFold(patterns, options, foldIdentity<stablehlo::PadOp>);
+  addFold(patterns, options, foldIdentity<stablehlo::SliceOp>);
+  addFold(patterns, options, foldPadOfSplat);
+  patterns.add(foldReshape).add(foldSliceOfConcatenate);
+  addFold(patterns, options, foldReshapeOfConstant);
+  patterns.add(foldTranspose);
 }

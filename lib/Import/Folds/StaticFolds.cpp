@@ -30,201 +30,160 @@ std::optional<SmallVector<int64_t>> scalify::import::getNumbers(Value value) {
       });
 }
 
-namespace {
-/// A pattern on ops with operands and results of static shape. With
+/// Adds a rewrite of ops with operands and results of static shape. With
 /// `ofAnyResult` the results' types may still be dynamic.
-template <typename Op> struct StaticPattern : OpRewritePattern<Op> {
-  explicit StaticPattern(MLIRContext *context, bool ofAnyResult = false)
-      : OpRewritePattern<Op>(context), ofAnyResult(ofAnyResult) {}
+template <typename Op>
+static void addStatic(RewritePatternSet &patterns, bool ofAnyResult,
+                      LogicalResult (*rewrite)(Op, PatternRewriter &)) {
+  using RewriteFn = LogicalResult (*)(Op, PatternRewriter &);
+  struct Static : OpRewritePattern<Op> {
+    Static(MLIRContext *context, bool ofAnyResult, RewriteFn rewrite)
+        : OpRewritePattern<Op>(context), ofAnyResult(ofAnyResult),
+          rewrite(rewrite) {}
 
-  LogicalResult matchAndRewrite(Op op,
-                                PatternRewriter &rewriter) const override {
-    if (!llvm::all_of(op->getOperandTypes(), isStatic) ||
-        (!ofAnyResult && !llvm::all_of(op->getResultTypes(), isStatic)))
-      return rewriter.notifyMatchFailure(op, "a shape is not static");
-    return rewrite(op, rewriter);
-  }
-  virtual LogicalResult rewrite(Op op, PatternRewriter &rewriter) const = 0;
+    LogicalResult matchAndRewrite(Op op,
+                                  PatternRewriter &rewriter) const override {
+      if (!llvm::all_of(op->getOperandTypes(), isStatic) ||
+          (!ofAnyResult && !llvm::all_of(op->getResultTypes(), isStatic)))
+        return rewriter.notifyMatchFailure(op, "a shape is not static");
+      return rewrite(op, rewriter);
+    }
 
-  bool ofAnyResult;
-};
+    bool ofAnyResult;
+    RewriteFn rewrite;
+  };
+  patterns.add<Static>(patterns.getContext(), ofAnyResult, rewrite);
+}
 
-struct FoldDimensionSize : StaticPattern<GetDimensionSizeOp> {
-  using StaticPattern::StaticPattern;
+static LogicalResult foldDimensionSize(GetDimensionSizeOp op,
+                                       PatternRewriter &rewriter) {
+  int64_t size = typeOf(op.getOperand()).getDimSize(op.getDimension());
+  rewriter.replaceOp(op, buildIndex(rewriter, op.getLoc(), size));
+  return success();
+}
 
-  LogicalResult rewrite(GetDimensionSizeOp op,
-                        PatternRewriter &rewriter) const override {
-    int64_t size = typeOf(op.getOperand()).getDimSize(op.getDimension());
-    rewriter.replaceOp(op, buildIndex(rewriter, op.getLoc(), size));
-    return success();
-  }
-};
+static LogicalResult foldDynamicIota(DynamicIotaOp op,
+                                     PatternRewriter &rewriter) {
+  rewriter.replaceOpWithNewOp<IotaOp>(op, op.getType(), op.getIotaDimension());
+  return success();
+}
 
-struct FoldDynamicIota : StaticPattern<DynamicIotaOp> {
-  using StaticPattern::StaticPattern;
+static LogicalResult foldDynamicReshape(DynamicReshapeOp op,
+                                        PatternRewriter &rewriter) {
+  rewriter.replaceOpWithNewOp<ReshapeOp>(op, op.getType(), op.getOperand());
+  return success();
+}
 
-  LogicalResult rewrite(DynamicIotaOp op,
-                        PatternRewriter &rewriter) const override {
-    rewriter.replaceOpWithNewOp<IotaOp>(op, op.getType(),
-                                        op.getIotaDimension());
-    return success();
-  }
-};
+static LogicalResult foldDynamicBroadcast(DynamicBroadcastInDimOp op,
+                                          PatternRewriter &rewriter) {
+  rewriter.replaceOpWithNewOp<BroadcastInDimOp>(
+      op, op.getType(), op.getOperand(), op.getBroadcastDimensions());
+  return success();
+}
 
-struct FoldDynamicReshape : StaticPattern<DynamicReshapeOp> {
-  using StaticPattern::StaticPattern;
+static LogicalResult foldDynamicPad(DynamicPadOp op,
+                                    PatternRewriter &rewriter) {
+  auto low = getNumbers(op.getEdgePaddingLow());
+  auto high = getNumbers(op.getEdgePaddingHigh());
+  auto interior = getNumbers(op.getInteriorPadding());
+  if (!low || !high || !interior)
+    return rewriter.notifyMatchFailure(op, "the padding is no constant");
+  rewriter.replaceOpWithNewOp<PadOp>(op, op.getType(), op.getOperand(),
+                                     op.getPaddingValue(), *low, *high,
+                                     *interior);
+  return success();
+}
 
-  LogicalResult rewrite(DynamicReshapeOp op,
-                        PatternRewriter &rewriter) const override {
-    rewriter.replaceOpWithNewOp<ReshapeOp>(op, op.getType(), op.getOperand());
-    return success();
-  }
-};
+static LogicalResult foldDynamicSlice(RealDynamicSliceOp op,
+                                      PatternRewriter &rewriter) {
+  auto start = getNumbers(op.getStartIndices());
+  auto limit = getNumbers(op.getLimitIndices());
+  auto strides = getNumbers(op.getStrides());
+  if (!start || !limit || !strides)
+    return rewriter.notifyMatchFailure(op, "the bounds are no constants");
+  rewriter.replaceOpWithNewOp<SliceOp>(op, op.getType(), op.getOperand(),
+                                       *start, *limit, *strides);
+  return success();
+}
 
-struct FoldDynamicBroadcast : StaticPattern<DynamicBroadcastInDimOp> {
-  using StaticPattern::StaticPattern;
+static LogicalResult foldDynamicGather(DynamicGatherOp op,
+                                       PatternRewriter &rewriter) {
+  auto sizes = getNumbers(op.getSliceSizes());
+  if (!sizes)
+    return rewriter.notifyMatchFailure(op, "the sizes are no constant");
+  rewriter.replaceOpWithNewOp<GatherOp>(
+      op, op.getType(), op.getOperand(), op.getStartIndices(),
+      op.getDimensionNumbers(), *sizes, op.getIndicesAreSorted());
+  return success();
+}
 
-  LogicalResult rewrite(DynamicBroadcastInDimOp op,
-                        PatternRewriter &rewriter) const override {
-    rewriter.replaceOpWithNewOp<BroadcastInDimOp>(
-        op, op.getType(), op.getOperand(), op.getBroadcastDimensions());
-    return success();
-  }
-};
+static LogicalResult foldDynamicConvolution(DynamicConvOp op,
+                                            PatternRewriter &rewriter) {
+  DenseElementsAttr constant = getConstant(op.getDPadding());
+  auto padding = getNumbers(op.getDPadding());
+  if (!padding)
+    return rewriter.notifyMatchFailure(op, "the padding is no constant");
+  auto type = constant.getType().clone(rewriter.getI64Type());
+  OperationState state(op.getLoc(), ConvolutionOp::getOperationName());
+  state.addOperands({op.getLhs(), op.getRhs()});
+  state.addTypes(op.getType());
+  state.addAttributes(op->getAttrs());
+  state.attributes.set("padding",
+                       DenseElementsAttr::get(cast<ShapedType>(type),
+                                              ArrayRef<int64_t>(*padding)));
+  rewriter.replaceOp(op, rewriter.create(state));
+  return success();
+}
 
-struct FoldDynamicPad : StaticPattern<DynamicPadOp> {
-  using StaticPattern::StaticPattern;
-
-  LogicalResult rewrite(DynamicPadOp op,
-                        PatternRewriter &rewriter) const override {
-    auto low = getNumbers(op.getEdgePaddingLow());
-    auto high = getNumbers(op.getEdgePaddingHigh());
-    auto interior = getNumbers(op.getInteriorPadding());
-    if (!low || !high || !interior)
-      return rewriter.notifyMatchFailure(op, "the padding is no constant");
-    rewriter.replaceOpWithNewOp<PadOp>(op, op.getType(), op.getOperand(),
-                                       op.getPaddingValue(), *low, *high,
-                                       *interior);
-    return success();
-  }
-};
-
-struct FoldDynamicSlice : StaticPattern<RealDynamicSliceOp> {
-  using StaticPattern::StaticPattern;
-
-  LogicalResult rewrite(RealDynamicSliceOp op,
-                        PatternRewriter &rewriter) const override {
-    auto start = getNumbers(op.getStartIndices());
-    auto limit = getNumbers(op.getLimitIndices());
-    auto strides = getNumbers(op.getStrides());
-    if (!start || !limit || !strides)
-      return rewriter.notifyMatchFailure(op, "the bounds are no constants");
-    rewriter.replaceOpWithNewOp<SliceOp>(op, op.getType(), op.getOperand(),
-                                         *start, *limit, *strides);
-    return success();
-  }
-};
-
-struct FoldDynamicGather : StaticPattern<DynamicGatherOp> {
-  using StaticPattern::StaticPattern;
-
-  LogicalResult rewrite(DynamicGatherOp op,
-                        PatternRewriter &rewriter) const override {
-    auto sizes = getNumbers(op.getSliceSizes());
-    if (!sizes)
-      return rewriter.notifyMatchFailure(op, "the sizes are no constant");
-    rewriter.replaceOpWithNewOp<GatherOp>(
-        op, op.getType(), op.getOperand(), op.getStartIndices(),
-        op.getDimensionNumbers(), *sizes, op.getIndicesAreSorted());
-    return success();
-  }
-};
-
-struct FoldDynamicConvolution : StaticPattern<DynamicConvOp> {
-  using StaticPattern::StaticPattern;
-
-  LogicalResult rewrite(DynamicConvOp op,
-                        PatternRewriter &rewriter) const override {
-    DenseElementsAttr constant = getConstant(op.getDPadding());
-    auto padding = getNumbers(op.getDPadding());
-    if (!padding)
-      return rewriter.notifyMatchFailure(op, "the padding is no constant");
-    auto type = constant.getType().clone(rewriter.getI64Type());
-    OperationState state(op.getLoc(), ConvolutionOp::getOperationName());
-    state.addOperands({op.getLhs(), op.getRhs()});
-    state.addTypes(op.getType());
-    state.addAttributes(op->getAttrs());
-    state.attributes.set("padding",
-                         DenseElementsAttr::get(cast<ShapedType>(type),
-                                                ArrayRef<int64_t>(*padding)));
-    rewriter.replaceOp(op, rewriter.create(state));
-    return success();
-  }
-};
-
-struct FoldMap : StaticPattern<MapOp> {
-  using StaticPattern::StaticPattern;
-
-  LogicalResult rewrite(MapOp op, PatternRewriter &rewriter) const override {
-    Block &body = op.getComputation().front();
-    auto results = applyToElements(rewriter, op, body, op.getInputs());
-    if (failed(results))
-      return failure();
-    rewriter.replaceOp(op, *results);
-    return success();
-  }
-};
+static LogicalResult foldMap(MapOp op, PatternRewriter &rewriter) {
+  Block &body = op.getComputation().front();
+  auto results = applyToElements(rewriter, op, body, op.getInputs());
+  if (failed(results))
+    return failure();
+  rewriter.replaceOp(op, *results);
+  return success();
+}
 
 /// Folds the real part of a real number, which is the number.
-struct FoldReal : OpRewritePattern<RealOp> {
-  using OpRewritePattern::OpRewritePattern;
-
-  LogicalResult matchAndRewrite(RealOp op,
-                                PatternRewriter &rewriter) const override {
-    if (op.getType() != op.getOperand().getType())
-      return rewriter.notifyMatchFailure(op, "of a complex number");
-    rewriter.replaceOp(op, op.getOperand());
-    return success();
-  }
-};
+static OpFoldResult foldReal(RealOp op, const FoldOptions &) {
+  return op.getType() == op.getOperand().getType() ? op.getOperand() : Value();
+}
 
 /// Folds the imaginary part of a real number, which is zero.
-struct FoldImag : OpRewritePattern<ImagOp> {
-  using OpRewritePattern::OpRewritePattern;
+static LogicalResult foldImag(ImagOp op, PatternRewriter &rewriter) {
+  if (op.getType() != op.getOperand().getType() || !isStatic(op.getType()))
+    return rewriter.notifyMatchFailure(op, "of a complex number");
+  rewriter.replaceOp(op, buildZeros(rewriter, op.getLoc(), op.getType()));
+  return success();
+}
 
-  LogicalResult matchAndRewrite(ImagOp op,
-                                PatternRewriter &rewriter) const override {
-    if (op.getType() != op.getOperand().getType() || !isStatic(op.getType()))
-      return rewriter.notifyMatchFailure(op, "of a complex number");
-    rewriter.replaceOp(op, buildZeros(rewriter, op.getLoc(), op.getType()));
-    return success();
-  }
-};
+static OpFoldResult foldTupleElement(GetTupleElementOp op,
+                                     const FoldOptions &) {
+  auto tuple = op.getOperand().getDefiningOp<TupleOp>();
+  return tuple ? tuple.getVal()[op.getIndex()] : Value();
+}
 
-struct FoldTupleElement : OpRewritePattern<GetTupleElementOp> {
-  using OpRewritePattern::OpRewritePattern;
-
-  LogicalResult matchAndRewrite(GetTupleElementOp op,
-                                PatternRewriter &rewriter) const override {
-    auto tuple = op.getOperand().getDefiningOp<TupleOp>();
-    if (!tuple)
-      return rewriter.notifyMatchFailure(op, "the tuple is not built here");
-    rewriter.replaceOp(op, tuple.getVal()[op.getIndex()]);
-    return success();
-  }
-};
-} // namespace
+/// The folds whose result type follows from the static op.
+static void addShapedFolds(RewritePatternSet &patterns, bool ofAnyResult) {
+  addStatic(patterns, ofAnyResult, foldDimensionSize);
+  addStatic(patterns, ofAnyResult, foldDynamicPad);
+  addStatic(patterns, ofAnyResult, foldDynamicSlice);
+  addStatic(patterns, ofAnyResult, foldDynamicGather);
+  addStatic(patterns, ofAnyResult, foldDynamicConvolution);
+}
 
 void scalify::import::populateStaticFolds(RewritePatternSet &patterns,
                                           const FoldOptions &options) {
-  patterns.add<FoldDimensionSize, FoldDynamicIota, FoldDynamicReshape,
-               FoldDynamicBroadcast, FoldDynamicPad, FoldDynamicSlice,
-               FoldDynamicGather, FoldDynamicConvolution, FoldMap, FoldReal,
-               FoldImag, FoldTupleElement>(patterns.getContext());
+  addShapedFolds(patterns, /*ofAnyResult=*/false);
+  addStatic(patterns, /*ofAnyResult=*/false, foldDynamicIota);
+  addStatic(patterns, /*ofAnyResult=*/false, foldDynamicReshape);
+  addStatic(patterns, /*ofAnyResult=*/false, foldDynamicBroadcast);
+  addStatic(patterns, /*ofAnyResult=*/false, foldMap);
+  addFold(patterns, options, foldReal);
+  patterns.add(foldImag);
+  addFold(patterns, options, foldTupleElement);
 }
 
 void scalify::import::populateStaticForms(RewritePatternSet &patterns) {
-  patterns.add<FoldDimensionSize, FoldDynamicPad, FoldDynamicSlice,
-               FoldDynamicGather, FoldDynamicConvolution>(patterns.getContext(),
-                                                          /*ofAnyResult=*/true);
+  addShapedFolds(patterns, /*ofAnyResult=*/true);
 }

@@ -173,63 +173,49 @@ static void replaceBySlice(PatternRewriter &rewriter, Operation *op,
 // Patterns
 //===----------------------------------------------------------------------===//
 
-namespace {
-
 /// Folds a dynamic slice at constant indices.
-struct FoldDynamicSlice : OpRewritePattern<stablehlo::DynamicSliceOp> {
-  using OpRewritePattern::OpRewritePattern;
-
-  LogicalResult matchAndRewrite(stablehlo::DynamicSliceOp op,
-                                PatternRewriter &rewriter) const override {
-    std::optional<SmallVector<int64_t>> starts = getClampedStarts(
-        op.getStartIndices(), typeOf(op.getOperand()).getShape(),
-        op.getSliceSizes());
-    if (!starts)
-      return rewriter.notifyMatchFailure(op, "an index is not constant");
-    replaceBySlice(rewriter, op, op.getOperand(), *starts, op.getSliceSizes());
-    return success();
-  }
-};
+static LogicalResult foldDynamicSlice(stablehlo::DynamicSliceOp op,
+                                      PatternRewriter &rewriter) {
+  std::optional<SmallVector<int64_t>> starts =
+      getClampedStarts(op.getStartIndices(), typeOf(op.getOperand()).getShape(),
+                       op.getSliceSizes());
+  if (!starts)
+    return rewriter.notifyMatchFailure(op, "an index is not constant");
+  replaceBySlice(rewriter, op, op.getOperand(), *starts, op.getSliceSizes());
+  return success();
+}
 
 /// Makes a slice read the value that its elements come from.
-struct ForwardSlice : OpRewritePattern<stablehlo::SliceOp> {
-  using OpRewritePattern::OpRewritePattern;
-
-  LogicalResult matchAndRewrite(stablehlo::SliceOp op,
-                                PatternRewriter &rewriter) const override {
-    if (!llvm::all_of(op.getStrides(), [](int64_t s) { return s == 1; }))
-      return rewriter.notifyMatchFailure(op, "has strides");
-    Part part{op.getOperand(), SmallVector<int64_t>(op.getStartIndices()),
-              SmallVector<int64_t>(typeOf(op.getResult()).getShape())};
-    bool isMoved = false;
-    while (part.step())
-      isMoved = true;
-    if (!isMoved)
-      return rewriter.notifyMatchFailure(op, "no known source");
-    replaceBySlice(rewriter, op, part.value, part.starts, part.sizes);
-    return success();
-  }
-};
+static LogicalResult forwardSlice(stablehlo::SliceOp op,
+                                  PatternRewriter &rewriter) {
+  if (!llvm::all_of(op.getStrides(), [](int64_t s) { return s == 1; }))
+    return rewriter.notifyMatchFailure(op, "has strides");
+  Part part{op.getOperand(), SmallVector<int64_t>(op.getStartIndices()),
+            SmallVector<int64_t>(typeOf(op.getResult()).getShape())};
+  bool isMoved = false;
+  while (part.step())
+    isMoved = true;
+  if (!isMoved)
+    return rewriter.notifyMatchFailure(op, "no known source");
+  replaceBySlice(rewriter, op, part.value, part.starts, part.sizes);
+  return success();
+}
 
 /// Folds a slice of one element of an iota.
-struct FoldSliceOfIota : OpRewritePattern<stablehlo::SliceOp> {
-  using OpRewritePattern::OpRewritePattern;
-
-  LogicalResult matchAndRewrite(stablehlo::SliceOp op,
-                                PatternRewriter &rewriter) const override {
-    auto iota = op.getOperand().getDefiningOp<stablehlo::IotaOp>();
-    auto type = cast<ShapedType>(op.getType());
-    auto element = dyn_cast<IntegerType>(type.getElementType());
-    if (!iota || !element || type.getNumElements() != 1)
-      return rewriter.notifyMatchFailure(op, "not one integer of an iota");
-    int64_t at = op.getStartIndices()[iota.getIotaDimension()];
-    APInt value(element.getWidth(), static_cast<uint64_t>(at),
-                /*isSigned=*/false, /*implicitTrunc=*/true);
-    rewriter.replaceOpWithNewOp<stablehlo::ConstantOp>(
-        op, DenseElementsAttr::get(type, value));
-    return success();
-  }
-};
+static LogicalResult foldSliceOfIota(stablehlo::SliceOp op,
+                                     PatternRewriter &rewriter) {
+  auto iota = op.getOperand().getDefiningOp<stablehlo::IotaOp>();
+  auto type = cast<ShapedType>(op.getType());
+  auto element = dyn_cast<IntegerType>(type.getElementType());
+  if (!iota || !element || type.getNumElements() != 1)
+    return rewriter.notifyMatchFailure(op, "not one integer of an iota");
+  int64_t at = op.getStartIndices()[iota.getIotaDimension()];
+  APInt value(element.getWidth(), static_cast<uint64_t>(at),
+              /*isSigned=*/false, /*implicitTrunc=*/true);
+  rewriter.replaceOpWithNewOp<stablehlo::ConstantOp>(
+      op, DenseElementsAttr::get(type, value));
+  return success();
+}
 
 /// True if few elementwise ops compute the operand, counted once per use: a
 /// random number takes thousands.
@@ -245,52 +231,40 @@ static bool isSmallTree(Operation *root) {
 
 /// Slices the operands of an elementwise op on integers of which only one
 /// element is used.
-struct SliceOperands : OpRewritePattern<stablehlo::SliceOp> {
-  using OpRewritePattern::OpRewritePattern;
-
-  LogicalResult matchAndRewrite(stablehlo::SliceOp op,
-                                PatternRewriter &rewriter) const override {
-    Operation *inner = op.getOperand().getDefiningOp();
-    auto type = cast<ShapedType>(op.getType());
-    auto isIndex = [&](Value operand) {
-      return typeOf(operand).getShape() == typeOf(op.getOperand()).getShape() &&
-             isa<IntegerType>(typeOf(operand).getElementType());
-    };
-    if (!inner || !isElementwiseOp(inner) || type.getNumElements() != 1 ||
-        !isIndex(op.getOperand()) ||
-        !llvm::all_of(inner->getOperands(), isIndex))
-      return rewriter.notifyMatchFailure(op, "not one integer of integers");
-    if (!isSmallTree(inner))
-      return rewriter.notifyMatchFailure(op, "would duplicate many ops");
-    SmallVector<Value> operands;
-    for (Value operand : inner->getOperands())
-      operands.push_back(stablehlo::SliceOp::create(
-          rewriter, op.getLoc(), typeOf(operand).clone(type.getShape()),
-          operand, op.getStartIndices(), op.getLimitIndices(),
-          op.getStrides()));
-    OperationState state(op.getLoc(), inner->getName(), operands, type,
-                         inner->getAttrs());
-    rewriter.replaceOp(op, rewriter.create(state));
-    return success();
-  }
-};
+static LogicalResult sliceOperands(stablehlo::SliceOp op,
+                                   PatternRewriter &rewriter) {
+  Operation *inner = op.getOperand().getDefiningOp();
+  auto type = cast<ShapedType>(op.getType());
+  auto isIndex = [&](Value operand) {
+    return typeOf(operand).getShape() == typeOf(op.getOperand()).getShape() &&
+           isa<IntegerType>(typeOf(operand).getElementType());
+  };
+  if (!inner || !isElementwiseOp(inner) || type.getNumElements() != 1 ||
+      !isIndex(op.getOperand()) || !llvm::all_of(inner->getOperands(), isIndex))
+    return rewriter.notifyMatchFailure(op, "not one integer of integers");
+  if (!isSmallTree(inner))
+    return rewriter.notifyMatchFailure(op, "would duplicate many ops");
+  SmallVector<Value> operands;
+  for (Value operand : inner->getOperands())
+    operands.push_back(stablehlo::SliceOp::create(
+        rewriter, op.getLoc(), typeOf(operand).clone(type.getShape()), operand,
+        op.getStartIndices(), op.getLimitIndices(), op.getStrides()));
+  OperationState state(op.getLoc(), inner->getName(), operands, type,
+                       inner->getAttrs());
+  rewriter.replaceOp(op, rewriter.create(state));
+  return success();
+}
 
 /// Replaces a broadcast that only adds dimensions of one element by a reshape,
 /// which aliases its operand.
-struct FoldBroadcastOfOnes : OpRewritePattern<stablehlo::BroadcastInDimOp> {
-  using OpRewritePattern::OpRewritePattern;
-
-  LogicalResult matchAndRewrite(stablehlo::BroadcastInDimOp op,
-                                PatternRewriter &rewriter) const override {
-    if (!import::addsOnes(op))
-      return rewriter.notifyMatchFailure(op, "repeats or moves elements");
-    rewriter.replaceOpWithNewOp<stablehlo::ReshapeOp>(op, op.getType(),
-                                                      op.getOperand());
-    return success();
-  }
-};
-
-} // namespace
+static LogicalResult foldBroadcastOfOnes(stablehlo::BroadcastInDimOp op,
+                                         PatternRewriter &rewriter) {
+  if (!import::addsOnes(op))
+    return rewriter.notifyMatchFailure(op, "repeats or moves elements");
+  rewriter.replaceOpWithNewOp<stablehlo::ReshapeOp>(op, op.getType(),
+                                                    op.getOperand());
+  return success();
+}
 
 //===----------------------------------------------------------------------===//
 // The folder
@@ -302,8 +276,11 @@ static FrozenRewritePatternSet makePatterns(MLIRContext *context) {
   import::populateAlgebraFolds(patterns, options);
   import::populateConstantFolds(patterns, options);
   import::populateShapeFolds(patterns, options);
-  patterns.add<FoldBroadcastOfOnes, FoldDynamicSlice, FoldSliceOfIota,
-               ForwardSlice, SliceOperands>(context);
+  patterns.add(foldBroadcastOfOnes)
+      .add(foldDynamicSlice)
+      .add(foldSliceOfIota)
+      .add(forwardSlice)
+      .add(sliceOperands);
   return std::move(patterns);
 }
 
