@@ -6,9 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Lists.h"
+
 #include "scalify/Dialect/Sdy/Sdy.h"
 
-#include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
 
 using namespace mlir;
@@ -68,35 +69,6 @@ void DimMappingAttr::print(AsmPrinter &printer) const {
     printFactor(printer.getStream(), factor);
 }
 
-Attribute TensorMappingAttr::parse(AsmParser &parser, Type) {
-  SmallVector<DimMappingAttr> dims;
-  auto parseOne = [&]() -> ParseResult {
-    dims.push_back(dyn_cast_or_null<DimMappingAttr>(
-        DimMappingAttr::parse(parser, Type())));
-    return success(static_cast<bool>(dims.back()));
-  };
-  if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, parseOne))
-    return {};
-  return get(parser.getContext(), dims);
-}
-
-void TensorMappingAttr::print(AsmPrinter &printer) const {
-  printer << '[';
-  llvm::interleaveComma(getDims(), printer,
-                        [&](DimMappingAttr dim) { dim.print(printer); });
-  printer << ']';
-}
-
-static ParseResult parseMappings(AsmParser &parser,
-                                 SmallVectorImpl<TensorMappingAttr> &mappings) {
-  return parser.parseCommaSeparatedList(
-      AsmParser::Delimiter::Paren, [&]() -> ParseResult {
-        mappings.push_back(dyn_cast_or_null<TensorMappingAttr>(
-            TensorMappingAttr::parse(parser, Type())));
-        return success(static_cast<bool>(mappings.back()));
-      });
-}
-
 /// Reads `{i=4, j=8}`: every factor in order.
 static ParseResult parseFactorSizes(AsmParser &parser,
                                     SmallVectorImpl<int64_t> &sizes) {
@@ -125,10 +97,13 @@ static ParseResult parseFactorSet(AsmParser &parser,
 }
 
 Attribute OpShardingRuleAttr::parse(AsmParser &parser, Type) {
-  SmallVector<TensorMappingAttr> operands, results;
+  auto parseMappings = [&] {
+    return parseList<TensorMappingAttr>(parser, AsmParser::Delimiter::Paren);
+  };
+  FailureOr<SmallVector<TensorMappingAttr>> operands, results;
   SmallVector<int64_t> sizes, reduction, replication, permutation, blocked;
-  if (parser.parseLess() || parseMappings(parser, operands) ||
-      parser.parseArrow() || parseMappings(parser, results) ||
+  if (parser.parseLess() || failed(operands = parseMappings()) ||
+      parser.parseArrow() || failed(results = parseMappings()) ||
       parseFactorSizes(parser, sizes))
     return {};
   bool isCustom = false;
@@ -157,19 +132,12 @@ Attribute OpShardingRuleAttr::parse(AsmParser &parser, Type) {
   }
   if (parser.parseGreater())
     return {};
-  return get(parser.getContext(), sizes, operands, results, reduction,
+  return get(parser.getContext(), sizes, *operands, *results, reduction,
              replication, permutation, blocked, isCustom);
 }
 
 void OpShardingRuleAttr::print(AsmPrinter &printer) const {
   raw_ostream &os = printer.getStream();
-  auto printMappings = [&](ArrayRef<TensorMappingAttr> mappings) {
-    os << '(';
-    llvm::interleaveComma(mappings, os, [&](TensorMappingAttr mapping) {
-      mapping.print(printer);
-    });
-    os << ')';
-  };
   auto printSet = [&](StringRef name, ArrayRef<int64_t> factors) {
     if (factors.empty())
       return;
@@ -179,9 +147,9 @@ void OpShardingRuleAttr::print(AsmPrinter &printer) const {
     os << '}';
   };
   os << '<';
-  printMappings(getOperandMappings());
+  printList(printer, getOperandMappings(), "()");
   os << "->";
-  printMappings(getResultMappings());
+  printList(printer, getResultMappings(), "()");
   os << " {";
   llvm::interleaveComma(llvm::enumerate(getFactorSizes()), os, [&](auto entry) {
     printFactor(os, entry.index());

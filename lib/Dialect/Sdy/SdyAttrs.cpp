@@ -5,6 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Lists.h"
+
 #include "scalify/Dialect/Sdy/Sdy.h"
 
 #include "mlir/IR/Builders.h"
@@ -26,69 +28,9 @@ void SdyDialect::registerAttributes() {
       >();
 }
 
-/// Reads a list of attributes of one kind between delimiters.
-template <typename AttrT>
-static ParseResult parseList(AsmParser &parser, AsmParser::Delimiter delimiter,
-                             SmallVectorImpl<AttrT> &list) {
-  return parser.parseCommaSeparatedList(delimiter, [&]() -> ParseResult {
-    list.push_back(dyn_cast_or_null<AttrT>(AttrT::parse(parser, Type())));
-    return success(static_cast<bool>(list.back()));
-  });
-}
-
-template <typename AttrT>
-static void printList(AsmPrinter &printer, ArrayRef<AttrT> list) {
-  llvm::interleaveComma(list, printer,
-                        [&](AttrT attr) { attr.print(printer); });
-}
-
 //===----------------------------------------------------------------------===//
 // Meshes
 //===----------------------------------------------------------------------===//
-
-Attribute MeshAxisAttr::parse(AsmParser &parser, Type) {
-  std::string name;
-  int64_t size;
-  if (parser.parseString(&name) || parser.parseEqual() ||
-      parser.parseInteger(size))
-    return {};
-  return get(parser.getContext(), name, size);
-}
-
-void MeshAxisAttr::print(AsmPrinter &printer) const {
-  printer.printString(getName());
-  printer << '=' << getSize();
-}
-
-Attribute MeshAttr::parse(AsmParser &parser, Type) {
-  SmallVector<MeshAxisAttr> axes;
-  SmallVector<int64_t> ids;
-  SMLoc loc = parser.getCurrentLocation();
-  if (parser.parseLess() ||
-      parseList(parser, AsmParser::Delimiter::Square, axes))
-    return {};
-  if (succeeded(parser.parseOptionalComma()))
-    if (parser.parseKeyword("device_ids") || parser.parseEqual() ||
-        parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, [&] {
-          return parser.parseInteger(ids.emplace_back());
-        }))
-      return {};
-  if (parser.parseGreater())
-    return {};
-  return parser.getChecked<MeshAttr>(loc, parser.getContext(), axes, ids);
-}
-
-void MeshAttr::print(AsmPrinter &printer) const {
-  printer << "<[";
-  printList(printer, getAxes());
-  printer << ']';
-  if (!getDeviceIds().empty()) {
-    printer << ", device_ids=[";
-    llvm::interleaveComma(getDeviceIds(), printer);
-    printer << ']';
-  }
-  printer << '>';
-}
 
 LogicalResult MeshAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                ArrayRef<MeshAxisAttr> axes,
@@ -178,9 +120,7 @@ Attribute DimensionShardingAttr::parse(AsmParser &parser, Type) {
       isClosed = false;
       return success();
     }
-    axes.push_back(
-        dyn_cast_or_null<AxisRefAttr>(AxisRefAttr::parse(parser, Type())));
-    return success(static_cast<bool>(axes.back()));
+    return parser.parseCustomAttributeWithFallback(axes.emplace_back());
   };
   if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Braces, parseOne))
     return {};
@@ -198,7 +138,7 @@ Attribute DimensionShardingAttr::parse(AsmParser &parser, Type) {
 
 void DimensionShardingAttr::print(AsmPrinter &printer) const {
   printer << '{';
-  printList(printer, getAxes());
+  printer.printStrippedAttrOrType(getAxes());
   if (!getIsClosed())
     printer << (getAxes().empty() ? "?" : ", ?");
   printer << '}';
@@ -212,7 +152,7 @@ void DimensionShardingAttr::print(AsmPrinter &printer) const {
 
 Attribute TensorShardingAttr::parse(AsmParser &parser, Type) {
   Attribute mesh;
-  SmallVector<DimensionShardingAttr> dims;
+  FailureOr<SmallVector<DimensionShardingAttr>> dims;
   SmallVector<AxisRefAttr> replicated, unreduced;
   if (parser.parseLess())
     return {};
@@ -226,8 +166,8 @@ Attribute TensorShardingAttr::parse(AsmParser &parser, Type) {
       return {};
     mesh = FlatSymbolRefAttr::get(name);
   }
-  if (parser.parseComma() ||
-      parseList(parser, AsmParser::Delimiter::Square, dims))
+  if (parser.parseComma() || failed(dims = parseList<DimensionShardingAttr>(
+                                        parser, AsmParser::Delimiter::Square)))
     return {};
   while (succeeded(parser.parseOptionalComma())) {
     StringRef keyword;
@@ -244,13 +184,17 @@ Attribute TensorShardingAttr::parse(AsmParser &parser, Type) {
                             << "', expected replicated or unreduced, once";
       return {};
     }
-    if (parser.parseEqual() ||
-        parseList(parser, AsmParser::Delimiter::Braces, *axes))
+    if (parser.parseEqual())
       return {};
+    FailureOr<SmallVector<AxisRefAttr>> given =
+        parseList<AxisRefAttr>(parser, AsmParser::Delimiter::Braces);
+    if (failed(given))
+      return {};
+    *axes = std::move(*given);
   }
   if (parser.parseGreater())
     return {};
-  return get(parser.getContext(), mesh, dims, replicated, unreduced);
+  return get(parser.getContext(), mesh, *dims, replicated, unreduced);
 }
 
 void TensorShardingAttr::print(AsmPrinter &printer) const {
@@ -261,17 +205,15 @@ void TensorShardingAttr::print(AsmPrinter &printer) const {
   } else {
     printer.printAttributeWithoutType(getMeshOrRef());
   }
-  printer << ", [";
-  printList(printer, getDimShardings());
-  printer << ']';
+  printer << ", ";
+  printList(printer, getDimShardings(), "[]");
   for (auto [name, axes] : {std::pair<StringRef, ArrayRef<AxisRefAttr>>{
                                 "replicated", getReplicatedAxes()},
                             {"unreduced", getUnreducedAxes()}}) {
     if (axes.empty())
       continue;
-    printer << ", " << name << "={";
-    printList(printer, axes);
-    printer << '}';
+    printer << ", " << name << '=';
+    printList(printer, axes, "{}");
   }
   printer << '>';
 }
@@ -323,100 +265,4 @@ LogicalResult TensorShardingAttr::verifyFor(
   if (failed(check(getReplicatedAxes())))
     return failure();
   return check(getUnreducedAxes());
-}
-
-Attribute TensorShardingPerValueAttr::parse(AsmParser &parser, Type) {
-  SmallVector<TensorShardingAttr> shardings;
-  if (parser.parseLess() ||
-      parseList(parser, AsmParser::Delimiter::Square, shardings) ||
-      parser.parseGreater())
-    return {};
-  return get(parser.getContext(), shardings);
-}
-
-void TensorShardingPerValueAttr::print(AsmPrinter &printer) const {
-  printer << "<[";
-  printList(printer, getShardings());
-  printer << "]>";
-}
-
-//===----------------------------------------------------------------------===//
-// Axes of collectives
-//===----------------------------------------------------------------------===//
-
-Attribute AxisRefListAttr::parse(AsmParser &parser, Type) {
-  SmallVector<AxisRefAttr> axes;
-  if (parseList(parser, AsmParser::Delimiter::Braces, axes))
-    return {};
-  return get(parser.getContext(), axes);
-}
-
-void AxisRefListAttr::print(AsmPrinter &printer) const {
-  printer << '{';
-  printList(printer, getAxes());
-  printer << '}';
-}
-
-Attribute ListOfAxisRefListsAttr::parse(AsmParser &parser, Type) {
-  SmallVector<AxisRefListAttr> dims;
-  if (parseList(parser, AsmParser::Delimiter::Square, dims))
-    return {};
-  return get(parser.getContext(), dims);
-}
-
-void ListOfAxisRefListsAttr::print(AsmPrinter &printer) const {
-  printer << '[';
-  printList(printer, getDims());
-  printer << ']';
-}
-
-Attribute AllToAllParamAttr::parse(AsmParser &parser, Type) {
-  SmallVector<AxisRefAttr> axes;
-  int64_t source = 0, target = 0;
-  if (parseList(parser, AsmParser::Delimiter::Braces, axes) ||
-      parser.parseColon() || parser.parseInteger(source) ||
-      parser.parseArrow() || parser.parseInteger(target))
-    return {};
-  return get(parser.getContext(), axes, source, target);
-}
-
-void AllToAllParamAttr::print(AsmPrinter &printer) const {
-  printer << '{';
-  printList(printer, getAxes());
-  printer << "}: " << getSourceDim() << "->" << getTargetDim();
-}
-
-Attribute AllToAllParamListAttr::parse(AsmParser &parser, Type) {
-  SmallVector<AllToAllParamAttr> params;
-  if (parseList(parser, AsmParser::Delimiter::Square, params))
-    return {};
-  return get(parser.getContext(), params);
-}
-
-void AllToAllParamListAttr::print(AsmPrinter &printer) const {
-  printer << '[';
-  printList(printer, getParams());
-  printer << ']';
-}
-
-Attribute ManualAxesAttr::parse(AsmParser &parser, Type) {
-  SmallVector<StringAttr> axes;
-  auto parseOne = [&]() -> ParseResult {
-    std::string name;
-    if (parser.parseString(&name))
-      return failure();
-    axes.push_back(parser.getBuilder().getStringAttr(name));
-    return success();
-  };
-  if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Braces, parseOne))
-    return {};
-  return get(parser.getContext(), axes);
-}
-
-void ManualAxesAttr::print(AsmPrinter &printer) const {
-  printer << '{';
-  llvm::interleaveComma(getAxes(), printer, [&](StringAttr axis) {
-    printer.printString(axis.getValue());
-  });
-  printer << '}';
 }

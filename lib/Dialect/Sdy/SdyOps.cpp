@@ -1,5 +1,7 @@
 //===- SdyOps.cpp - Text and checks of sdy ops ----------------------------===//
 
+#include "Lists.h"
+
 #include "scalify/Dialect/Sdy/Sdy.h"
 
 #include "mlir/IR/Builders.h"
@@ -167,26 +169,20 @@ LogicalResult ManualComputationOp::verifySymbolUses(SymbolTableCollection &) {
 /// Reads `name=[<@mesh, [..]>, ..]`.
 static ParseResult parseShardings(OpAsmParser &parser, StringRef name,
                                   TensorShardingPerValueAttr &attr) {
-  SmallVector<TensorShardingAttr> shardings;
-  auto parseOne = [&]() -> ParseResult {
-    shardings.push_back(dyn_cast_or_null<TensorShardingAttr>(
-        TensorShardingAttr::parse(parser, Type())));
-    return success(static_cast<bool>(shardings.back()));
-  };
-  if (parser.parseKeyword(name) || parser.parseEqual() ||
-      parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, parseOne))
+  if (parser.parseKeyword(name) || parser.parseEqual())
     return failure();
-  attr = TensorShardingPerValueAttr::get(parser.getContext(), shardings);
+  auto shardings =
+      parseList<TensorShardingAttr>(parser, AsmParser::Delimiter::Square);
+  if (failed(shardings))
+    return failure();
+  attr = TensorShardingPerValueAttr::get(parser.getContext(), *shardings);
   return success();
 }
 
 static void printShardings(OpAsmPrinter &printer, StringRef name,
                            TensorShardingPerValueAttr attr) {
-  printer << ' ' << name << "=[";
-  llvm::interleaveComma(
-      attr.getShardings(), printer,
-      [&](TensorShardingAttr sharding) { sharding.print(printer); });
-  printer << ']';
+  printer << ' ' << name << '=';
+  printList(printer, attr.getShardings(), "[]");
 }
 
 ParseResult ManualComputationOp::parse(OpAsmParser &parser,

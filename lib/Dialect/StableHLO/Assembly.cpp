@@ -134,6 +134,21 @@ void printPairwiseOpType(OpAsmPrinter &printer, Operation *, TypeRange operands,
 // Attributes
 //===----------------------------------------------------------------------===//
 
+FailureOr<SmallVector<int64_t>> parseDims(AsmParser &parser) {
+  SmallVector<int64_t> dims;
+  if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, [&] {
+        return parser.parseInteger(dims.emplace_back());
+      }))
+    return failure();
+  return dims;
+}
+
+void printDims(AsmPrinter &printer, ArrayRef<int64_t> dims) {
+  printer << '[';
+  llvm::interleaveComma(dims, printer);
+  printer << ']';
+}
+
 ParseResult parseExponentMantissa(AsmParser &parser, IntegerAttr &exponent,
                                   IntegerAttr &mantissa) {
   SMLoc loc = parser.getCurrentLocation();

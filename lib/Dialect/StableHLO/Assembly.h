@@ -1,7 +1,7 @@
 //===- Assembly.h - Custom assembly directives ------------------*- C++ -*-===//
 //
-// The custom<..> directives of the op definitions, shared with the chlo
-// dialect.
+// The custom<..> directives of op and attribute definitions, shared with the
+// chlo dialect.
 //
 //===----------------------------------------------------------------------===//
 
@@ -12,6 +12,10 @@
 
 namespace scalify::stablehlo {
 
+/// `[0, 1]`, a field of an attribute.
+mlir::FailureOr<llvm::SmallVector<int64_t>> parseDims(mlir::AsmParser &parser);
+void printDims(mlir::AsmPrinter &printer, llvm::ArrayRef<int64_t> dims);
+
 /// Parses one type for all operands and results, or a function type.
 mlir::ParseResult parseSameTypes(mlir::OpAsmParser &parser,
                                  llvm::ArrayRef<mlir::Type *> operands,
@@ -19,38 +23,20 @@ mlir::ParseResult parseSameTypes(mlir::OpAsmParser &parser,
 void printSameTypes(mlir::OpAsmPrinter &printer,
                     llvm::ArrayRef<mlir::Type> operands, mlir::Type result);
 
-inline mlir::ParseResult
-parseSameOperandsAndResultType(mlir::OpAsmParser &parser, mlir::Type &operand,
-                               mlir::Type &result) {
-  return parseSameTypes(parser, {&operand}, result);
+/// The types of one to three operands, then the result's.
+template <typename... Types>
+mlir::ParseResult parseSameOperandsAndResultType(mlir::OpAsmParser &parser,
+                                                 Types &...types) {
+  llvm::SmallVector<mlir::Type *> operands{&types...};
+  mlir::Type &result = *operands.pop_back_val();
+  return parseSameTypes(parser, operands, result);
 }
-inline mlir::ParseResult
-parseSameOperandsAndResultType(mlir::OpAsmParser &parser, mlir::Type &lhs,
-                               mlir::Type &rhs, mlir::Type &result) {
-  return parseSameTypes(parser, {&lhs, &rhs}, result);
-}
-inline mlir::ParseResult
-parseSameOperandsAndResultType(mlir::OpAsmParser &parser, mlir::Type &a,
-                               mlir::Type &b, mlir::Type &c,
-                               mlir::Type &result) {
-  return parseSameTypes(parser, {&a, &b, &c}, result);
-}
-inline void printSameOperandsAndResultType(mlir::OpAsmPrinter &printer,
-                                           mlir::Operation *,
-                                           mlir::Type operand,
-                                           mlir::Type result) {
-  printSameTypes(printer, {operand}, result);
-}
-inline void printSameOperandsAndResultType(mlir::OpAsmPrinter &printer,
-                                           mlir::Operation *, mlir::Type lhs,
-                                           mlir::Type rhs, mlir::Type result) {
-  printSameTypes(printer, {lhs, rhs}, result);
-}
-inline void printSameOperandsAndResultType(mlir::OpAsmPrinter &printer,
-                                           mlir::Operation *, mlir::Type a,
-                                           mlir::Type b, mlir::Type c,
-                                           mlir::Type result) {
-  printSameTypes(printer, {a, b, c}, result);
+template <typename... Types>
+void printSameOperandsAndResultType(mlir::OpAsmPrinter &printer,
+                                    mlir::Operation *, Types... types) {
+  llvm::SmallVector<mlir::Type> operands{types...};
+  mlir::Type result = operands.pop_back_val();
+  printSameTypes(printer, operands, result);
 }
 
 /// `tensor<4xcomplex<f32>>`: the operand types are parts of the result's type.

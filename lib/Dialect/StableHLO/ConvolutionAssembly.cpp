@@ -8,7 +8,7 @@
 #include "Assembly.h"
 
 #include "mlir/IR/Builders.h"
-#include "llvm/ADT/SmallString.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 
@@ -148,14 +148,11 @@ void printConvolutionDimensions(AsmPrinter &printer, Operation *,
 // Windows
 //===----------------------------------------------------------------------===//
 
-static ParseResult parseI64List(AsmParser &parser, DenseI64ArrayAttr &attr) {
-  SmallVector<int64_t> values;
-  if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, [&] {
-        return parser.parseInteger(values.emplace_back());
-      }))
-    return failure();
-  attr = parser.getBuilder().getDenseI64ArrayAttr(values);
-  return success();
+/// Parses `[1, 2]` or `[true, false]`.
+template <typename ArrayAttrT>
+static ParseResult parseArray(AsmParser &parser, ArrayAttrT &attr) {
+  attr = dyn_cast_or_null<ArrayAttrT>(ArrayAttrT::parse(parser, Type()));
+  return success(static_cast<bool>(attr));
 }
 
 static ParseResult parsePadding(AsmParser &parser,
@@ -179,25 +176,6 @@ static ParseResult parsePadding(AsmParser &parser,
   return success();
 }
 
-static ParseResult parseReversal(AsmParser &parser,
-                                 DenseBoolArrayAttr &reversal) {
-  SmallVector<bool> values;
-  auto parseOne = [&]() -> ParseResult {
-    if (succeeded(parser.parseOptionalKeyword("true")))
-      values.push_back(true);
-    else if (succeeded(parser.parseOptionalKeyword("false")))
-      values.push_back(false);
-    else
-      return parser.emitError(parser.getCurrentLocation(),
-                              "expected 'true' or 'false'");
-    return success();
-  };
-  if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, parseOne))
-    return failure();
-  reversal = parser.getBuilder().getDenseBoolArrayAttr(values);
-  return success();
-}
-
 ParseResult parseWindowAttributes(OpAsmParser &parser,
                                   DenseI64ArrayAttr &strides,
                                   DenseIntElementsAttr &padding,
@@ -217,15 +195,15 @@ ParseResult parseWindowAttributes(OpAsmParser &parser,
     if (parsed)
       return failure();
     if (keyword == "stride")
-      parsed = parseOnce(strides, parseI64List);
+      parsed = parseOnce(strides, parseArray<DenseI64ArrayAttr>);
     else if (keyword == "pad")
       parsed = parseOnce(padding, parsePadding);
     else if (keyword == "lhs_dilate")
-      parsed = parseOnce(lhsDilation, parseI64List);
+      parsed = parseOnce(lhsDilation, parseArray<DenseI64ArrayAttr>);
     else if (keyword == "rhs_dilate")
-      parsed = parseOnce(rhsDilation, parseI64List);
+      parsed = parseOnce(rhsDilation, parseArray<DenseI64ArrayAttr>);
     else
-      parsed = parseOnce(reversal, parseReversal);
+      parsed = parseOnce(reversal, parseArray<DenseBoolArrayAttr>);
     if (parsed || failed(parser.parseOptionalComma()))
       return parsed;
     loc = parser.getCurrentLocation();
@@ -239,37 +217,30 @@ void printWindowAttributes(OpAsmPrinter &printer, Operation *,
                            DenseI64ArrayAttr lhsDilation,
                            DenseI64ArrayAttr rhsDilation,
                            DenseBoolArrayAttr reversal) {
-  bool first = true;
+  llvm::ListSeparator comma;
   auto begin = [&](StringRef name) {
-    printer << (first ? "" : ", ") << name << " = [";
-    first = false;
+    printer << StringRef(comma) << name << " = ";
   };
-  auto printList = [&](StringRef name, DenseI64ArrayAttr attr) {
+  auto printArray = [&](StringRef name, auto attr) {
     if (!attr)
       return;
     begin(name);
-    llvm::interleaveComma(attr.asArrayRef(), printer);
-    printer << ']';
+    attr.print(printer);
   };
-  printList("stride", strides);
+  printArray("stride", strides);
   if (padding) {
     begin("pad");
     auto values = llvm::to_vector(padding.getValues<int64_t>());
+    printer << '[';
     llvm::interleaveComma(
         llvm::seq<size_t>(0, values.size() / 2), printer, [&](size_t i) {
-          printer << '[' << values[2 * i] << ", " << values[2 * i + 1] << ']';
+          printDims(printer, ArrayRef(values).slice(2 * i, 2));
         });
     printer << ']';
   }
-  printList("lhs_dilate", lhsDilation);
-  printList("rhs_dilate", rhsDilation);
-  if (!reversal)
-    return;
-  begin("reverse");
-  llvm::interleaveComma(reversal.asArrayRef(), printer, [&](bool value) {
-    printer << (value ? "true" : "false");
-  });
-  printer << ']';
+  printArray("lhs_dilate", lhsDilation);
+  printArray("rhs_dilate", rhsDilation);
+  printArray("reverse", reversal);
 }
 
 } // namespace scalify::stablehlo

@@ -8,44 +8,37 @@ using namespace mlir;
 
 namespace scalify::stablehlo {
 
-static ParseResult parseDimList(AsmParser &parser,
-                                SmallVectorImpl<int64_t> &dims) {
-  return parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, [&] {
-    return parser.parseInteger(dims.emplace_back());
-  });
-}
-
+/// Parses ` = [0] x [1]`.
 static ParseResult parseDimPair(AsmParser &parser,
-                                SmallVectorImpl<int64_t> &lhs,
-                                SmallVectorImpl<int64_t> &rhs) {
-  if (parser.parseEqual() || parseDimList(parser, lhs) ||
-      parser.parseKeyword("x") || parseDimList(parser, rhs))
+                                FailureOr<SmallVector<int64_t>> &lhs,
+                                FailureOr<SmallVector<int64_t>> &rhs) {
+  if (parser.parseEqual() || failed(lhs = parseDims(parser)) ||
+      parser.parseKeyword("x") || failed(rhs = parseDims(parser)))
     return failure();
   return success();
 }
 
 ParseResult parseDotDimensionNumbers(AsmParser &parser,
                                      DotDimensionNumbersAttr &dims) {
-  SmallVector<int64_t> lhsBatch, rhsBatch, lhsContract, rhsContract;
+  FailureOr<SmallVector<int64_t>> lhsBatch = SmallVector<int64_t>(),
+                                  rhsBatch = lhsBatch, lhsContract, rhsContract;
   if (succeeded(parser.parseOptionalKeyword("batching_dims")))
     if (parseDimPair(parser, lhsBatch, rhsBatch) || parser.parseComma())
       return failure();
   if (parser.parseKeyword("contracting_dims") ||
       parseDimPair(parser, lhsContract, rhsContract))
     return failure();
-  dims = DotDimensionNumbersAttr::get(parser.getContext(), lhsBatch, rhsBatch,
-                                      lhsContract, rhsContract);
+  dims = DotDimensionNumbersAttr::get(parser.getContext(), *lhsBatch, *rhsBatch,
+                                      *lhsContract, *rhsContract);
   return success();
 }
 
 static void printDimPair(AsmPrinter &printer, StringRef name,
                          ArrayRef<int64_t> lhs, ArrayRef<int64_t> rhs) {
-  raw_ostream &os = printer.getStream();
-  os << name << " = [";
-  llvm::interleaveComma(lhs, os);
-  os << "] x [";
-  llvm::interleaveComma(rhs, os);
-  os << ']';
+  printer << name << " = ";
+  printDims(printer, lhs);
+  printer << " x ";
+  printDims(printer, rhs);
 }
 
 void printDotDimensionNumbers(AsmPrinter &printer, Operation *,

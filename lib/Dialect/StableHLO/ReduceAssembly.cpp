@@ -47,9 +47,8 @@ static Operation *compactBody(ReduceOp op) {
 }
 
 static void printDimensions(OpAsmPrinter &printer, ReduceOp op) {
-  printer << " across dimensions = [";
-  llvm::interleaveComma(op.getDimensions(), printer);
-  printer << ']';
+  printer << " across dimensions = ";
+  printDims(printer, op.getDimensions());
   printer.printOptionalAttrDict(op->getAttrs(), {"dimensions"});
   printer << " : ";
   printer.printFunctionalType(op);
@@ -152,19 +151,17 @@ ParseResult ReduceOp::parse(OpAsmParser &parser, OperationState &result) {
   if (succeeded(parser.parseOptionalKeyword("applies")))
     if (parseInnerName(parser, inner))
       return failure();
-  SmallVector<int64_t> dims;
-  auto parseDim = [&] { return parser.parseInteger(dims.emplace_back()); };
+  FailureOr<SmallVector<int64_t>> dims;
   FunctionType type;
   if (parser.parseKeyword("across") || parser.parseKeyword("dimensions") ||
-      parser.parseEqual() ||
-      parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, parseDim) ||
+      parser.parseEqual() || failed(dims = parseDims(parser)) ||
       parser.parseOptionalAttrDict(result.attributes) ||
       parser.parseColonType(type) ||
       parser.resolveOperands(operands, type.getInputs(), loc, result.operands))
     return failure();
   result.addTypes(type.getResults());
   result.getOrAddProperties<Properties>().dimensions =
-      parser.getBuilder().getDenseI64ArrayAttr(dims);
+      parser.getBuilder().getDenseI64ArrayAttr(*dims);
   result.addRegion();
   if (!inner)
     return parseReducer(parser, result, pairs);

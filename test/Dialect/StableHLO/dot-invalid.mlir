@@ -57,7 +57,7 @@ func.func @precision_count(%a: tensor<3x3xf32>) {
 // -----
 
 func.func @unknown_field(%a: tensor<3x3xf32>) {
-  // expected-error @+1 {{unknown field 'lhs_dims', expected one of lhs_batching_dimensions}}
+  // expected-error @+1 {{duplicate or unknown struct parameter name: lhs_dims}}
   %0 = "stablehlo.dot_general"(%a, %a) <{dot_dimension_numbers = #stablehlo.dot<lhs_dims = [1]>}> : (tensor<3x3xf32>, tensor<3x3xf32>) -> tensor<3x3xf32>
   return
 }

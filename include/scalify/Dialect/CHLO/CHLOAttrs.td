@@ -27,18 +27,23 @@ def CHLO_PrecisionAttr : EnumAttr<CHLO_Dialect, CHLO_Precision, "precision">;
 def CHLO_PrecisionConfigAttr
     : TypedArrayAttrBase<CHLO_PrecisionAttr, "precision per operand">;
 
+def CHLO_Dims : OptionalArrayRefParameter<"int64_t"> {
+  let parser = "::scalify::stablehlo::parseDims($_parser)";
+  let printer = "::scalify::stablehlo::printDims($_printer, $_self)";
+}
+
 def CHLO_RaggedDotDimensionNumbersAttr
     : AttrDef<CHLO_Dialect, "RaggedDotDimensionNumbers"> {
   let mnemonic = "ragged_dot";
   let summary = "roles of a ragged dot's dimensions: batch, summed or grouped";
   let parameters = (ins
-    ArrayRefParameter<"int64_t">:$lhsBatchingDimensions,
-    ArrayRefParameter<"int64_t">:$rhsBatchingDimensions,
-    ArrayRefParameter<"int64_t">:$lhsContractingDimensions,
-    ArrayRefParameter<"int64_t">:$rhsContractingDimensions,
-    ArrayRefParameter<"int64_t">:$lhsRaggedDimensions,
-    ArrayRefParameter<"int64_t">:$rhsGroupDimensions);
-  let hasCustomAssemblyFormat = 1;
+    CHLO_Dims:$lhs_batching_dimensions,
+    CHLO_Dims:$rhs_batching_dimensions,
+    CHLO_Dims:$lhs_contracting_dimensions,
+    CHLO_Dims:$rhs_contracting_dimensions,
+    CHLO_Dims:$lhs_ragged_dimensions,
+    CHLO_Dims:$rhs_group_dimensions);
+  let assemblyFormat = "`<` struct(params) `>`";
 }
 
 #endif // SCALIFY_DIALECT_CHLO_CHLOATTRS

@@ -6,21 +6,42 @@
 include "mlir/IR/AttrTypeBase.td"
 include "scalify/Dialect/Sdy/SdyDialect.td"
 
-class Sdy_Attr<string cppName, string attrMnemonic>
+class Sdy_Attr<string cppName, string attrMnemonic, string format = "">
     : AttrDef<Sdy_Dialect, cppName> {
   let mnemonic = attrMnemonic;
-  let hasCustomAssemblyFormat = 1;
+  // Lists hold the text alone, without a space before it.
+  let assemblyFormat = !if(!empty(format), ?, "`` " # format);
+  let hasCustomAssemblyFormat = !empty(format);
 }
 
-def Sdy_MeshAxisAttr : Sdy_Attr<"MeshAxis", "mesh_axis"> {
+// Elements between the delimiters of one of MLIR's AsmParser::Delimiter. The
+// list may be empty.
+class Sdy_List<string element, string delimiter, string brackets>
+    : ArrayRefParameter<element> {
+  let parser = "parseList<" # element #
+               ">($_parser, ::mlir::AsmParser::Delimiter::" # delimiter # ")";
+  let printer = "printList($_printer, $_self, \"" # brackets # "\")";
+}
+class Sdy_Braces<string element> : Sdy_List<element, "Braces", "{}">;
+class Sdy_Square<string element> : Sdy_List<element, "Square", "[]">;
+
+def Sdy_MeshAxisAttr
+    : Sdy_Attr<"MeshAxis", "mesh_axis", "$name `` `=` `` $size"> {
   let summary = "a named axis of a mesh and its size, `\"x\"=4`";
   let parameters = (ins StringRefParameter<"name">:$name, "int64_t":$size);
 }
 
-def Sdy_MeshAttr : Sdy_Attr<"Mesh", "mesh"> {
+def Sdy_OptionalIds : OptionalArrayRefParameter<"int64_t"> {
+  let parser = Sdy_Square<"int64_t">.parser;
+  let printer = Sdy_Square<"int64_t">.printer;
+}
+
+def Sdy_MeshAttr : Sdy_Attr<"Mesh", "mesh", [{
+    `<` $axes (`,` `device_ids` `` `=` `` $deviceIds^)? `>`
+  }]> {
   let summary = "axes of devices and, when not in order, the devices' ids";
-  let parameters = (ins ArrayRefParameter<"MeshAxisAttr">:$axes,
-                        ArrayRefParameter<"int64_t">:$deviceIds);
+  let parameters = (ins Sdy_Square<"MeshAxisAttr">:$axes,
+                        Sdy_OptionalIds:$deviceIds);
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
     /// Returns the size of the axis of that name, if there is one.
@@ -78,37 +99,41 @@ def Sdy_TensorShardingAttr : Sdy_Attr<"TensorSharding", "sharding"> {
 }
 
 def Sdy_TensorShardingPerValueAttr
-    : Sdy_Attr<"TensorShardingPerValue", "sharding_per_value"> {
+    : Sdy_Attr<"TensorShardingPerValue", "sharding_per_value",
+               "`<` $shardings `>`"> {
   let summary = "one sharding for each of an op's values";
-  let parameters = (ins ArrayRefParameter<"TensorShardingAttr">:$shardings);
+  let parameters = (ins Sdy_Square<"TensorShardingAttr">:$shardings);
 }
 
-def Sdy_ManualAxesAttr : Sdy_Attr<"ManualAxes", "manual_axes"> {
+def Sdy_ManualAxesAttr : Sdy_Attr<"ManualAxes", "manual_axes", "$axes"> {
   let summary = "names of axes over whose shards a computation is written";
-  let parameters = (ins ArrayRefParameter<"::mlir::StringAttr">:$axes);
+  let parameters = (ins Sdy_Braces<"::mlir::StringAttr">:$axes);
 }
 
-def Sdy_AxisRefListAttr : Sdy_Attr<"AxisRefList", "axis_ref_list"> {
+def Sdy_AxisRefListAttr
+    : Sdy_Attr<"AxisRefList", "axis_ref_list", "$axes"> {
   let summary = "axes of a collective, `{\"x\", \"y\"}`";
-  let parameters = (ins ArrayRefParameter<"AxisRefAttr">:$axes);
+  let parameters = (ins Sdy_Braces<"AxisRefAttr">:$axes);
 }
 
 def Sdy_ListOfAxisRefListsAttr
-    : Sdy_Attr<"ListOfAxisRefLists", "list_of_axis_ref_lists"> {
+    : Sdy_Attr<"ListOfAxisRefLists", "list_of_axis_ref_lists", "$dims"> {
   let summary = "axes of a collective by dimension, `[{\"x\"}, {}]`";
-  let parameters = (ins ArrayRefParameter<"AxisRefListAttr">:$dims);
+  let parameters = (ins Sdy_Square<"AxisRefListAttr">:$dims);
 }
 
-def Sdy_AllToAllParamAttr : Sdy_Attr<"AllToAllParam", "all_to_all_param"> {
+def Sdy_AllToAllParamAttr
+    : Sdy_Attr<"AllToAllParam", "all_to_all_param",
+               "$axes `` `:` $sourceDim `` `->` `` $targetDim"> {
   let summary = "axes that move from one dimension to another, `{\"x\"}: 0->1`";
-  let parameters = (ins ArrayRefParameter<"AxisRefAttr">:$axes,
+  let parameters = (ins Sdy_Braces<"AxisRefAttr">:$axes,
                         "int64_t":$sourceDim, "int64_t":$targetDim);
 }
 
 def Sdy_AllToAllParamListAttr
-    : Sdy_Attr<"AllToAllParamList", "all_to_all_param_list"> {
+    : Sdy_Attr<"AllToAllParamList", "all_to_all_param_list", "$params"> {
   let summary = "the moves of an all_to_all, `[{\"x\"}: 0->1]`";
-  let parameters = (ins ArrayRefParameter<"AllToAllParamAttr">:$params);
+  let parameters = (ins Sdy_Square<"AllToAllParamAttr">:$params);
 }
 
 def Sdy_DimMappingAttr : Sdy_Attr<"DimMapping", "dim_mapping"> {
@@ -116,9 +141,10 @@ def Sdy_DimMappingAttr : Sdy_Attr<"DimMapping", "dim_mapping"> {
   let parameters = (ins ArrayRefParameter<"int64_t">:$factors);
 }
 
-def Sdy_TensorMappingAttr : Sdy_Attr<"TensorMapping", "tensor_mapping"> {
+def Sdy_TensorMappingAttr
+    : Sdy_Attr<"TensorMapping", "tensor_mapping", "$dims"> {
   let summary = "the factors of each dimension of a tensor";
-  let parameters = (ins ArrayRefParameter<"DimMappingAttr">:$dims);
+  let parameters = (ins Sdy_Square<"DimMappingAttr">:$dims);
 }
 
 def Sdy_OpShardingRuleAttr : Sdy_Attr<"OpShardingRule", "op_sharding_rule"> {

@@ -13,71 +13,95 @@ class StableHLO_Attr<string cppName, string attrMnemonic>
 
 def StableHLO_Dims : ArrayRefParameter<"int64_t", "dimensions">;
 
+// Printed as `[0, 1]`.
+def StableHLO_DimsField : ArrayRefParameter<"int64_t", "dimensions"> {
+  let parser = "::scalify::stablehlo::parseDims($_parser)";
+  let printer = "::scalify::stablehlo::printDims($_printer, $_self)";
+}
+
+// An attribute's field, left out where it is empty or zero.
+def StableHLO_OptionalDims : OptionalArrayRefParameter<"int64_t"> {
+  let parser = StableHLO_DimsField.parser;
+  let printer = StableHLO_DimsField.printer;
+}
+def StableHLO_OptionalInt : DefaultValuedParameter<"int64_t", "0">;
+def StableHLO_Tolerance : APFloatParameter<"tolerance"> {
+  let defaultValue = "::llvm::APFloat(0.0)";
+  let parser = "parseTolerance($_parser)";
+  let printer = "$_printer.printFloat($_self)";
+}
+
+def StableHLO_AccuracyModeField
+    : AttrParameter<"::scalify::stablehlo::ResultAccuracyModeAttr", "mode"> {
+  let printer = "$_printer.printAttribute($_self)";
+}
+
+// An attribute with fields in any order, `<a = [0], b = 2>`.
+class StableHLO_FieldsAttr<string cppName, string attrMnemonic>
+    : StableHLO_Attr<cppName, attrMnemonic> {
+  let assemblyFormat = "`<` struct(params) `>`";
+}
+
 def StableHLO_DotDimensionNumbersAttr
-    : StableHLO_Attr<"DotDimensionNumbers", "dot"> {
+    : StableHLO_FieldsAttr<"DotDimensionNumbers", "dot"> {
   let summary = "batch and contracting dimensions of a dot";
   let parameters = (ins
-    StableHLO_Dims:$lhsBatchingDimensions,
-    StableHLO_Dims:$rhsBatchingDimensions,
-    StableHLO_Dims:$lhsContractingDimensions,
-    StableHLO_Dims:$rhsContractingDimensions);
-  let hasCustomAssemblyFormat = 1;
+    StableHLO_OptionalDims:$lhs_batching_dimensions,
+    StableHLO_OptionalDims:$rhs_batching_dimensions,
+    StableHLO_OptionalDims:$lhs_contracting_dimensions,
+    StableHLO_OptionalDims:$rhs_contracting_dimensions);
 }
 
 def StableHLO_DotAlgorithmAttr
-    : StableHLO_Attr<"DotAlgorithm", "dot_algorithm"> {
+    : StableHLO_FieldsAttr<"DotAlgorithm", "dot_algorithm"> {
   let summary = "the precise arithmetic required of a dot_general";
   let parameters = (ins
-    "::mlir::Type":$lhsPrecisionType,
-    "::mlir::Type":$rhsPrecisionType,
-    "::mlir::Type":$accumulationType,
-    "int64_t":$lhsComponentCount,
-    "int64_t":$rhsComponentCount,
-    "int64_t":$numPrimitiveOperations,
-    "bool":$allowImpreciseAccumulation);
-  let hasCustomAssemblyFormat = 1;
+    "::mlir::Type":$lhs_precision_type,
+    "::mlir::Type":$rhs_precision_type,
+    "::mlir::Type":$accumulation_type,
+    "int64_t":$lhs_component_count,
+    "int64_t":$rhs_component_count,
+    "int64_t":$num_primitive_operations,
+    "bool":$allow_imprecise_accumulation);
 }
 
 def StableHLO_GatherDimensionNumbersAttr
-    : StableHLO_Attr<"GatherDimensionNumbers", "gather"> {
+    : StableHLO_FieldsAttr<"GatherDimensionNumbers", "gather"> {
   let summary = "correspondence of a gather's dimensions";
   let parameters = (ins
-    StableHLO_Dims:$offsetDims,
-    StableHLO_Dims:$collapsedSliceDims,
-    StableHLO_Dims:$operandBatchingDims,
-    StableHLO_Dims:$startIndicesBatchingDims,
-    StableHLO_Dims:$startIndexMap,
-    "int64_t":$indexVectorDim);
-  let hasCustomAssemblyFormat = 1;
+    StableHLO_OptionalDims:$offset_dims,
+    StableHLO_OptionalDims:$collapsed_slice_dims,
+    StableHLO_OptionalDims:$operand_batching_dims,
+    StableHLO_OptionalDims:$start_indices_batching_dims,
+    StableHLO_OptionalDims:$start_index_map,
+    StableHLO_OptionalInt:$index_vector_dim);
 }
 
 def StableHLO_ScatterDimensionNumbersAttr
-    : StableHLO_Attr<"ScatterDimensionNumbers", "scatter"> {
+    : StableHLO_FieldsAttr<"ScatterDimensionNumbers", "scatter"> {
   let summary = "correspondence of a scatter's dimensions";
   let parameters = (ins
-    StableHLO_Dims:$updateWindowDims,
-    StableHLO_Dims:$insertedWindowDims,
-    StableHLO_Dims:$inputBatchingDims,
-    StableHLO_Dims:$scatterIndicesBatchingDims,
-    StableHLO_Dims:$scatterDimsToOperandDims,
-    "int64_t":$indexVectorDim);
-  let hasCustomAssemblyFormat = 1;
+    StableHLO_OptionalDims:$update_window_dims,
+    StableHLO_OptionalDims:$inserted_window_dims,
+    StableHLO_OptionalDims:$input_batching_dims,
+    StableHLO_OptionalDims:$scatter_indices_batching_dims,
+    StableHLO_OptionalDims:$scatter_dims_to_operand_dims,
+    StableHLO_OptionalInt:$index_vector_dim);
 }
 
 def StableHLO_ResultAccuracyAttr
-    : StableHLO_Attr<"ResultAccuracy", "result_accuracy"> {
+    : StableHLO_FieldsAttr<"ResultAccuracy", "result_accuracy"> {
   let summary = "accuracy required of a transcendental function";
   let parameters = (ins
-    APFloatParameter<"absolute tolerance">:$atol,
-    APFloatParameter<"relative tolerance">:$rtol,
-    "int64_t":$ulps,
-    "::scalify::stablehlo::ResultAccuracyModeAttr":$mode);
+    StableHLO_Tolerance:$atol,
+    StableHLO_Tolerance:$rtol,
+    StableHLO_OptionalInt:$ulps,
+    StableHLO_AccuracyModeField:$mode);
   let extraClassDeclaration = [{
     /// No tolerance and mode DEFAULT: the meaning of an op without the
     /// attribute.
     static ResultAccuracyAttr getDefault(::mlir::MLIRContext *context);
   }];
-  let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let constBuilderCall = "::scalify::stablehlo::ResultAccuracyAttr::getDefault("
                          "$_builder.getContext())";
@@ -105,19 +129,17 @@ def StableHLO_ConvDimensionNumbersAttr
 }
 
 def StableHLO_ChannelHandleAttr
-    : StableHLO_Attr<"ChannelHandle", "channel_handle"> {
+    : StableHLO_FieldsAttr<"ChannelHandle", "channel_handle"> {
   let summary = "identifies a channel between devices";
   let parameters = (ins "int64_t":$handle, "int64_t":$type);
-  let assemblyFormat = "`<` struct(params) `>`";
 }
 
 def StableHLO_OutputOperandAliasAttr
-    : StableHLO_Attr<"OutputOperandAlias", "output_operand_alias"> {
+    : StableHLO_FieldsAttr<"OutputOperandAlias", "output_operand_alias"> {
   let summary = "an output of a custom call that aliases an operand";
-  let parameters = (ins StableHLO_Dims:$outputTupleIndices,
-                        "int64_t":$operandIndex,
-                        StableHLO_Dims:$operandTupleIndices);
-  let hasCustomAssemblyFormat = 1;
+  let parameters = (ins StableHLO_DimsField:$output_tuple_indices,
+                        "int64_t":$operand_index,
+                        StableHLO_DimsField:$operand_tuple_indices);
 }
 
 def StableHLO_BoundsAttr : StableHLO_Attr<"TypeExtensions", "bounds"> {
