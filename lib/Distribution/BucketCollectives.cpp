@@ -92,7 +92,7 @@ private:
   Value reshape(Value value, ArrayRef<int64_t> shape) {
     if (typeOf(value).getShape() == shape)
       return value;
-    return create<ReshapeOp>(typeOf(value).clone(shape), value);
+    return create<ReshapeOp>(value, shape);
   }
   template <typename Op, typename... Args> Op create(Args &&...args) {
     auto op = Op::create(builder, loc, std::forward<Args>(args)...);
@@ -115,15 +115,13 @@ Operation *Bucket::write() {
   int64_t rowsSent = sendsParts ? ranks : 1;
   int64_t rowsReceived = receivesParts ? ranks : 1;
   SmallVector<Value> sent;
-  int64_t width = 0;
   for (Operation *member : members) {
     Value value = member->getOperand(0);
     int64_t columns = typeOf(value).getNumElements() / rowsSent;
     sent.push_back(reshape(value, {rowsSent, columns}));
-    width += columns;
   }
-  Value all = create<ConcatenateOp>(typeOf(sent[0]).clone({rowsSent, width}),
-                                    sent, /*dimension=*/1);
+  Value all = create<ConcatenateOp>(sent, /*dimension=*/1);
+  int64_t width = typeOf(all).getDimSize(1);
   IRMapping map;
   map.map(first->getOperand(0), reshape(all, {rowsSent * width}));
   Operation *bucket = builder.clone(*first, map);
@@ -132,11 +130,7 @@ Operation *Bucket::write() {
   int64_t at = 0;
   for (auto [member, value] : llvm::zip_equal(members, sent)) {
     int64_t columns = typeOf(value).getDimSize(1);
-    Value part = create<SliceOp>(
-        typeOf(got).clone({rowsReceived, columns}), got,
-        builder.getDenseI64ArrayAttr({0, at}),
-        builder.getDenseI64ArrayAttr({rowsReceived, at + columns}),
-        builder.getDenseI64ArrayAttr({1, 1}));
+    Value part = create<SliceOp>(got, 1, at, at + columns);
     at += columns;
     member->getResult(0).replaceAllUsesWith(
         reshape(part, typeOf(member->getResult(0)).getShape()));

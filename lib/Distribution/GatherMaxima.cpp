@@ -108,10 +108,7 @@ static void computeJointMaxima(ArrayRef<Maximum> maxima, Operation *anchor) {
   all = buildMaxOfGroup(builder, maxima.front().gather, all);
   for (auto [i, one] : llvm::enumerate(maxima)) {
     auto place = static_cast<int64_t>(i);
-    Value entry = SliceOp::create(builder, loc, listOf(1), all,
-                                  builder.getDenseI64ArrayAttr({place}),
-                                  builder.getDenseI64ArrayAttr({place + 1}),
-                                  builder.getDenseI64ArrayAttr({1}));
+    Value entry = SliceOp::create(builder, loc, all, 0, place, place + 1);
     replace(one, ReshapeOp::create(builder, loc,
                                    one.reduce->getResult(0).getType(), entry));
   }

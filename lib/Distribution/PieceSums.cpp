@@ -26,7 +26,7 @@ PieceSums::PieceSums(Operation *op, SumParts sumParts)
 Value PieceSums::reshape(Value value, ArrayRef<int64_t> shape) {
   if (typeOf(value).getShape() == shape)
     return value;
-  return ReshapeOp::create(builder, loc, typeOf(value).clone(shape), value);
+  return ReshapeOp::create(builder, loc, value, shape);
 }
 
 Value PieceSums::exchange(Value value) {
@@ -47,10 +47,7 @@ Value PieceSums::cutToFront(Value value, int64_t dim) {
   for (int64_t other = 0; other < static_cast<int64_t>(shape.size()); ++other)
     if (other != dim)
       order.push_back(other);
-  shape.erase(shape.begin() + dim);
-  shape.insert(shape.begin(), size);
-  return TransposeOp::create(builder, loc, typeOf(value).clone(shape), value,
-                             builder.getDenseI64ArrayAttr(order));
+  return TransposeOp::create(builder, loc, value, order);
 }
 
 Value PieceSums::scatter(Value value, int64_t dim) {
@@ -81,10 +78,8 @@ Value PieceSums::padTo(Value flat, int64_t count) {
   if (held == count)
     return flat;
   Value zero = buildZero(builder, loc, getElementTypeOrSelf(flat));
-  return PadOp::create(builder, loc, typeOf(flat).clone({count}), flat, zero,
-                       builder.getDenseI64ArrayAttr({0}),
-                       builder.getDenseI64ArrayAttr({count - held}),
-                       builder.getDenseI64ArrayAttr({0}));
+  SmallVector<int64_t> none{0}, high{count - held};
+  return PadOp::create(builder, loc, flat, zero, none, high, none);
 }
 
 Value PieceSums::all(Value value) {
@@ -93,10 +88,7 @@ Value PieceSums::all(Value value) {
   auto filled = static_cast<int64_t>(llvm::alignTo(count, size));
   Value sum = gather(scatter(padTo(reshape(value, {count}), filled), 0));
   if (filled != count)
-    sum = SliceOp::create(builder, loc, typeOf(sum).clone({count}), sum,
-                          builder.getDenseI64ArrayAttr({0}),
-                          builder.getDenseI64ArrayAttr({count}),
-                          builder.getDenseI64ArrayAttr({1}));
+    sum = SliceOp::create(builder, loc, sum, {count});
   return reshape(sum, shape);
 }
 

@@ -82,22 +82,15 @@ Value RankJoiner::convert(Value value, Type element) {
 Value RankJoiner::concatenate(ArrayRef<Value> parts, int64_t dim) {
   if (parts.size() == 1)
     return parts.front();
-  SmallVector<int64_t> shape(typeOf(parts.front()).getShape());
-  shape[dim] *= static_cast<int64_t>(parts.size());
-  return create<stablehlo::ConcatenateOp>(typeOf(parts.front()).clone(shape),
-                                          parts, dim);
+  return create<stablehlo::ConcatenateOp>(parts, dim);
 }
 
 RankJoiner::Members RankJoiner::cut(Value value, int64_t dim, int64_t parts) {
-  SmallVector<int64_t> shape(typeOf(value).getShape()), ends(shape);
-  shape[dim] /= parts;
-  SmallVector<int64_t> starts(shape.size(), 0), strides(shape.size(), 1);
+  int64_t size = typeOf(value).getDimSize(dim) / parts;
   Members pieces;
   for (int64_t part = 0; part < parts; ++part) {
-    starts[dim] = part * shape[dim];
-    ends[dim] = starts[dim] + shape[dim];
-    auto piece = create<stablehlo::SliceOp>(typeOf(value).clone(shape), value,
-                                            starts, ends, strides);
+    auto piece =
+        create<stablehlo::SliceOp>(value, dim, part * size, (part + 1) * size);
     piece->setAttr(kDenseAttr, builder.getUnitAttr());
     pieces.push_back(piece);
   }

@@ -298,11 +298,7 @@ Value Shards::gatherLast(OpBuilder &builder, Location loc, Value part,
   if (shape.back() == size)
     return all;
   shape.back() = size;
-  SmallVector<int64_t> starts(shape.size(), 0), strides(shape.size(), 1);
-  return SliceOp::create(builder, loc, typeOf(part).clone(shape), all,
-                         builder.getDenseI64ArrayAttr(starts),
-                         builder.getDenseI64ArrayAttr(shape),
-                         builder.getDenseI64ArrayAttr(strides));
+  return SliceOp::create(builder, loc, all, shape);
 }
 
 Value Shards::gather(OpBuilder &builder, Location loc, Value share,

@@ -215,12 +215,8 @@ FailureOr<Value> Simulation::assemble(unsigned result,
     SmallVector<Value> joined;
     for (ArrayRef<Value> left = pieces; !left.empty();
          left = left.drop_front(count)) {
-      auto type = cast<RankedTensorType>(left.front().getType());
-      SmallVector<int64_t> shape(type.getShape());
-      shape[dim] *= static_cast<int64_t>(count);
       joined.push_back(stablehlo::ConcatenateOp::create(
-          builder, left.front().getLoc(), type.clone(shape),
-          left.take_front(count), dim));
+          builder, left.front().getLoc(), left.take_front(count), dim));
     }
     pieces = std::move(joined);
   }

@@ -64,7 +64,7 @@ private:
   Value reshape(Value value, ArrayRef<int64_t> shape) {
     if (typeOf(value).getShape() == shape)
       return value;
-    return create<ReshapeOp>(typeOf(value).clone(shape), value);
+    return create<ReshapeOp>(value, shape);
   }
   Value swap(Value value, int64_t rows, int64_t columns);
   Value clone(Operation *op, Value operand, RankedTensorType type);
@@ -90,21 +90,14 @@ Value Slicer::clone(Operation *op, Value operand, RankedTensorType type) {
 
 Value Slicer::exchange(Operation *op, int64_t slice) {
   Value value = op->getOperand(0);
-  SmallVector<int64_t> shape(typeOf(value).getShape()), limits(shape),
-      starts(shape.size(), 0), strides(shape.size(), 1);
-  shape[0] = 1;
-  starts[0] = slice;
-  limits[0] = slice + 1;
-  Value own = create<SliceOp>(typeOf(value).clone(shape), value,
-                              builder.getDenseI64ArrayAttr(starts),
-                              builder.getDenseI64ArrayAttr(limits),
-                              builder.getDenseI64ArrayAttr(strides));
+  Value own = create<SliceOp>(value, 0, slice, slice + 1);
   auto type = typeOf(op->getResult(0));
   SmallVector<int64_t> result(type.getShape());
   result[0] = 1;
   if (isa<AllReduceOp>(op))
     return clone(op, own, type.clone(result));
-  Value row = clone(op, reshape(own, {shape[1]}), type.clone({result[1]}));
+  Value row = clone(op, reshape(own, {typeOf(value).getDimSize(1)}),
+                    type.clone({result[1]}));
   return reshape(row, result);
 }
 

@@ -97,10 +97,7 @@ private:
 } // namespace
 
 Value Generator::word(Value state, int64_t i) {
-  auto one = typeOf(state).clone({1});
-  Value part = stablehlo::SliceOp::create(b, one, state, ArrayRef<int64_t>{i},
-                                          ArrayRef<int64_t>{i + 1},
-                                          ArrayRef<int64_t>{1});
+  Value part = stablehlo::SliceOp::create(b, state, 0, i, i + 1);
   return stablehlo::ReshapeOp::create(
       b, typeOf(state).clone(ArrayRef<int64_t>()), part);
 }
@@ -121,20 +118,9 @@ Value Generator::layOut(ArrayRef<Value> columns, ArrayRef<int64_t> padded,
   SmallVector<int64_t> apart(typeOf(columns[0]).getShape());
   apart.insert(apart.begin() + dim + 1, 1);
   for (Value column : columns)
-    parts.push_back(
-        stablehlo::ReshapeOp::create(b, typeOf(column).clone(apart), column));
-  apart[dim + 1] = static_cast<int64_t>(columns.size());
-  RankedTensorType type = typeOf(columns[0]);
-  Value all =
-      stablehlo::ConcatenateOp::create(b, type.clone(apart), parts, dim + 1);
-  return stablehlo::ReshapeOp::create(b, type.clone(padded), all);
-}
-
-static Value startOf(ImplicitLocOpBuilder &b, Value value,
-                     ArrayRef<int64_t> shape) {
-  SmallVector<int64_t> start(shape.size(), 0), strides(shape.size(), 1);
-  return stablehlo::SliceOp::create(b, typeOf(value).clone(shape), value, start,
-                                    shape, strides);
+    parts.push_back(stablehlo::ReshapeOp::create(b, column, apart));
+  Value all = stablehlo::ConcatenateOp::create(b, parts, dim + 1);
+  return stablehlo::ReshapeOp::create(b, all, padded);
 }
 
 /// With 32 bits, the two words of a block are neighbours along the first
@@ -156,9 +142,10 @@ Generated Generator::threefry() {
   std::array<Value, 2> block = scalify::threefry<Value>(
       words, key, {words.low(place), words.high(place)});
   int64_t blocks = ShapedType::getNumElements(words.shape);
-  Value bits = isWide ? words.join(block[0], block[1])
-                      : startOf(b, layOut(block, padded, dim), kept);
-  return {stablehlo::ReshapeOp::create(b, typeOf(bits).clone(shape), bits),
+  Value bits =
+      isWide ? words.join(block[0], block[1])
+             : stablehlo::SliceOp::create(b, layOut(block, padded, dim), kept);
+  return {stablehlo::ReshapeOp::create(b, bits, shape),
           {scalars.add(state[1], scalars.constant(blocks, 64))}};
 }
 
@@ -199,13 +186,13 @@ Generated Generator::philox() {
   if (isWide)
     columns = {words.join(block[0], block[1]), words.join(block[2], block[3])};
   int64_t padded = blocks * static_cast<int64_t>(columns.size());
-  Value bits = startOf(b, layOut(columns, {padded}, 0), {elements});
+  Value bits =
+      stablehlo::SliceOp::create(b, layOut(columns, {padded}, 0), {elements});
   Value next = scalars.add(state[1], scalars.constant(blocks, 64));
   SmallVector<Value> counter{next};
   if (hasUpper)
     counter.push_back(carry(next, state[1], upper, scalars));
-  return {stablehlo::ReshapeOp::create(b, typeOf(bits).clone(shape), bits),
-          counter};
+  return {stablehlo::ReshapeOp::create(b, bits, shape), counter};
 }
 
 SmallVector<Value> Generator::results(RngBitGeneratorOp op,
@@ -213,8 +200,7 @@ SmallVector<Value> Generator::results(RngBitGeneratorOp op,
   SmallVector<Value> words;
   for (Value word :
        llvm::concat<const Value>(ArrayRef(state).take_front(), made.counter))
-    words.push_back(
-        stablehlo::ReshapeOp::create(b, typeOf(word).clone({1}), word));
+    words.push_back(stablehlo::ReshapeOp::create(b, word, {1}));
   Value next = stablehlo::ConcatenateOp::create(b, typeOf(op.getOutputState()),
                                                 words, 0);
   RankedTensorType type = typeOf(op.getOutput());
@@ -278,9 +264,7 @@ static Value takeApart(ImplicitLocOpBuilder &b, Value wide, Type element) {
     parts.push_back(stablehlo::ReshapeOp::create(
         b, RankedTensorType::get(apart, element), part));
   }
-  apart.back() = count;
-  return stablehlo::ConcatenateOp::create(
-      b, RankedTensorType::get(apart, element), parts, apart.size() - 1);
+  return stablehlo::ConcatenateOp::create(b, parts, apart.size() - 1);
 }
 
 /// Combines the elements along the last dimension, the lowest first, into one.
@@ -288,16 +272,10 @@ static Value combineElements(ImplicitLocOpBuilder &b, Value parts,
                              Type element) {
   RankedTensorType type = typeOf(parts);
   int64_t last = type.getRank() - 1, width = type.getElementTypeBitWidth();
-  SmallVector<int64_t> start(type.getRank(), 0), strides(type.getRank(), 1);
-  SmallVector<int64_t> limit(type.getShape()), one(type.getShape());
-  one[last] = 1;
   auto whole = RankedTensorType::get(type.getShape().drop_back(), element);
   Value sum;
   for (int64_t i = 0; i < type.getDimSize(last); ++i) {
-    start[last] = i;
-    limit[last] = i + 1;
-    Value part = stablehlo::SliceOp::create(b, type.clone(one), parts, start,
-                                            limit, strides);
+    Value part = stablehlo::SliceOp::create(b, parts, last, i, i + 1);
     part = stablehlo::ConvertOp::create(b, part, element);
     part = stablehlo::ReshapeOp::create(b, whole, part);
     part = shiftBy(b, part, i * width, /*isUp=*/true);

@@ -28,11 +28,7 @@ static Value transposed(ImplicitLocOpBuilder &b, Value value,
                         ArrayRef<int64_t> order) {
   if (llvm::equal(order, llvm::seq<int64_t>(order.size())))
     return value;
-  SmallVector<int64_t> shape;
-  for (int64_t dim : order)
-    shape.push_back(typeOf(value).getDimSize(dim));
-  return stablehlo::TransposeOp::create(b, typeOf(value).clone(shape), value,
-                                        order);
+  return stablehlo::TransposeOp::create(b, value, order);
 }
 
 static Value reshaped(ImplicitLocOpBuilder &b, Value value,

@@ -107,18 +107,11 @@ Value Sorter::compare(Value x, Value y,
 }
 
 Value Sorter::reshape(Value value, ArrayRef<int64_t> shape) {
-  return stablehlo::ReshapeOp::create(b, typeOf(value).clone(shape), value);
+  return stablehlo::ReshapeOp::create(b, value, shape);
 }
 
 Value Sorter::part(Value value, int64_t along, int64_t start, int64_t end) {
-  SmallVector<int64_t> from(typeOf(value).getRank(), 0),
-      strides(from.size(), 1);
-  SmallVector<int64_t> to(typeOf(value).getShape()), shape(to);
-  from[along] = start;
-  to[along] = end;
-  shape[along] = end - start;
-  return stablehlo::SliceOp::create(b, typeOf(value).clone(shape), value, from,
-                                    to, strides);
+  return stablehlo::SliceOp::create(b, value, along, start, end);
 }
 
 /// Computes whether x goes before y. Applies the region both ways: where both
@@ -239,8 +232,8 @@ MaybeValues Sorter::step(ArrayRef<Value> values, int64_t length, int64_t run,
   for (auto [x, y] : llvm::zip(low, high)) {
     Value first = stablehlo::SelectOp::create(b, swaps, y, x);
     Value second = stablehlo::SelectOp::create(b, swaps, x, y);
-    auto pairs = stablehlo::ConcatenateOp::create(
-        b, typeOf(x).clone(split), ValueRange{first, second}, dim + 1);
+    auto pairs =
+        stablehlo::ConcatenateOp::create(b, ValueRange{first, second}, dim + 1);
     // The next step would compute it once for each of its reads.
     pairs->setAttr("plan.materialise", b.getUnitAttr());
     next.push_back(reshape(pairs, joined));
@@ -259,7 +252,7 @@ MaybeValues Sorter::byNetwork() {
   for (Value input : op.getInputs())
     values.push_back(!isPadded ? input
                                : stablehlo::PadOp::create(
-                                     b, typeOf(input).clone(shape), input,
+                                     b, input,
                                      zeroOf(b, typeOf(input).getElementType()),
                                      none, high, none));
   values.push_back(iota(shape, dim));

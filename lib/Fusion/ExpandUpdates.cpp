@@ -57,9 +57,7 @@ static Value clampStarts(ImplicitLocOpBuilder &b, DynamicUpdateSliceOp op,
   }
   if (starts.size() == 1)
     return starts.front();
-  RankedTensorType one = typeOf(starts.front());
-  return stablehlo::ConcatenateOp::create(
-      b, one.clone({int64_t(starts.size())}), starts, 0);
+  return stablehlo::ConcatenateOp::create(b, starts, 0);
 }
 
 static FailureOr<SmallVector<Value>> expandUpdate(ImplicitLocOpBuilder &b,
@@ -91,7 +89,6 @@ struct ExpandUpdatesPass : scalify::impl::ExpandUpdatesBase<ExpandUpdatesPass> {
 
 void ExpandUpdatesPass::runOnOperation() {
   func::FuncOp function = getOperation();
-  Operation *end = function.getBody().front().getTerminator();
   llvm::DenseSet<Operation *> chosen;
   for (unsigned i = 0; i < function.getNumArguments(); ++i) {
     auto alias =

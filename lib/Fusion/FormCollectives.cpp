@@ -87,9 +87,7 @@ Value DenseCollective::communicate(CollectiveKind kind, Join join, Value value,
 Value DenseCollective::reshape(Value value, ArrayRef<int64_t> shape) {
   if (typeOf(value).getShape() == shape)
     return value;
-  return ReshapeOp::create(
-      builder, loc,
-      RankedTensorType::get(shape, typeOf(value).getElementType()), value);
+  return ReshapeOp::create(builder, loc, value, shape);
 }
 
 Value DenseCollective::moveDim(Value value, int64_t from, int64_t to) {
@@ -100,13 +98,7 @@ Value DenseCollective::moveDim(Value value, int64_t from, int64_t to) {
     if (dim != from)
       order.push_back(dim);
   order.insert(order.begin() + to, from);
-  SmallVector<int64_t> shape;
-  for (int64_t dim : order)
-    shape.push_back(typeOf(value).getDimSize(dim));
-  return TransposeOp::create(
-      builder, loc,
-      RankedTensorType::get(shape, typeOf(value).getElementType()), value,
-      builder.getDenseI64ArrayAttr(order));
+  return TransposeOp::create(builder, loc, value, order);
 }
 
 /// Makes the parts along `dim` a new first dimension.

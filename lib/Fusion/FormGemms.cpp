@@ -262,22 +262,21 @@ double FormGemmsPass::foldAlpha(stablehlo::DotGeneralOp op) {
   return alpha;
 }
 
-// Copies the operand as (batch, free, contracting), a layout that a GEMM always
-// reads.
-Value FormGemmsPass::copyForLayout(stablehlo::DotGeneralOp op, bool isLhs) {
-  Roles roles(op);
+/// Returns an operand's dimensions as (batch, free, contracting), a layout that
+/// a GEMM always reads.
+static SmallVector<int64_t> getPlainOrder(const Roles &roles, bool isLhs) {
   SmallVector<int64_t> order(isLhs ? roles.lhsBatch : roles.rhsBatch);
   llvm::append_range(order, isLhs ? roles.lhsFree : roles.rhsFree);
   llvm::append_range(order, isLhs ? roles.lhsSum : roles.rhsSum);
-  Value value = isLhs ? op.getLhs() : op.getRhs();
+  return order;
+}
+
+/// Copies the operand in that order.
+Value FormGemmsPass::copyForLayout(stablehlo::DotGeneralOp op, bool isLhs) {
   OpBuilder b(op);
-  SmallVector<int64_t> shape, inverse(order.size());
-  for (auto [i, d] : llvm::enumerate(order)) {
-    shape.push_back(typeOf(value).getDimSize(d));
-    inverse[d] = i;
-  }
-  Value copy = stablehlo::TransposeOp::create(
-      b, op.getLoc(), typeOf(value).clone(shape), value, order);
+  Value copy = stablehlo::TransposeOp::create(b, op.getLoc(),
+                                              isLhs ? op.getLhs() : op.getRhs(),
+                                              getPlainOrder(Roles(op), isLhs));
   // `copied` permutes the view of the copy back to the dot's order.
   copy.getDefiningOp()->setAttr("plan.materialise", b.getUnitAttr());
   ++numCopies;
@@ -323,11 +322,8 @@ static std::optional<SmallVector<Dim>> layoutFor(ArrayRef<Value> views) {
 StridedView FormGemmsPass::copied(stablehlo::DotGeneralOp op,
                                   const Roles &roles, bool isLhs) {
   StridedView view = StridedView::identity(copyForLayout(op, isLhs));
-  SmallVector<int64_t> order(isLhs ? roles.lhsBatch : roles.rhsBatch);
-  llvm::append_range(order, isLhs ? roles.lhsFree : roles.rhsFree);
-  llvm::append_range(order, isLhs ? roles.lhsSum : roles.rhsSum);
   StridedView result = view;
-  for (auto [i, d] : llvm::enumerate(order))
+  for (auto [i, d] : llvm::enumerate(getPlainOrder(roles, isLhs)))
     result.dims[d] = view.dims[i];
   return result;
 }

@@ -76,7 +76,7 @@ private:
     return {swap(x.re, one, other), x.im ? swap(x.im, one, other) : Value()};
   }
   Value reshape(Value x, ArrayRef<int64_t> shape) {
-    return ReshapeOp::create(b, typeOf(x).clone(shape), x);
+    return ReshapeOp::create(b, x, shape);
   }
   Value product(Value x, Value matrix);
   Value add(Value x, Value y) { return AddOp::create(b, x, y); }
@@ -140,12 +140,9 @@ ComplexParts Transform::multiply(ComplexParts x, const Waves &waves) {
 Value Transform::swap(Value x, int64_t one, int64_t other) {
   if (one == other)
     return x;
-  RankedTensorType type = typeOf(x);
-  auto order = llvm::to_vector(llvm::seq<int64_t>(0, type.getRank()));
+  auto order = llvm::to_vector(llvm::seq<int64_t>(0, typeOf(x).getRank()));
   std::swap(order[one], order[other]);
-  SmallVector<int64_t> shape(type.getShape());
-  std::swap(shape[one], shape[other]);
-  return TransposeOp::create(b, type.clone(shape), x, order);
+  return TransposeOp::create(b, x, order);
 }
 
 ComplexParts Transform::inTwoSteps(ComplexParts x, double scale,
@@ -182,12 +179,8 @@ ComplexParts Transform::onLast(ComplexParts x, double scale, int64_t columns) {
   ComplexParts whole = inTwoSteps(x, scale, factor);
   if (columns == length)
     return whole;
-  RankedTensorType type = typeOf(whole.re);
-  SmallVector<int64_t> from(type.getRank(), 0), to(type.getShape()),
-      by(type.getRank(), 1);
-  to.back() = columns;
   auto slice = [&](Value value) -> Value {
-    return SliceOp::create(b, type.clone(to), value, from, to, by);
+    return SliceOp::create(b, value, typeOf(value).getRank() - 1, 0, columns);
   };
   return {slice(whole.re), slice(whole.im)};
 }
@@ -214,19 +207,13 @@ Value Transform::realInverse(ComplexParts half, int64_t length) {
     return subtract(product(half.re, waves.cos), product(half.im, waves.sin));
   }
   const int64_t missing = length - rows;
-  SmallVector<int64_t> from(type.getRank(), 0), to(type.getShape()),
-      by(type.getRank(), 1), shape(type.getShape()), all(type.getShape());
-  from.back() = 1;
-  to.back() = 1 + missing;
-  shape.back() = missing;
-  all.back() = length;
   auto mirror = [&](Value value, bool isNegated) -> Value {
-    Value part = SliceOp::create(b, type.clone(shape), value, from, to, by);
+    Value part = SliceOp::create(b, value, type.getRank() - 1, 1, 1 + missing);
     Value turned =
         ReverseOp::create(b, part, ArrayRef<int64_t>{type.getRank() - 1});
     if (isNegated)
       turned = NegOp::create(b, turned);
-    return ConcatenateOp::create(b, type.clone(all), ValueRange{value, turned},
+    return ConcatenateOp::create(b, ValueRange{value, turned},
                                  type.getRank() - 1);
   };
   double scale = 1 / static_cast<double>(length);

@@ -151,9 +151,7 @@ static Value joinAmaxes(OpBuilder &builder, Location loc,
 
 static Value takeEntries(OpBuilder &builder, Location loc, Value vector,
                          int64_t first, int64_t count) {
-  return SliceOp::create(builder, loc, vector, ArrayRef<int64_t>{first},
-                         ArrayRef<int64_t>{first + count},
-                         ArrayRef<int64_t>{1});
+  return SliceOp::create(builder, loc, vector, 0, first, first + count);
 }
 
 /// Replaces a maximum that the step computes by the kept amax.

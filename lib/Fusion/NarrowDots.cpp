@@ -19,6 +19,7 @@
 #include "scalify/Dialect/StableHLO/OpKinds.h"
 #include "scalify/Fusion/Passes.h"
 
+#include "mlir/Dialect/Utils/IndexingUtils.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
@@ -168,12 +169,8 @@ Value NarrowDotsPass::innermost(const Operand &operand, Value narrow) {
   llvm::append_range(order, operand.sum);
   OpBuilder b(narrow.getContext());
   b.setInsertionPointAfterValue(narrow);
-  SmallVector<int64_t> shape;
-  for (int64_t d : order)
-    shape.push_back(typeOf(narrow).getDimSize(d));
   auto permuted = [&](Value from) {
-    return stablehlo::TransposeOp::create(
-        b, narrow.getLoc(), typeOf(from).clone(shape), from, order);
+    return stablehlo::TransposeOp::create(b, narrow.getLoc(), from, order);
   };
   StridedView lies = StridedView::of(narrow);
   if (!isFilled(operand) && lies.base == operand.data &&
@@ -199,11 +196,12 @@ Value NarrowDotsPass::innermost(const Operand &operand, Value narrow) {
     bool isPlain = lies.base == operand.data && isWhole(lies, order);
     copy = isPlain ? operand.data
                    : Value(permuted(view(operand, elementOf(narrow), b)));
+    SmallVector<int64_t> shape =
+        applyPermutation(typeOf(narrow).getShape(), order);
     shape.truncate(shape.size() - operand.sum.size());
     shape.push_back(extentOf(operand, operand.sum));
-    copy = padRows(stablehlo::ReshapeOp::create(
-                       b, narrow.getLoc(), typeOf(copy).clone(shape), copy),
-                   b);
+    copy = padRows(
+        stablehlo::ReshapeOp::create(b, narrow.getLoc(), copy, shape), b);
     if (isPlain &&
         !llvm::is_contained(llvm::make_first_range(fills), operand.data))
       fills.push_back({operand.data, copy});
@@ -232,9 +230,8 @@ void NarrowDotsPass::sharePaddedData() {
     OpBuilder b(data.getContext());
     b.setInsertionPointAfter(pad);
     RankedTensorType type = typeOf(pad->getOperand(0));
-    SmallVector<int64_t> starts(type.getRank(), 0), strides(type.getRank(), 1);
-    Value part = stablehlo::SliceOp::create(b, data.getLoc(), fill, starts,
-                                            type.getShape(), strides);
+    Value part =
+        stablehlo::SliceOp::create(b, data.getLoc(), fill, type.getShape());
     part = stablehlo::ReshapeOp::create(b, data.getLoc(), data.getType(), part);
     data.replaceAllUsesExcept(part, shaped);
   }
@@ -459,8 +456,7 @@ Value NarrowDotsPass::scaled(Value data, const ScaleGrid &grid,
     scales = layOut(grid, scaling, beside);
   }
   Location loc = data.getLoc();
-  Value flat =
-      stablehlo::ReshapeOp::create(b, loc, typeOf(data).clone(matrix), data);
+  Value flat = stablehlo::ReshapeOp::create(b, loc, data, matrix);
   auto wide =
       DequantizeOp::create(b, loc, typeOf(flat).clone(b.getF32Type()), flat,
                            scales, b.getDenseI64ArrayAttr(getBlock(scaling)));

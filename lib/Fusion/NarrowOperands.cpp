@@ -106,14 +106,12 @@ bool scalify::hasSumInnermost(const StridedView &view,
 
 Value scalify::padRows(Value value, OpBuilder &b) {
   auto type = typeOf(value);
-  SmallVector<int64_t> shape(type.getShape()), none(type.getRank(), 0),
-      high(none);
-  high.back() = -shape.back() & (kFP8Alignment - 1);
-  shape.back() += high.back();
+  SmallVector<int64_t> none(type.getRank(), 0), high(none);
+  high.back() = -type.getShape().back() & (kFP8Alignment - 1);
   ImplicitLocOpBuilder at(value.getLoc(), b);
   Value zero = zeroOf(at, type.getElementType());
-  return stablehlo::PadOp::create(b, value.getLoc(), type.clone(shape), value,
-                                  zero, none, high, none);
+  return stablehlo::PadOp::create(b, value.getLoc(), value, zero, none, high,
+                                  none);
 }
 
 bool scalify::isWhole(const StridedView &lies, ArrayRef<int64_t> order) {

@@ -147,16 +147,11 @@ scalify::chooseScalings(const ScaleGrid &a, const ScaleGrid &b) {
 static Value reshape(OpBuilder &b, Value value, ArrayRef<int64_t> shape) {
   if (typeOf(value).getShape() == shape)
     return value;
-  return stablehlo::ReshapeOp::create(b, value.getLoc(),
-                                      typeOf(value).clone(shape), value);
+  return stablehlo::ReshapeOp::create(b, value.getLoc(), value, shape);
 }
 
 static Value transpose(OpBuilder &b, Value value, ArrayRef<int64_t> order) {
-  SmallVector<int64_t> shape;
-  for (int64_t d : order)
-    shape.push_back(typeOf(value).getDimSize(d));
-  return stablehlo::TransposeOp::create(
-      b, value.getLoc(), typeOf(value).clone(shape), value, order);
+  return stablehlo::TransposeOp::create(b, value.getLoc(), value, order);
 }
 
 /// Returns the scales as a matrix with one for each block; repeats a scale that
@@ -220,7 +215,6 @@ Value scalify::layOut(const ScaleGrid &grid, Scaling scaling, OpBuilder &b) {
     return transpose(b, copy, {1, 0});
   if (width == columns)
     return copy;
-  SmallVector<int64_t> starts{0, 0}, strides{1, 1};
-  return stablehlo::SliceOp::create(b, scales.getLoc(), copy, starts,
-                                    typeOf(scales).getShape(), strides);
+  return stablehlo::SliceOp::create(b, scales.getLoc(), copy,
+                                    typeOf(scales).getShape());
 }

@@ -83,14 +83,8 @@ Value StackSplitter::compute(Operation *op, int64_t slice) {
   for (Value operand : op->getOperands()) {
     if (!isSliced(operand) || map.contains(operand))
       continue;
-    SmallVector<int64_t> shape(typeOf(operand).getShape()), limits(shape),
-        starts(shape.size(), 0), strides(shape.size(), 1);
-    shape[0] = 1;
-    starts[0] = slice;
-    limits[0] = slice + 1;
     auto part =
-        SliceOp::create(builder, op->getLoc(), typeOf(operand).clone(shape),
-                        operand, starts, limits, strides);
+        SliceOp::create(builder, op->getLoc(), operand, 0, slice, slice + 1);
     copyPhase(op, part);
     map.map(operand, folder.fold(part).front());
   }

@@ -28,16 +28,6 @@ static bool liesInOrder(RankedTensorType whole, ArrayRef<Value> pieces,
   return true;
 }
 
-static Value concatenate(OpBuilder &b, Location loc, RankedTensorType whole,
-                         ArrayRef<Value> pieces, int64_t dim) {
-  SmallVector<int64_t> shape(whole.getShape());
-  shape[dim] = 0;
-  for (Value piece : pieces)
-    shape[dim] += cast<RankedTensorType>(piece.getType()).getDimSize(dim);
-  return stablehlo::ConcatenateOp::create(b, loc, whole.clone(shape), pieces,
-                                          dim);
-}
-
 Value scalify::stackPieces(OpBuilder &b, Location loc, RankedTensorType whole,
                            ArrayRef<Value> pieces, int64_t dim) {
   SmallVector<Value> parts(pieces);
@@ -46,13 +36,13 @@ Value scalify::stackPieces(OpBuilder &b, Location loc, RankedTensorType whole,
     SmallVector<Value> joined;
     for (size_t i = 0; i < parts.size(); i += kJoined) {
       ArrayRef<Value> some = ArrayRef(parts).slice(i).take_front(kJoined);
-      joined.push_back(concatenate(b, loc, whole, some, dim));
+      joined.push_back(stablehlo::ConcatenateOp::create(b, loc, some, dim));
       joined.back().getDefiningOp()->setAttr("plan.materialise",
                                              b.getUnitAttr());
     }
     parts = joined;
   }
-  Value joined = concatenate(b, loc, whole, parts, dim);
+  Value joined = stablehlo::ConcatenateOp::create(b, loc, parts, dim);
   if (isStack)
     joined.getDefiningOp()->setAttr(kStackAttr, b.getUnitAttr());
   return joined;

@@ -11,22 +11,18 @@ using namespace scalify;
 Value scalify::padForWindows(ImplicitLocOpBuilder &b, Value value,
                              Value padding,
                              ArrayRef<stablehlo::WindowDim> windows) {
-  auto type = cast<RankedTensorType>(value.getType());
   bool isPlain = llvm::all_of(windows, [](const stablehlo::WindowDim &window) {
     return window.low == 0 && window.high == 0 && window.baseDilation == 1;
   });
   if (isPlain)
     return value;
-  SmallVector<int64_t> low, high, interior, shape;
-  for (auto [size, window] : llvm::zip(type.getShape(), windows)) {
+  SmallVector<int64_t> low, high, interior;
+  for (const auto &window : windows) {
     low.push_back(window.low);
     high.push_back(window.high);
     interior.push_back(window.baseDilation - 1);
-    int64_t spread = size == 0 ? 0 : (size - 1) * window.baseDilation + 1;
-    shape.push_back(window.low + spread + window.high);
   }
-  return stablehlo::PadOp::create(b, type.clone(shape), value, padding, low,
-                                  high, interior);
+  return stablehlo::PadOp::create(b, value, padding, low, high, interior);
 }
 
 Value scalify::windowsOf(ImplicitLocOpBuilder &b, Value value,

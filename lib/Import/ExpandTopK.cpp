@@ -48,10 +48,8 @@ static SmallVector<Value> takeFirst(ImplicitLocOpBuilder &b,
                                     stablehlo::SortOp sort, TypeRange types) {
   SmallVector<Value> results;
   for (auto [sorted, result] : llvm::zip(sort.getResults(), types)) {
-    auto type = cast<RankedTensorType>(result);
-    SmallVector<int64_t> start(type.getRank(), 0), stride(type.getRank(), 1);
-    results.push_back(stablehlo::SliceOp::create(b, type, sorted, start,
-                                                 type.getShape(), stride));
+    results.push_back(stablehlo::SliceOp::create(
+        b, sorted, cast<RankedTensorType>(result).getShape()));
   }
   return results;
 }

@@ -46,13 +46,9 @@ static Value load(ImplicitLocOpBuilder &b, Value stored,
   auto complex = dyn_cast<ComplexType>(type.getElementType());
   if (!complex)
     return ConvertOp::create(b, type, stored);
-  auto shape = typeOf(stored).getShape();
   auto part = [&](int64_t index) -> Value {
-    SmallVector<int64_t> start(shape.size(), 0), strides(shape.size(), 1);
-    auto limit = llvm::to_vector(shape);
-    start.back() = index;
-    limit.back() = index + 1;
-    Value slice = SliceOp::create(b, stored, start, limit, strides);
+    Value slice = SliceOp::create(b, stored, typeOf(stored).getRank() - 1,
+                                  index, index + 1);
     return ReshapeOp::create(b, type.clone(complex.getElementType()), slice);
   };
   return ComplexOp::create(b, part(0), part(1));

@@ -120,6 +120,5 @@ Value scalify::spreadBlockScales(OpBuilder &builder, Location loc, Value scales,
   spread = reshape(builder, loc, spread, padded);
   if (padded == shape)
     return spread;
-  SmallVector<int64_t> zeros(shape.size(), 0), ones(shape.size(), 1);
-  return stablehlo::SliceOp::create(builder, loc, spread, zeros, shape, ones);
+  return stablehlo::SliceOp::create(builder, loc, spread, shape);
 }

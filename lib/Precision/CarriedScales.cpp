@@ -199,8 +199,7 @@ static SmallVector<Value> gatherStatistics(OpBuilder &builder, Location loc,
   SmallVector<Value> kinds;
   for (int64_t kind = 0; kind != kNumCarriedStatistics; ++kind)
     kinds.push_back(stablehlo::SliceOp::create(
-        builder, loc, all, ArrayRef<int64_t>{kind * numRows},
-        ArrayRef<int64_t>{(kind + 1) * numRows}, ArrayRef<int64_t>{1}));
+        builder, loc, all, 0, kind * numRows, (kind + 1) * numRows));
   return kinds;
 }
 

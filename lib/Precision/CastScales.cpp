@@ -191,9 +191,7 @@ struct AdaptScalesPass : scalify::impl::AdaptScalesBase<AdaptScalesPass> {
         continue;
       auto first = static_cast<int64_t>(i);
       Value entry = stablehlo::SliceOp::create(
-          builder, cast.getLoc(), main.getArgument(index),
-          ArrayRef<int64_t>{first}, ArrayRef<int64_t>{first + 1},
-          ArrayRef<int64_t>{1});
+          builder, cast.getLoc(), main.getArgument(index), 0, first, first + 1);
       setCastScale(cast,
                    stablehlo::ReshapeOp::create(
                        builder, cast.getLoc(),

@@ -8,6 +8,7 @@
 #include "DelayedHistory.h"
 
 #include "RowBuilder.h"
+#include "RowMaxima.h"
 #include "scalify/Precision/RankMaxima.h"
 
 #include "scalify/Dialect/StableHLO/Reductions.h"
@@ -64,9 +65,7 @@ SmallVector<Value> scalify::splitEntries(OpBuilder &builder, Location loc,
   auto rankZero = RankedTensorType::get({}, type.getElementType());
   SmallVector<Value> entries;
   for (int64_t i = 0, end = type.getDimSize(0); i != end; ++i) {
-    Value entry = stablehlo::SliceOp::create(
-        builder, loc, vector, ArrayRef<int64_t>{i}, ArrayRef<int64_t>{i + 1},
-        ArrayRef<int64_t>{1});
+    Value entry = stablehlo::SliceOp::create(builder, loc, vector, 0, i, i + 1);
     entries.push_back(
         stablehlo::ReshapeOp::create(builder, loc, rankZero, entry));
   }
@@ -76,9 +75,8 @@ SmallVector<Value> scalify::splitEntries(OpBuilder &builder, Location loc,
 static Value sliceColumns(OpBuilder &builder, Location loc, Value history,
                           int64_t first) {
   auto type = mlir::cast<RankedTensorType>(history.getType());
-  return stablehlo::SliceOp::create(builder, loc, history,
-                                    ArrayRef<int64_t>{0, first},
-                                    type.getShape(), ArrayRef<int64_t>{1, 1});
+  return stablehlo::SliceOp::create(builder, loc, history, 1, first,
+                                    type.getDimSize(1));
 }
 
 /// Builds the smallest powers of two by which amaxes fit their formats, `room`
@@ -172,13 +170,8 @@ Value scalify::buildNextScales(OpBuilder &builder, Location loc, Value amaxes,
 
 Value scalify::buildNextAmaxes(OpBuilder &builder, Location loc, Value amaxes,
                                ArrayRef<Value> measured) {
-  auto one = RankedTensorType::get({1}, builder.getF32Type());
-  auto entries = llvm::map_to_vector(measured, [&](Value amax) -> Value {
-    return stablehlo::ReshapeOp::create(builder, loc, one, amax);
-  });
   Value column =
-      stablehlo::ConcatenateOp::create(builder, loc, entries, /*dimension=*/0);
-  column = buildMaxOverRanks(builder, loc, column);
+      buildMaxOverRanks(builder, loc, buildVector(builder, loc, measured));
   return RowBuilder(builder, loc,
                     mlir::cast<ShapedType>(amaxes.getType()).getShape())
       .selectWhereAbove(column, 0.0f, column, amaxes);

@@ -63,10 +63,8 @@ Value VectorBuilder::limits(double share) {
 }
 
 Value VectorBuilder::column(Value counts, int64_t index) {
-  int64_t rows = type.getDimSize(0);
-  Value column = stablehlo::SliceOp::create(
-      builder, loc, counts, ArrayRef<int64_t>{0, index},
-      ArrayRef<int64_t>{rows, index + 1}, ArrayRef<int64_t>{1, 1});
+  Value column =
+      stablehlo::SliceOp::create(builder, loc, counts, 1, index, index + 1);
   return stablehlo::ReshapeOp::create(builder, loc, type, column);
 }
 

@@ -77,14 +77,9 @@ Value RowScales::through(Operation &op, Value scales) {
   if (isa<stablehlo::NegOp, stablehlo::ConvertOp,
           stablehlo::OptimizationBarrierOp>(op))
     return scales;
-  if (auto transpose = dyn_cast<stablehlo::TransposeOp>(op)) {
-    SmallVector<int64_t> shape;
-    for (int64_t dim : transpose.getPermutation())
-      shape.push_back(typeOf(scales).getDimSize(dim));
-    return stablehlo::TransposeOp::create(builder, loc,
-                                          typeOf(scales).clone(shape), scales,
+  if (auto transpose = dyn_cast<stablehlo::TransposeOp>(op))
+    return stablehlo::TransposeOp::create(builder, loc, scales,
                                           transpose.getPermutation());
-  }
   if (!isa<stablehlo::ReshapeOp>(op))
     return {};
   std::optional<SmallVector<int64_t>> shape = reshapeRows(
@@ -92,8 +87,7 @@ Value RowScales::through(Operation &op, Value scales) {
       typeOf(op.getResult(0)).getShape());
   if (!shape)
     return {};
-  return stablehlo::ReshapeOp::create(builder, loc,
-                                      typeOf(scales).clone(*shape), scales);
+  return stablehlo::ReshapeOp::create(builder, loc, scales, *shape);
 }
 
 /// Returns the row scales of a product or quotient, one of whose operands has

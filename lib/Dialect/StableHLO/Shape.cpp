@@ -140,6 +140,12 @@ LogicalResult BroadcastInDimOp::verify() {
   return success();
 }
 
+void ReshapeOp::build(OpBuilder &builder, OperationState &state, Value operand,
+                      ArrayRef<int64_t> shape) {
+  auto type = cast<RankedTensorType>(operand.getType());
+  build(builder, state, type.clone(shape), operand);
+}
+
 LogicalResult ReshapeOp::verify() {
   auto operand = cast<RankedTensorType>(getOperand().getType());
   auto result = cast<RankedTensorType>(getType());
@@ -228,6 +234,22 @@ LogicalResult TransposeOp::inferReturnTypes(MLIRContext *,
     shape.push_back(operand.getDimSize(dim));
   types.push_back(RankedTensorType::get(shape, operand.getElementType()));
   return success();
+}
+
+void SliceOp::build(OpBuilder &builder, OperationState &state, Value operand,
+                    int64_t dim, int64_t begin, int64_t end) {
+  SmallVector<int64_t> limits(
+      cast<RankedTensorType>(operand.getType()).getShape());
+  SmallVector<int64_t> starts(limits.size(), 0), strides(limits.size(), 1);
+  starts[dim] = begin;
+  limits[dim] = end;
+  build(builder, state, operand, starts, limits, strides);
+}
+
+void SliceOp::build(OpBuilder &builder, OperationState &state, Value operand,
+                    ArrayRef<int64_t> limits) {
+  SmallVector<int64_t> starts(limits.size(), 0), strides(limits.size(), 1);
+  build(builder, state, operand, starts, limits, strides);
 }
 
 LogicalResult SliceOp::inferReturnTypes(MLIRContext *,

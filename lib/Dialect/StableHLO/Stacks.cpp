@@ -112,18 +112,13 @@ Value stablehlo::padSlices(OpBuilder &builder, Location loc, Value value,
   shape.push_back(each);
   Value flat = value;
   if (type.getShape() != ArrayRef(shape))
-    flat = ReshapeOp::create(builder, loc,
-                             RankedTensorType::get(shape, element), value);
+    flat = ReshapeOp::create(builder, loc, value, shape);
   if (each == size)
     return flat;
   Value zero = buildZero(builder, loc, element);
   SmallVector<int64_t> none(shape.size(), 0), high(none);
   high.back() = size - each;
-  shape.back() = size;
-  return PadOp::create(builder, loc, RankedTensorType::get(shape, element),
-                       flat, zero, builder.getDenseI64ArrayAttr(none),
-                       builder.getDenseI64ArrayAttr(high),
-                       builder.getDenseI64ArrayAttr(none));
+  return PadOp::create(builder, loc, flat, zero, none, high, none);
 }
 
 int64_t stablehlo::getChunkSize(int64_t elements) {

@@ -105,15 +105,7 @@ bool Chain::collect() {
 
 Value Chain::sliceOfBase(OpBuilder &b, int64_t begin, int64_t end,
                          IndexFolder &folder) const {
-  SmallVector<int64_t> starts(type.getRank(), 0), limits(type.getShape()),
-      strides(type.getRank(), 1);
-  starts[dim] = begin;
-  limits[dim] = end;
-  SmallVector<int64_t> shape(type.getShape());
-  shape[dim] = end - begin;
-  return folder
-      .fold(stablehlo::SliceOp::create(b, loc, type.clone(shape), base, starts,
-                                       limits, strides))
+  return folder.fold(stablehlo::SliceOp::create(b, loc, base, dim, begin, end))
       .front();
 }
 

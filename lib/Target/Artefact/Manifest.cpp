@@ -292,17 +292,12 @@ json::Object ManifestWriter::message(plan::MessageOp op) {
 }
 
 json::Object ManifestWriter::loop(plan::LoopOp op) {
-  json::Array carries, reads;
-  for (Value buffer : op.getCarries())
-    carries.push_back(index(buffer));
-  for (Value buffer : op.getReads())
-    reads.push_back(index(buffer));
   json::Object command{{"op", "loop"},
                        {"name", op.getCallee().str()},
                        {"loc", describeLocation(op.getLoc())},
                        {"function", op.getCallee().str()},
-                       {"carries", std::move(carries)},
-                       {"reads", std::move(reads)}};
+                       {"carries", listed(op.getCarries())},
+                       {"reads", listed(op.getReads())}};
   if (op.getArena())
     command["arena"] = index(op.getArena());
   if (op.getTrips())

@@ -141,9 +141,7 @@ Value RowBuilder::stack(ArrayRef<Value> scalars) {
 }
 
 Value RowBuilder::column(Value row, int64_t begin, int64_t end) {
-  return stablehlo::SliceOp::create(b, row, ArrayRef<int64_t>{begin},
-                                    ArrayRef<int64_t>{end},
-                                    ArrayRef<int64_t>{1});
+  return stablehlo::SliceOp::create(b, row, 0, begin, end);
 }
 
 Value RowBuilder::zeros() {

@@ -62,9 +62,7 @@ private:
 } // namespace
 
 Value WordBuilder::getKey(int64_t i) {
-  Value word = create<stablehlo::SliceOp>(op.getKey(), ArrayRef<int64_t>{i},
-                                          ArrayRef<int64_t>{i + 1},
-                                          ArrayRef<int64_t>{1});
+  Value word = create<stablehlo::SliceOp>(op.getKey(), 0, i, i + 1);
   Type i32 = builder.getI32Type();
   word = create<stablehlo::BitcastConvertOp>(RankedTensorType::get({1}, i32),
                                              word);

@@ -54,6 +54,8 @@ def StableHLO_ReshapeOp : StableHLO_PureOp<"reshape", [Moves<"Reshape">]> {
   let assemblyFormat = [{
     operands attr-dict `:` functional-type(operands, results)
   }];
+  let builders = [OpBuilder<(ins "::mlir::Value":$operand,
+                                 "::llvm::ArrayRef<int64_t>":$shape)>];
   let hasVerifier = 1;
 }
 
@@ -90,6 +92,13 @@ def StableHLO_SliceOp : StableHLO_InferredOp<"slice", [Moves<"Slice">]> {
     $operand custom<SliceRanges>($start_indices, $limit_indices, $strides)
     attr-dict `:` functional-type(operands, results)
   }];
+  let builders = [
+    // The elements from `begin` to `end` along one dimension.
+    OpBuilder<(ins "::mlir::Value":$operand, "int64_t":$dim, "int64_t":$begin,
+                   "int64_t":$end)>,
+    // The first elements along each dimension.
+    OpBuilder<(ins "::mlir::Value":$operand,
+                   "::llvm::ArrayRef<int64_t>":$limits)>];
 }
 
 def StableHLO_ConcatenateOp : StableHLO_InferredOp<"concatenate"> {
