@@ -10,6 +10,7 @@
 
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
+#include "scalify/Dialect/StableHLO/Edits.h"
 #include "scalify/Dialect/StableHLO/OpKinds.h"
 #include "scalify/Dialect/StableHLO/Reductions.h"
 #include "scalify/Distribution/Passes.h"
@@ -307,9 +308,7 @@ void StateSharder::retype() {
                         getFlat(main.getResultAttrDict(state.result), local,
                                 *state.sharing, mesh, meshName));
   }
-  main.setFunctionType(
-      FunctionType::get(context, main.getBody().front().getArgumentTypes(),
-                        end->getOperandTypes()));
+  stablehlo::updateFunctionType(main);
 }
 
 /// Reports remaining uses that cost the memory or time that shares would save.

@@ -11,11 +11,11 @@
 #include "EpilogueChain.h"
 #include "StridedView.h"
 
+#include "scalify/Dialect/StableHLO/Edits.h"
 #include "scalify/Dialect/StableHLO/OpKinds.h"
 #include "scalify/Idioms/GELU.h"
 
 #include "mlir/IR/Matchers.h"
-#include "mlir/Interfaces/SideEffectInterfaces.h"
 
 namespace scalify {
 #define GEN_PASS_DEF_FORMEPILOGUES
@@ -513,7 +513,5 @@ void FormEpiloguesPass::runOnOperation() {
   SmallVector<plan::MatmulOp> products(block.getOps<plan::MatmulOp>());
   for (plan::MatmulOp product : products)
     form(product);
-  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
-    if (isOpTriviallyDead(&op))
-      op.erase();
+  stablehlo::eraseDeadOps(block);
 }

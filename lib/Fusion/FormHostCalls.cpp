@@ -13,6 +13,7 @@
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/ControlFlow.h"
+#include "scalify/Dialect/StableHLO/Edits.h"
 #include "scalify/Fusion/Passes.h"
 #include "scalify/Import/Locations.h"
 
@@ -264,9 +265,7 @@ void FormHostCallsPass::walkBlock(Block &block) {
   if (!groups.empty()) {
     sortTopologically(&block);
     // The programs hold clones of the constants.
-    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
-      if (isOpTriviallyDead(&op))
-        op.erase();
+    stablehlo::eraseDeadOps(block);
   }
   for (Operation &op : block)
     if (isa<stablehlo::WhileOp, stablehlo::IfOp, stablehlo::CaseOp>(op))

@@ -8,6 +8,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "scalify/Dialect/Scalify/Donation.h"
+#include "scalify/Dialect/StableHLO/Edits.h"
 #include "scalify/Precision/KeptArgument.h"
 
 #include "scalify/Dialect/Scalify/ElementAttr.h"
@@ -302,8 +304,6 @@ LogicalResult KeepAmaxesPass::keep(func::FuncOp main,
   builder.setInsertionPoint(end);
   end->insertOperands(end->getNumOperands(),
                       joinAmaxes(builder, main.getLoc(), amaxes, type));
-  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(body)))
-    if (isOpTriviallyDead(&op))
-      op.erase();
+  stablehlo::eraseDeadOps(body);
   return success();
 }

@@ -16,12 +16,12 @@
 
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
+#include "scalify/Dialect/StableHLO/Edits.h"
 #include "scalify/Dialect/StableHLO/OpKinds.h"
 #include "scalify/Fusion/Passes.h"
 
 #include "mlir/Dialect/Utils/IndexingUtils.h"
 #include "mlir/IR/IRMapping.h"
-#include "mlir/Interfaces/SideEffectInterfaces.h"
 
 #include <cmath>
 
@@ -543,8 +543,6 @@ void NarrowDotsPass::runOnOperation() {
   for (auto &[source, value] : converts)
     numRemade += near.rematerialise(value.getDefiningOp());
   converts.clear();
-  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
-    if (isOpTriviallyDead(&op))
-      op.erase();
+  stablehlo::eraseDeadOps(block);
   copies.clear();
 }

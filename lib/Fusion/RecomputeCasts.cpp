@@ -7,10 +7,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/StableHLO/Edits.h"
 #include "scalify/Fusion/Passes.h"
 #include "scalify/Precision/Recompute.h"
-
-#include "mlir/Interfaces/SideEffectInterfaces.h"
 
 namespace scalify {
 #define GEN_PASS_DEF_RECOMPUTECASTS
@@ -31,9 +30,7 @@ struct RecomputeCastsPass
     if (block.getOps<QuantizeOp>().empty())
       return;
     numRecomputed += recomputeCastsForBackward(getOperation());
-    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
-      if (isOpTriviallyDead(&op))
-        op.erase();
+    stablehlo::eraseDeadOps(block);
     countFirstCasts(block);
   }
 };

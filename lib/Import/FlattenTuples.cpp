@@ -8,6 +8,7 @@
 
 #include "ArgumentInfo.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/StableHLO/Edits.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 #include "scalify/Import/Passes.h"
 
@@ -146,15 +147,11 @@ static void flattenResults(Operation *op) {
   if (!llvm::any_of(op->getResultTypes(), isTuple))
     return;
   OpBuilder b(op);
-  OperationState state(op->getLoc(), op->getName());
+  SmallVector<Type> types;
   for (Type type : op->getResultTypes())
     for (const Leaf &leaf : getLeaves(type))
-      state.addTypes(leaf.type);
-  state.addOperands(op->getOperands());
-  state.addAttributes(op->getAttrs());
-  for (Region &region : op->getRegions())
-    state.addRegion()->takeBody(region);
-  Operation *flat = b.create(state);
+      types.push_back(leaf.type);
+  Operation *flat = rebuildOp(op, op->getOperands(), types);
   ValueRange rest = flat->getResults();
   for (Value result : op->getResults())
     result.replaceAllUsesWith(join(b, op->getLoc(), result.getType(), rest));

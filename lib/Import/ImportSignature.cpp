@@ -11,6 +11,7 @@
 #include "ArgumentInfo.h"
 #include "scalify/Dialect/Scalify/ElementAttr.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/StableHLO/Edits.h"
 #include "scalify/Dialect/StableHLO/Values.h"
 #include "scalify/Import/Passes.h"
 
@@ -108,6 +109,5 @@ void ImportSignature::runOnOperation() {
     ImplicitLocOpBuilder b(result.get().getLoc(), end);
     result.set(store(b, result.get(), stored));
   }
-  main->setType(FunctionType::get(&getContext(), body.getArgumentTypes(),
-                                  end->getOperandTypes()));
+  updateFunctionType(*main);
 }

@@ -7,6 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "scalify/Dialect/StableHLO/Edits.h"
 #include "scalify/Precision/Passes.h"
 
 #include "DotDecisions.h"
@@ -18,7 +19,6 @@
 #include "scalify/Scaling/RangeProofs.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/Interfaces/SideEffectInterfaces.h"
 
 namespace scalify {
 #define GEN_PASS_DEF_QUANTIZEDOTS
@@ -27,16 +27,6 @@ namespace scalify {
 
 using namespace mlir;
 using namespace scalify;
-
-static void eraseDeadOps(Block &block) {
-  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block))) {
-    if (isOpTriviallyDead(&op))
-      op.erase();
-    else if (stablehlo::isControlFlow(&op))
-      for (Region &region : op.getRegions())
-        eraseDeadOps(region.front());
-  }
-}
 
 /// Casts the operands of the dots that do not stay wide. Casts are numbered
 /// before any is made, and with those that are left out, as
@@ -108,22 +98,22 @@ struct QuantizeDotsPass : scalify::impl::QuantizeDotsBase<QuantizeDotsPass> {
     });
     // Moves of wide data that narrow clones replaced are dead now, and must not
     // count as uses of saved values.
-    eraseDeadOps(body);
+    stablehlo::eraseDeadOps(body, /*inControlFlow=*/true);
     caster.forgetMoves();
     if (recompute) {
       numRecomputed += recomputeForBackward(func, recipe.getStorage().saved);
-      eraseDeadOps(body);
+      stablehlo::eraseDeadOps(body, /*inControlFlow=*/true);
     }
     if (recipe.castsDots()) {
       castSavedValues(func, recipe, caster);
       castState(func, recipe, caster, roundingKey);
     }
-    eraseDeadOps(body);
+    stablehlo::eraseDeadOps(body, /*inControlFlow=*/true);
     numNarrowStacks += narrowStacks(func, recipe, caster);
-    eraseDeadOps(body);
+    stablehlo::eraseDeadOps(body, /*inControlFlow=*/true);
     castPartialProducts(func, recipe, caster);
     LogicalResult result = castGradients(func, recipe, caster, strict);
-    eraseDeadOps(body);
+    stablehlo::eraseDeadOps(body, /*inControlFlow=*/true);
     func.walk([&](Operation *op) {
       numCasts += isa<QuantizeOp>(op);
       for (StringRef name : {StringRef(kDotRoleAttr), StringRef(kFormatsAttr),

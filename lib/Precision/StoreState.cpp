@@ -11,6 +11,7 @@
 #include "StateScales.h"
 
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
+#include "scalify/Dialect/StableHLO/Edits.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 #include "scalify/Precision/DotRoles.h"
 #include "scalify/Precision/Passes.h"
@@ -172,12 +173,8 @@ struct StoreStatePass : scalify::impl::StoreStateBase<StoreStatePass> {
     for (const Written &written : state)
       store(main, written);
     numStored += state.size();
-    Block &body = main.getBody().front();
-    main.setType(FunctionType::get(&getContext(), body.getArgumentTypes(),
-                                   body.getTerminator()->getOperandTypes()));
-    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(body)))
-      if (isOpTriviallyDead(&op))
-        op.erase();
+    stablehlo::updateFunctionType(main);
+    stablehlo::eraseDeadOps(main.getBody().front());
   }
 };
 } // namespace

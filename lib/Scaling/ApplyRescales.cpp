@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
+#include "scalify/Dialect/StableHLO/Edits.h"
 #include "scalify/Dialect/StableHLO/Values.h"
 #include "scalify/Scaling/Passes.h"
 
@@ -18,8 +19,6 @@
 #include "scalify/Scaling/MeasuredArguments.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/IR/Matchers.h"
-#include "mlir/Interfaces/SideEffectInterfaces.h"
 
 #include <cmath>
 
@@ -357,15 +356,6 @@ static void eraseMarker(Operation *op) {
   op->erase();
 }
 
-static void eraseDead(Block &block) {
-  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
-    if (isOpTriviallyDead(&op))
-      op.erase();
-    else if (stablehlo::isControlFlow(&op))
-      for (Region &region : op.getRegions())
-        eraseDead(region.front());
-}
-
 LogicalResult CorrectionFlow::run() {
   findMeasured();
   findMoved(block);
@@ -376,7 +366,7 @@ LogicalResult CorrectionFlow::run() {
     return failure();
   for (Operation *op : llvm::reverse(markers))
     eraseMarker(op);
-  eraseDead(block);
+  stablehlo::eraseDeadOps(block, /*inControlFlow=*/true);
   return success();
 }
 

@@ -1,6 +1,7 @@
 //===- ControlFlow.cpp - Data flow through loops and branches -------------===//
 
 #include "scalify/Dialect/StableHLO/ControlFlow.h"
+#include "scalify/Dialect/StableHLO/Edits.h"
 
 #include "scalify/Dialect/Sdy/Sdy.h"
 #include "scalify/Dialect/StableHLO/Integers.h"
@@ -43,16 +44,11 @@ Value stablehlo::getStackedUpdate(WhileOp loop, unsigned index) {
 Operation *stablehlo::extendControlFlow(Operation *op, ValueRange operands,
                                         TypeRange types,
                                         OwningOpRef<Operation *> *replaced) {
-  OpBuilder builder(op);
-  OperationState state(op->getLoc(), op->getName());
-  state.addOperands(op->getOperands());
-  state.addOperands(operands);
-  state.addTypes(op->getResultTypes());
-  state.addTypes(types);
-  state.addAttributes(op->getAttrs());
-  for (Region &region : op->getRegions())
-    state.addRegion()->takeBody(region);
-  Operation *clone = builder.create(state);
+  auto allOperands = llvm::to_vector(op->getOperands());
+  auto allTypes = llvm::to_vector(op->getResultTypes());
+  llvm::append_range(allOperands, operands);
+  llvm::append_range(allTypes, types);
+  Operation *clone = rebuildOp(op, allOperands, allTypes);
   op->replaceAllUsesWith(clone->getResults().take_front(op->getNumResults()));
   if (!replaced) {
     op->erase();

@@ -10,6 +10,7 @@
 #include "ComplexMath.h"
 
 #include "scalify/Dialect/StableHLO/ControlFlow.h"
+#include "scalify/Dialect/StableHLO/Edits.h"
 #include "scalify/Import/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -292,18 +293,11 @@ void Splitter::expandBlock(Block &block) {
 /// Gives an op with regions two operands, results and arguments for each
 /// complex one.
 void Splitter::expand(Operation *op) {
-  OpBuilder b(op);
-  OperationState state(op->getLoc(), op->getName());
-  state.addOperands(expanded(op->getOperands()));
-  for (Type type : op->getResultTypes()) {
-    state.addTypes(partOf(type));
-    if (isComplex(type))
-      state.addTypes(partOf(type));
-  }
-  state.addAttributes(op->getAttrs());
-  for (Region &region : op->getRegions())
-    state.addRegion()->takeBody(region);
-  Operation *wide = b.create(state);
+  SmallVector<Type> types;
+  for (Type type : op->getResultTypes())
+    types.append(isComplex(type) ? 2 : 1, partOf(type));
+  Operation *wide =
+      stablehlo::rebuildOp(op, expanded(op->getOperands()), types);
   for (Region &region : wide->getRegions())
     for (Block &block : region)
       expandBlock(block);

@@ -1,6 +1,7 @@
 //===- Unroller.cpp - Unroll loops of known trip count --------------------===//
 
 #include "scalify/Import/Unroller.h"
+#include "scalify/Dialect/StableHLO/Edits.h"
 
 #include "scalify/Dialect/Plan/Plan.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
@@ -10,7 +11,6 @@
 
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
-#include "mlir/Interfaces/SideEffectInterfaces.h"
 
 using namespace mlir;
 using namespace scalify;
@@ -245,12 +245,6 @@ MaybeValues Unroller::resolve(Operation *op) {
   return values;
 }
 
-static void eraseDeadOps(Block &block) {
-  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
-    if (isOpTriviallyDead(&op))
-      op.erase();
-}
-
 LogicalResult Unroller::run() {
   SmallVector<Operation *> ops;
   for (Operation &op : block.without_terminator())
@@ -259,9 +253,9 @@ LogicalResult Unroller::run() {
     if (failed(resolve(op)))
       return failure();
   // Erase dead readers of a stack, so that they do not end its chain.
-  eraseDeadOps(block);
+  stablehlo::eraseDeadOps(block);
   counts.stacks = joinStacks(block, folder, options.joinPieces);
-  eraseDeadOps(block);
+  stablehlo::eraseDeadOps(block);
   return success();
 }
 

@@ -9,6 +9,7 @@
 
 #include "../ArgumentInfo.h"
 #include "InferShapes.h"
+#include "scalify/Dialect/StableHLO/Edits.h"
 #include "scalify/Dialect/StableHLO/Values.h"
 #include "scalify/Import/Folds.h"
 #include "scalify/Import/Passes.h"
@@ -374,8 +375,7 @@ void RefineShapes::runOnOperation() {
   if (failed(applyShapes(main, argShapes)) ||
       failed(Refiner(getOperation()).refine(body)))
     return signalPassFailure();
-  main.setType(FunctionType::get(&getContext(), body.getArgumentTypes(),
-                                 body.getTerminator()->getOperandTypes()));
+  stablehlo::updateFunctionType(main);
   for (auto function :
        llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>()))
     if (function.isPrivate())

@@ -11,6 +11,7 @@
 
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
+#include "scalify/Dialect/StableHLO/ControlFlow.h"
 #include "scalify/Dialect/StableHLO/Reductions.h"
 #include "scalify/Precision/Blocks.h"
 
@@ -75,7 +76,6 @@ private:
   SmallVector<Value> zerosOfCondition(stablehlo::WhileOp op);
   SmallVector<Value> collectWhile(stablehlo::WhileOp op);
   SmallVector<Value> collectBranches(Operation *op);
-  Operation *addResults(Operation *op, size_t count, ValueRange operands);
 
   ImplicitLocOpBuilder b;
   RowBuilder rows;
@@ -200,24 +200,6 @@ Value RowBuilder::build(QuantizeOp op) {
                 count(flushed), notFinite, scale});
 }
 
-/// Rebuilds the op with `count` more results; its old results are replaced.
-Operation *Collector::addResults(Operation *op, size_t count,
-                                 ValueRange operands) {
-  b.setInsertionPoint(op);
-  auto row = RankedTensorType::get({kColumns}, b.getF32Type());
-  OperationState state(op->getLoc(), op->getName());
-  state.addOperands(operands);
-  state.addTypes(op->getResultTypes());
-  state.addTypes(SmallVector<Type>(count, row));
-  state.addAttributes(op->getAttrs());
-  for (Region &region : op->getRegions())
-    state.addRegion()->takeBody(region);
-  Operation *next = b.create(state);
-  op->replaceAllUsesWith(next->getResults().take_front(op->getNumResults()));
-  op->erase();
-  return next;
-}
-
 /// A condition returns only a boolean: its casts are not measured.
 SmallVector<Value> Collector::zerosOfCondition(stablehlo::WhileOp op) {
   size_t count = 0;
@@ -246,9 +228,9 @@ SmallVector<Value> Collector::collectWhile(stablehlo::WhileOp op) {
   }
   terminator->setOperands(yields);
   b.setInsertionPoint(op);
-  SmallVector<Value> operands(op->getOperands());
-  operands.append(inner.size(), rows.zeros());
-  Operation *next = addResults(op, inner.size(), operands);
+  SmallVector<Value> starts(inner.size(), rows.zeros());
+  Operation *next =
+      stablehlo::extendControlFlow(op, starts, ValueRange(starts).getTypes());
   llvm::append_range(found, next->getResults().take_back(inner.size()));
   return found;
 }
@@ -274,7 +256,9 @@ SmallVector<Value> Collector::collectBranches(Operation *op) {
     yields.append(all);
     terminator->setOperands(yields);
   }
-  Operation *next = addResults(op, count, op->getOperands());
+  auto row = RankedTensorType::get({kColumns}, b.getF32Type());
+  Operation *next =
+      stablehlo::extendControlFlow(op, {}, SmallVector<Type>(count, row));
   return llvm::to_vector_of<Value>(next->getResults().take_back(count));
 }
 
