@@ -8,6 +8,7 @@
 #include "Layouts.h"
 #include "Shards.h"
 
+#include "scalify/Dialect/Scalify/Donation.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/Edits.h"
@@ -151,15 +152,14 @@ bool StateSharder::isShardedOver(unsigned argument, unsigned result,
 void StateSharder::findStates() {
   for (unsigned index = 0; index < main.getNumArguments(); ++index) {
     BlockArgument argument = main.getArgument(index);
-    auto alias =
-        main.getArgAttrOfType<IntegerAttr>(index, "tf.aliasing_output");
+    OpOperand *next = getNextValue(main, index);
     RoleAttr role = getRoleAttr(main, index);
-    if (!alias || !role || !isa<FloatType>(typeOf(argument).getElementType()) ||
+    if (!next || !role || !isa<FloatType>(typeOf(argument).getElementType()) ||
         typeOf(argument).getRank() == 0)
       continue;
-    auto result = static_cast<unsigned>(alias.getInt());
+    unsigned result = next->getOperandNumber();
     Operation *other = nullptr;
-    Sharing *sharing = findSharing(end->getOperand(result), other);
+    Sharing *sharing = findSharing(next->get(), other);
     if (!sharing) {
       auto remark = emitRemark(argument.getLoc());
       if (other)
@@ -296,7 +296,6 @@ static DictionaryAttr getFlat(DictionaryAttr attrs, RankedTensorType local,
 
 void StateSharder::retype() {
   FunctionType before = main.getFunctionType();
-  MLIRContext *context = main.getContext();
   for (const State &state : states) {
     if (!state.isKeptInShares)
       continue;

@@ -8,6 +8,7 @@
 
 #include "Expansions.h"
 
+#include "scalify/Dialect/Scalify/Donation.h"
 #include "scalify/Dialect/StableHLO/Values.h"
 #include "scalify/Fusion/Passes.h"
 
@@ -91,13 +92,12 @@ void ExpandUpdatesPass::runOnOperation() {
   func::FuncOp function = getOperation();
   llvm::DenseSet<Operation *> chosen;
   for (unsigned i = 0; i < function.getNumArguments(); ++i) {
-    auto alias =
-        function.getArgAttrOfType<IntegerAttr>(i, "tf.aliasing_output");
-    if (!alias)
+    OpOperand *next = getNextValue(function, i);
+    if (!next)
       continue;
     // A result that a chain of updates makes from its own argument.
     SmallVector<Operation *> chain;
-    Value value = end->getOperand(static_cast<unsigned>(alias.getInt()));
+    Value value = next->get();
     while (auto update = value.getDefiningOp<DynamicUpdateSliceOp>()) {
       if (!update->hasOneUse() || getSlicedDims(update).empty())
         break;

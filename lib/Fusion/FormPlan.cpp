@@ -6,6 +6,7 @@
 #include "ScaleEntries.h"
 
 #include "scalify/Dialect/Plan/PlanInPlace.h"
+#include "scalify/Dialect/Scalify/Donation.h"
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/Values.h"
 #include "scalify/Fusion/Passes.h"
@@ -38,9 +39,8 @@ void PlanWriter::writeArguments() {
                 b.getStringAttr(stringifyRole(role.getValue())));
     }
     arguments.push_back(attrs.getDictionary(b.getContext()));
-    if (auto alias =
-            main.getArgAttrOfType<IntegerAttr>(i, "tf.aliasing_output"))
-      aliases[alias.getInt()] = i;
+    if (std::optional<unsigned> result = getAliasedResult(main, i))
+      aliases[*result] = i;
   }
   for (unsigned i = 0; i < main.getNumResults(); ++i) {
     DictionaryAttr attrs = main.getResultAttrDict(i);

@@ -111,15 +111,6 @@ static std::optional<Maximum> findMaximum(ReduceOp reduce) {
   return isMagnitude && isHeld ? std::optional(found) : std::nullopt;
 }
 
-/// Returns the result that aliases an argument; null if none does.
-static Value findNext(func::FuncOp main, BlockArgument argument) {
-  auto alias = main.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(),
-                                                  "tf.aliasing_output");
-  Operation *end = main.getBody().front().getTerminator();
-  return alias ? end->getOperand(static_cast<unsigned>(alias.getInt()))
-               : Value();
-}
-
 /// True if a kernel has the elements in registers when it computes them. After
 /// a gather or a concatenation, the amax would read them again.
 static bool isComputed(Value value) {
@@ -246,7 +237,8 @@ SmallVector<Kept> KeepAmaxesPass::findKept(func::FuncOp main) {
   for (auto &[argument, kept] : found) {
     auto name = main.getArgAttrOfType<StringAttr>(kept.argument.getArgNumber(),
                                                   kNameAttr);
-    kept.next = findNext(main, kept.argument);
+    OpOperand *next = getNextValue(main, kept.argument.getArgNumber());
+    kept.next = next ? next->get() : Value();
     if (!kept.next || !name)
       continue;
     // The caller of @measure finds its arguments by their names.

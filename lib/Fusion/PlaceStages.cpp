@@ -12,6 +12,7 @@
 #include "Stacks.h"
 #include "StageSchedule.h"
 
+#include "scalify/Dialect/Scalify/Donation.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/Sdy/Sdy.h"
@@ -102,7 +103,7 @@ bool Placement::isOwned(BlockArgument argument) {
   if (isOneOf(getRoleAttr(main, number),
               {Role::Param, Role::Moment, Role::Master}))
     return true;
-  return main.getArgAttr(number, "tf.aliasing_output") && countOf(argument) > 1;
+  return main.getArgAttr(number, kAliasAttr) && countOf(argument) > 1;
 }
 
 PipelinePosition Placement::computePosition(Operation *op) const {
@@ -360,16 +361,14 @@ void Placement::cloneScalarBroadcasts() {
 
 /// Keeps state on the stage that writes it, or else on the first that reads it.
 void Placement::placeArguments() {
-  Operation *terminator = block.getTerminator();
   OpBuilder b(main.getContext());
   for (BlockArgument argument : block.getArguments()) {
     if (!way(argument).isState)
       continue;
     unsigned number = argument.getArgNumber();
     std::optional<StageTask> task;
-    if (auto alias =
-            main.getArgAttrOfType<IntegerAttr>(number, "tf.aliasing_output"))
-      task = taskOf(terminator->getOperand(alias.getInt()));
+    if (OpOperand *next = getNextValue(main, number))
+      task = taskOf(next->get());
     if (!task)
       for (Operation *user : argument.getUsers()) {
         auto found = tasks.find(user);

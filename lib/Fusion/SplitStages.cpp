@@ -12,6 +12,7 @@
 
 #include "StageCommands.h"
 
+#include "scalify/Dialect/Scalify/Donation.h"
 #include "scalify/Fusion/Passes.h"
 
 #include "mlir/IR/IRMapping.h"
@@ -338,8 +339,8 @@ void StageWriter::writeInterface() {
   auto all = split.program->getAttrOfType<ArrayAttr>("plan.args");
   for (int64_t index : arguments) {
     NamedAttrList entry(cast<DictionaryAttr>(all[index]));
-    if (auto alias = entry.get("tf.aliasing_output"))
-      entry.set("tf.aliasing_output",
+    if (auto alias = entry.get(kAliasAttr))
+      entry.set(kAliasAttr,
                 b.getI32IntegerAttr(static_cast<int32_t>(
                     resultOf.lookup(cast<IntegerAttr>(alias).getInt()))));
     attrs.push_back(entry.getDictionary(b.getContext()));

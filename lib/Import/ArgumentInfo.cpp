@@ -24,13 +24,6 @@ FailureOr<func::FuncOp> scalify::import::getMain(ModuleOp module) {
   return main;
 }
 
-std::optional<unsigned> scalify::import::getAliasedResult(func::FuncOp main,
-                                                          unsigned index) {
-  if (auto alias = main.getArgAttrOfType<IntegerAttr>(index, kAliasAttr))
-    return alias.getInt();
-  return std::nullopt;
-}
-
 SmallVector<int64_t> scalify::import::getAliasedArguments(func::FuncOp main) {
   SmallVector<int64_t> arguments(main.getNumResults(), -1);
   for (unsigned index = 0; index < main.getNumArguments(); ++index)

@@ -3,21 +3,18 @@
 #ifndef SCALIFY_LIB_IMPORT_ARGUMENTINFO_H
 #define SCALIFY_LIB_IMPORT_ARGUMENTINFO_H
 
+#include "scalify/Dialect/Scalify/Donation.h"
+
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace scalify::import {
 
-inline constexpr llvm::StringLiteral kAliasAttr = "tf.aliasing_output";
 inline constexpr llvm::StringLiteral kDonorAttr = "jax.buffer_donor";
 inline constexpr llvm::StringLiteral kResultInfoAttr = "jax.result_info";
 
 /// Returns the public function `@main`. Emits an error on the module if there
 /// is none, or if its body is not one block.
 mlir::FailureOr<mlir::func::FuncOp> getMain(mlir::ModuleOp module);
-
-/// Returns the result that argument `index` is aliased with.
-std::optional<unsigned> getAliasedResult(mlir::func::FuncOp main,
-                                         unsigned index);
 
 /// Returns for each result the aliased argument, or -1.
 llvm::SmallVector<int64_t> getAliasedArguments(mlir::func::FuncOp main);

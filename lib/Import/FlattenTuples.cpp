@@ -200,14 +200,14 @@ static SmallVector<Attribute> flattenArgAttrs(func::FuncOp main,
   Builder b(main.getContext());
   for (auto [index, type] : llvm::enumerate(main.getArgumentTypes())) {
     DictionaryAttr attrs = orEmpty(main.getArgAttrDict(index), b);
-    std::optional<unsigned> result = import::getAliasedResult(main, index);
+    std::optional<unsigned> result = getAliasedResult(main, index);
     std::string name = import::getArgumentName(main, index);
     for (auto [offset, leaf] : llvm::enumerate(getLeaves(type))) {
       DictionaryAttr own = attrs;
       if (!leaf.path.empty())
         own = with(own, kNameAttr, b.getStringAttr(name + leaf.path));
       if (result && *result < firstLeaf.size())
-        own = with(own, import::kAliasAttr,
+        own = with(own, kAliasAttr,
                    b.getI32IntegerAttr(firstLeaf[*result] + offset));
       flat.push_back(own);
     }

@@ -42,10 +42,10 @@ static void dropFromSignature(func::FuncOp main) {
       arguments.set(index);
       argument.replaceAllUsesWith(
           stablehlo::CreateTokenOp::create(b, main.getLoc()));
-    } else if (auto alias = main.getArgAttrOfType<IntegerAttr>(
-                   index, import::kAliasAttr)) {
+    } else if (auto alias =
+                   main.getArgAttrOfType<IntegerAttr>(index, kAliasAttr)) {
       main.setArgAttr(
-          index, import::kAliasAttr,
+          index, kAliasAttr,
           IntegerAttr::get(alias.getType(), placeOf[alias.getInt()]));
     }
   }

@@ -17,6 +17,7 @@ namespace scalify {
 } // namespace scalify
 
 using namespace mlir;
+using namespace scalify;
 using namespace scalify::import;
 
 /// Checks the pairs of the input.
@@ -76,8 +77,8 @@ public:
     pairDonors(*main);
     Builder builder(&getContext());
     for (unsigned index = 0; index < main->getNumArguments(); ++index)
-      if (!main->getArgAttr(index, scalify::kNameAttr))
-        main->setArgAttr(index, scalify::kNameAttr,
+      if (!main->getArgAttr(index, kNameAttr))
+        main->setArgAttr(index, kNameAttr,
                          builder.getStringAttr(
                              scalify::import::getArgumentName(*main, index)));
   }

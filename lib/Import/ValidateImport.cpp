@@ -15,6 +15,7 @@ namespace scalify {
 } // namespace scalify
 
 using namespace mlir;
+using namespace scalify;
 using namespace scalify::import;
 
 static LogicalResult checkModule(ModuleOp module, func::FuncOp main) {
@@ -86,7 +87,7 @@ static LogicalResult checkArgument(func::FuncOp main, unsigned index) {
     return main.emitOpError("argument ")
            << index << " has no '" << scalify::kRoleAttr
            << "'; run --scalify-annotate-roles first";
-  if (!main.getArgAttrOfType<StringAttr>(index, scalify::kNameAttr) ||
+  if (!main.getArgAttrOfType<StringAttr>(index, kNameAttr) ||
       main.getArgAttr(index, kDonorAttr))
     return main.emitOpError("argument ")
            << index << " has no name or a donation that is not paired; run "

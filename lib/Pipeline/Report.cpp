@@ -1,6 +1,7 @@
 //===- Report.cpp - The scale and format of each value, and why -----------===//
 
 #include "scalify/Pipeline/Report.h"
+#include "scalify/Dialect/Scalify/Donation.h"
 
 #include "ReportValues.h"
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
@@ -84,7 +85,7 @@ void ReportBuilder::addArgument(BlockArgument arg) {
   auto scale = main.getArgAttrOfType<IntegerAttr>(index, kScaleAttr);
   if (scale && scale.getInt() != kZeroScale)
     row.scale = scale.getInt();
-  else if (!scale && !main.getArgAttr(index, "tf.aliasing_output") &&
+  else if (!scale && !main.getArgAttr(index, kAliasAttr) &&
            !main.getArgAttr(index, kMeasuredAttr))
     row.scale = 0;
   rows.push_back(std::move(row));

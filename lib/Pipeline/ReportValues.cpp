@@ -2,6 +2,7 @@
 
 #include "ReportValues.h"
 
+#include "scalify/Dialect/Scalify/Donation.h"
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Precision/CastScales.h"
 #include "scalify/Precision/DotLayers.h"
@@ -31,7 +32,7 @@ std::string scalify::explainArgument(func::FuncOp main, unsigned index) {
     return kMeasuredReason.str();
   RoleAttr role = getRoleAttr(main, index);
   bool isState = !role || isOneOf(role, {Role::Moment, Role::State});
-  if (isState && main.getArgAttr(index, "tf.aliasing_output"))
+  if (isState && main.getArgAttr(index, kAliasAttr))
     return "state: takes the scale of the values written into it";
   return "undeclared argument: 2^0";
 }

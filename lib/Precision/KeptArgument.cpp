@@ -1,6 +1,7 @@
 //===- KeptArgument.cpp - State that the compiler adds to main ------------===//
 
 #include "scalify/Precision/KeptArgument.h"
+#include "scalify/Dialect/Scalify/Donation.h"
 
 #include "scalify/Dialect/Scalify/Scalify.h"
 
@@ -17,8 +18,7 @@ scalify::addKeptArgument(func::FuncOp main, RankedTensorType type,
   all.push_back(builder.getNamedAttr(
       kRoleAttr, RoleAttr::get(builder.getContext(), Role::State)));
   all.push_back(builder.getNamedAttr(
-      "tf.aliasing_output",
-      builder.getI32IntegerAttr(static_cast<int32_t>(result))));
+      kAliasAttr, builder.getI32IntegerAttr(static_cast<int32_t>(result))));
   DictionaryAttr info = builder.getDictionaryAttr(
       builder.getNamedAttr("jax.result_info", builder.getStringAttr(name)));
   if (failed(main.insertArgument(index, type, builder.getDictionaryAttr(all),

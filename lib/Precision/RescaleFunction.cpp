@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "scalify/Precision/RescaleFunction.h"
+#include "scalify/Dialect/Scalify/Donation.h"
 
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/StableHLO/Values.h"
@@ -109,7 +110,7 @@ static func::FuncOp createFunction(OpBuilder &builder, Location loc,
                       RoleAttr::get(builder.getContext(), Role::State));
   function.setArgAttr(1, kRoleAttr,
                       RoleAttr::get(builder.getContext(), Role::Input));
-  function.setArgAttr(0, "tf.aliasing_output", builder.getI32IntegerAttr(0));
+  function.setArgAttr(0, kAliasAttr, builder.getI32IntegerAttr(0));
   function.setResultAttr(0, "jax.result_info",
                          builder.getStringAttr(kCastScalesName));
   return function;

@@ -12,6 +12,7 @@
 
 #include "StorageFormats.h"
 
+#include "scalify/Dialect/Scalify/Donation.h"
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/Sdy/Sdy.h"
 #include "scalify/Dialect/StableHLO/DeviceTables.h"
@@ -484,10 +485,9 @@ Value StateCaster::castSecondMoment(Value written, unsigned index,
 
 void StateCaster::findNewParams() {
   for (unsigned i = 0; i < func.getNumArguments(); ++i) {
-    auto alias = func.getArgAttrOfType<IntegerAttr>(i, "tf.aliasing_output");
-    if (alias && alias.getInt() < terminator->getNumOperands() &&
-        isOneOf(getRoleAttr(func, i), {Role::Param, Role::Master}))
-      newParams.insert(terminator->getOperand(alias.getInt()));
+    OpOperand *next = getNextValue(func, i);
+    if (next && isOneOf(getRoleAttr(func, i), {Role::Param, Role::Master}))
+      newParams.insert(next->get());
   }
 }
 
@@ -496,11 +496,10 @@ void StateCaster::run() {
   findNewParams();
   unsigned numCast = 0;
   for (unsigned i = 0; i < func.getNumArguments(); ++i) {
-    auto alias = func.getArgAttrOfType<IntegerAttr>(i, "tf.aliasing_output");
-    if (!alias || alias.getInt() >= terminator->getNumOperands())
+    OpOperand *result = getNextValue(func, i);
+    if (!result)
       continue;
-    OpOperand &result = terminator->getOpOperand(alias.getInt());
-    Value written = result.get();
+    Value written = result->get();
     Type format = getFormat(i, written);
     if (!format || isa<BlockArgument>(written))
       continue;
@@ -514,9 +513,9 @@ void StateCaster::run() {
     }
     builder.setInsertionPoint(terminator);
     if (isSecondMoment(i, written)) {
-      result.set(
+      result->set(
           castSecondMoment(written, i, *exponent, cast<FloatType>(format)));
-      numCast += result.get() != written;
+      numCast += result->get() != written;
       continue;
     }
     ScaleHint hint = makeHint(i, *exponent, "state: written by the step");
@@ -528,7 +527,7 @@ void StateCaster::run() {
     }
     Value stored = caster.cast(written, hint, format, terminator->getBlock());
     markState(stored, i, kStateValue);
-    result.set(stored);
+    result->set(stored);
     ++numCast;
   }
   if (numCast > 0 && isStochastic && !hasRoundingKey)

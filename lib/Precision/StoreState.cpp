@@ -10,6 +10,7 @@
 #include "FreeScales.h"
 #include "StateScales.h"
 
+#include "scalify/Dialect/Scalify/Donation.h"
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/Edits.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
@@ -53,11 +54,10 @@ struct Written {
 /// Describes how a donated argument is written; none unless by a cast of state
 /// with a constant scale.
 static std::optional<Written> findWritten(func::FuncOp main, unsigned index) {
-  auto alias = main.getArgAttrOfType<IntegerAttr>(index, "tf.aliasing_output");
-  Operation *end = main.getBody().front().getTerminator();
-  if (!alias || alias.getInt() >= end->getNumOperands())
+  OpOperand *next = getNextValue(main, index);
+  if (!next)
     return std::nullopt;
-  Value value = end->getOperand(alias.getInt());
+  Value value = next->get();
   auto square = value.getDefiningOp<stablehlo::MulOp>();
   bool isRoot = square && square.getLhs() == square.getRhs();
   if (isRoot)
@@ -72,7 +72,7 @@ static std::optional<Written> findWritten(func::FuncOp main, unsigned index) {
     return std::nullopt;
   Written written;
   written.argument = index;
-  written.result = alias.getInt();
+  written.result = next->getOperandNumber();
   written.data = wide.getData();
   written.cast = cast;
   written.isRoot = isRoot;

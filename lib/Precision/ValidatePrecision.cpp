@@ -1,5 +1,6 @@
 //===- ValidatePrecision.cpp - Verify the output of Precision -------------===//
 
+#include "scalify/Dialect/Scalify/Donation.h"
 #include "scalify/Precision/Passes.h"
 
 #include "scalify/Dialect/Scalify/ScalifyHints.h"
@@ -70,11 +71,10 @@ static LogicalResult checkStored(func::FuncOp main, unsigned index) {
              << "', which has no such entry";
     exponent.reset();
   }
-  auto alias = main.getArgAttrOfType<IntegerAttr>(index, "tf.aliasing_output");
-  if (!alias || alias.getInt() >= main.getNumResults())
+  OpOperand *next = getNextValue(main, index);
+  if (!next)
     return emitStateError(main, index) << "is donated to no result";
-  Value written =
-      main.getBody().front().getTerminator()->getOperand(alias.getInt());
+  Value written = next->get();
   QuantizeOp cast = findStateCast(written);
   if (!cast || written.getType() != main.getArgumentTypes()[index] ||
       getScaleExponent(cast.getScale()) != exponent) {

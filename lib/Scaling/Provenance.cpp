@@ -1,6 +1,7 @@
 //===- Provenance.cpp - The rule and the sources of each scale ------------===//
 
 #include "scalify/Scaling/Provenance.h"
+#include "scalify/Dialect/Scalify/Donation.h"
 
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
@@ -114,16 +115,14 @@ llvm::SetVector<Value> ProvenanceWriter::getSources(Value value) {
     }
     // State without a declared scale takes the scale of the values written into
     // it.
-    auto alias = func.getArgAttrOfType<IntegerAttr>(arg.getArgNumber(),
-                                                    "tf.aliasing_output");
+    OpOperand *next = getNextValue(func, arg.getArgNumber());
     auto declared =
         func.getArgAttrOfType<IntegerAttr>(arg.getArgNumber(), kScaleAttr);
-    Operation *terminator = func.getFunctionBody().front().getTerminator();
     bool isWritten = !declared || declared.getInt() == kZeroScale;
     if (analysis)
       isWritten = analysis->takesScaleOfUpdates(arg);
-    if (alias && isWritten && alias.getInt() < terminator->getNumOperands())
-      sources.insert(terminator->getOperand(alias.getInt()));
+    if (next && isWritten)
+      sources.insert(next->get());
     return sources;
   }
   Operation *op = value.getDefiningOp();

@@ -1,6 +1,7 @@
 //===- ScaleAnalysis.cpp - The facts of every value of a function ---------===//
 
 #include "scalify/Scaling/ScaleAnalysis.h"
+#include "scalify/Dialect/Scalify/Donation.h"
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
 
 #include "scalify/Dialect/Sdy/Sdy.h"
@@ -56,7 +57,7 @@ const ScaleFacts &ScaleAnalysis::lookup(Value value) const {
 bool scalify::takesWrittenScale(FunctionOpInterface func, unsigned index) {
   if (auto scale = func.getArgAttrOfType<IntegerAttr>(index, kScaleAttr))
     return scale.getInt() == kZeroScale;
-  return func.getArgAttr(index, "tf.aliasing_output") &&
+  return func.getArgAttr(index, kAliasAttr) &&
          isOneOf(getRoleAttr(func, index), {Role::Moment, Role::State});
 }
 
@@ -181,16 +182,12 @@ void ScaleAnalysis::findOpsWithoutRule() {
 }
 
 bool ScaleAnalysis::updateState() {
-  Operation *terminator = func.getFunctionBody().front().getTerminator();
   bool changed = false;
   for (BlockArgument arg : func.getArguments()) {
-    unsigned index = arg.getArgNumber();
-    auto alias =
-        func.getArgAttrOfType<IntegerAttr>(index, "tf.aliasing_output");
-    if (!alias || !takesScaleOfUpdates(arg) || !isFloatTensor(arg.getType()) ||
-        alias.getInt() >= terminator->getNumOperands())
+    OpOperand *result = getNextValue(func, arg.getArgNumber());
+    if (!result || !takesScaleOfUpdates(arg) || !isFloatTensor(arg.getType()))
       continue;
-    const ScaleFacts &next = lookup(terminator->getOperand(alias.getInt()));
+    const ScaleFacts &next = lookup(result->get());
     ScaleFacts &current = facts[arg];
     if (next.anyScale || next.scaleExponent() == current.scaleExponent())
       continue;

@@ -1,6 +1,7 @@
 //===- Manifest.cpp - Manifest of an artefact -----------------------------===//
 
 #include "scalify/Target/Artefact/Manifest.h"
+#include "scalify/Dialect/Scalify/Donation.h"
 
 #include "ManifestCounters.h"
 #include "ManifestParts.h"
@@ -382,7 +383,7 @@ void ManifestWriter::writeArgs(json::Object &manifest) {
         scale ? json::Value(scale.getInt()) : json::Value(nullptr);
     if (auto moments = attrs.getAs<DenseF64ArrayAttr>("scalify.moments"))
       arg["moments"] = json::Array(moments.asArrayRef());
-    auto alias = attrs.getAs<IntegerAttr>("tf.aliasing_output");
+    auto alias = attrs.getAs<IntegerAttr>(kAliasAttr);
     if (auto initial = attrs.getAs<DenseI32ArrayAttr>("scalify.initial"))
       arg["initial_exp"] = json::Array(initial.asArrayRef());
     if (auto casts = attrs.getAs<ArrayAttr>("scalify.casts")) {
@@ -497,7 +498,7 @@ static json::Object pipelineOf(DictionaryAttr pipeline) {
     json::Object &arg = *args[i].getAsObject();
     arg["name"] = nameOf(attrs, i);
     writeStored(arg, attrs);
-    if (auto alias = attrs.getAs<IntegerAttr>("tf.aliasing_output"))
+    if (auto alias = attrs.getAs<IntegerAttr>(kAliasAttr))
       writeStored(*results[alias.getInt()].getAsObject(), attrs);
   }
   entry["arg_types"] = std::move(args);
