@@ -8,8 +8,6 @@
 
 #include "RecipeParts.h"
 
-#include "llvm/ADT/StringExtras.h"
-
 using namespace mlir;
 using namespace scalify;
 
@@ -37,10 +35,6 @@ public:
       return failure();
     get(fields) = value;
     return success();
-  }
-
-  void print(llvm::raw_ostream &os, const RecipeFields &fields) const override {
-    printValue(os, get(fields));
   }
 
   llvm::json::Value toJSON(const RecipeFields &fields) const override {
@@ -96,15 +90,13 @@ static void addShorthand(PartList &parts, StringRef name, StringRef values,
 }
 
 /// Returns "a, b or c", from the names of an enum's cases.
-template <typename EnumT>
-static std::string listCases(StringRef (*stringify)(EnumT), EnumT last) {
+template <typename EnumT> static std::string listCases(unsigned last) {
   std::string text;
-  auto count = static_cast<uint32_t>(last);
-  for (uint32_t i = 0; i <= count; ++i)
-    text += ((i == 0       ? ""
-              : i == count ? " or "
-                           : ", ") +
-             stringify(static_cast<EnumT>(i)))
+  for (unsigned i = 0; i <= last; ++i)
+    text += ((i == 0      ? ""
+              : i == last ? " or "
+                          : ", ") +
+             stringifyEnum(static_cast<EnumT>(i)))
                 .str();
   return text;
 }
@@ -121,9 +113,7 @@ static constexpr StringLiteral kSizes =
 
 static PartList makeParts() {
   PartList parts;
-  add(parts, "scales",
-      listCases(&stringifyScaleSource,
-                ScaleSource(getMaxEnumValForScaleSource())),
+  add(parts, "scales", listCases<ScaleSource>(getMaxEnumValForScaleSource()),
       [](auto &fields) -> auto & { return fields.scales; });
   add(parts, "forward", kFormat,
       [](auto &fields) -> auto & { return fields.forward; });
@@ -138,8 +128,7 @@ static PartList makeParts() {
     add(parts, stringifyDotKind(static_cast<DotKind>(i)), kFormats,
         [i](auto &fields) -> auto & { return fields.roles[kFirstKind + i]; });
   add(parts, "accumulation",
-      listCases(&stringifyAccumulation,
-                Accumulation(getMaxEnumValForAccumulation())) +
+      listCases<Accumulation>(getMaxEnumValForAccumulation()) +
           ", or [forward_dot, input_grad, weight_grad] of these",
       [](auto &fields) -> auto & { return fields.sums; });
   add(parts, "unprofitable", kFormats,
@@ -157,14 +146,12 @@ static PartList makeParts() {
   add(parts, "second_moment", kStorage,
       [](auto &fields) -> auto & { return fields.storage.secondMoments; });
   add(parts, "state_rounding",
-      listCases(&stringifyRoundingMode,
-                RoundingMode(getMaxEnumValForRoundingMode())),
+      listCases<RoundingMode>(getMaxEnumValForRoundingMode()),
       [](auto &fields) -> auto & { return fields.storage.rounding; });
   add(parts, "stored_gradient", kStorage,
       [](auto &fields) -> auto & { return fields.gradients.stored; });
   add(parts, "gradient_scaling",
-      listCases(&stringifyGradientScaling,
-                GradientScaling(getMaxEnumValForGradientScaling())),
+      listCases<GradientScaling>(getMaxEnumValForGradientScaling()),
       [](auto &fields) -> auto & { return fields.gradients.scaling; });
   add(parts, "gradient_sum", kStorage,
       [](auto &fields) -> auto & { return fields.gradients.sum; });
@@ -184,8 +171,7 @@ static PartList makeParts() {
       [](auto &fields) -> auto & { return fields.blocks.weights; });
   add(parts, "history", "an integer",
       [](auto &fields) -> auto & { return fields.delayed.history; });
-  add(parts, "history_use",
-      listCases(&stringifyHistoryUse, HistoryUse(getMaxEnumValForHistoryUse())),
+  add(parts, "history_use", listCases<HistoryUse>(getMaxEnumValForHistoryUse()),
       [](auto &fields) -> auto & { return fields.delayed.use; });
   add(parts, "margin", "an integer",
       [](auto &fields) -> auto & { return fields.delayed.margin; });

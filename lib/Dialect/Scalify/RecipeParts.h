@@ -42,11 +42,13 @@ public:
 
   virtual mlir::ParseResult parse(mlir::AsmParser &parser,
                                   RecipeFields &fields) const = 0;
-  virtual void print(llvm::raw_ostream &os,
-                     const RecipeFields &fields) const = 0;
   virtual llvm::json::Value toJSON(const RecipeFields &fields) const = 0;
   virtual void write(llvm::raw_ostream &os,
                      const llvm::json::Value &value) const = 0;
+
+  void print(llvm::raw_ostream &os, const RecipeFields &fields) const {
+    write(os, toJSON(fields));
+  }
 
   llvm::StringRef name;
   /// Its possible values, in words.

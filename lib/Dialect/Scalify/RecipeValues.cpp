@@ -134,37 +134,10 @@ ParseResult scalify::parseValue(AsmParser &parser, int64_t &number) {
   return failure(!parsed.has_value() || failed(*parsed));
 }
 
-template <typename EnumT>
-static ParseResult parseWord(AsmParser &parser, EnumT &value,
-                             std::optional<EnumT> (*symbolize)(StringRef)) {
-  StringRef word;
-  if (failed(parser.parseOptionalKeyword(&word)))
-    return failure();
-  std::optional<EnumT> found = symbolize(word);
-  value = found.value_or(value);
-  return success(found.has_value());
-}
-
-ParseResult scalify::parseValue(AsmParser &parser, ScaleSource &source) {
-  return parseWord(parser, source, &symbolizeScaleSource);
-}
-
-ParseResult scalify::parseValue(AsmParser &parser, HistoryUse &use) {
-  return parseWord(parser, use, &symbolizeHistoryUse);
-}
-
-ParseResult scalify::parseValue(AsmParser &parser, RoundingMode &rounding) {
-  return parseWord(parser, rounding, &symbolizeRoundingMode);
-}
-
-ParseResult scalify::parseValue(AsmParser &parser, GradientScaling &scaling) {
-  return parseWord(parser, scaling, &symbolizeGradientScaling);
-}
-
 /// Parses one word for all kinds, or a list with one for each.
 ParseResult scalify::parseValue(AsmParser &parser, DotSums &sums) {
   auto parseOne = [&](Accumulation &value) {
-    return parseWord(parser, value, &symbolizeAccumulation);
+    return parseValue(parser, value);
   };
   if (succeeded(parser.parseOptionalLSquare()))
     return failure(
@@ -199,106 +172,25 @@ StringRef scalify::extractValueText(const char *text) {
 }
 
 //===----------------------------------------------------------------------===//
-// Printing
-//===----------------------------------------------------------------------===//
-
-void scalify::printValue(llvm::raw_ostream &os, Type format) {
-  if (format)
-    os << format;
-  else
-    os << "given";
-}
-
-void scalify::printValue(llvm::raw_ostream &os, DotFormats formats) {
-  if (!formats.forward && !formats.gradient)
-    os << "true";
-  else if (formats.forward != formats.gradient)
-    os << '[' << formats.forward << ", " << formats.gradient << ']';
-  else if (formats.forward.isF32())
-    os << "false";
-  else
-    os << formats.forward;
-}
-
-void scalify::printValue(llvm::raw_ostream &os, const Exceptions &exceptions) {
-  os << '{';
-  llvm::interleaveComma(exceptions, os, [&](const FormatOverride &entry) {
-    os << entry.pattern << " = ";
-    if (entry.accumulation)
-      os << stringifyAccumulation(*entry.accumulation);
-    else
-      printValue(os, entry.formats);
-  });
-  os << '}';
-}
-
-void scalify::printValue(llvm::raw_ostream &os, const Places &places) {
-  os << '[';
-  llvm::interleaveComma(places, os);
-  os << ']';
-}
-
-void scalify::printValue(llvm::raw_ostream &os, Sizes sizes) {
-  os << '[' << sizes[0] << ", " << sizes[1] << ']';
-}
-
-void scalify::printValue(llvm::raw_ostream &os, int64_t number) {
-  os << number;
-}
-
-void scalify::printValue(llvm::raw_ostream &os, ScaleSource source) {
-  os << stringifyScaleSource(source);
-}
-
-void scalify::printValue(llvm::raw_ostream &os, HistoryUse use) {
-  os << stringifyHistoryUse(use);
-}
-
-void scalify::printValue(llvm::raw_ostream &os, RoundingMode rounding) {
-  os << stringifyRoundingMode(rounding);
-}
-
-void scalify::printValue(llvm::raw_ostream &os, GradientScaling scaling) {
-  os << stringifyGradientScaling(scaling);
-}
-
-static bool isOne(const DotSums &sums) {
-  return sums.kinds[0] == sums.kinds[1] && sums.kinds[1] == sums.kinds[2];
-}
-
-void scalify::printValue(llvm::raw_ostream &os, DotSums sums) {
-  if (isOne(sums)) {
-    os << stringifyAccumulation(sums.kinds.front());
-    return;
-  }
-  os << '[';
-  llvm::interleaveComma(sums.kinds, os, [&](Accumulation value) {
-    os << stringifyAccumulation(value);
-  });
-  os << ']';
-}
-
-//===----------------------------------------------------------------------===//
 // JSON
 //===----------------------------------------------------------------------===//
 
-template <typename ValueT> static llvm::json::Value asWord(ValueT value) {
+llvm::json::Value scalify::toJSON(Type format) {
+  if (!format)
+    return "given";
   std::string word;
-  llvm::raw_string_ostream os(word);
-  printValue(os, value);
+  llvm::raw_string_ostream(word) << format;
   return word;
 }
-
-llvm::json::Value scalify::toJSON(Type format) { return asWord(format); }
 
 llvm::json::Value scalify::toJSON(DotFormats formats) {
   if (!formats.forward && !formats.gradient)
     return true;
   if (formats.forward != formats.gradient)
-    return llvm::json::Array{asWord(formats.forward), asWord(formats.gradient)};
+    return llvm::json::Array{toJSON(formats.forward), toJSON(formats.gradient)};
   if (formats.forward.isF32())
     return false;
-  return asWord(formats.forward);
+  return toJSON(formats.forward);
 }
 
 llvm::json::Value scalify::toJSON(const Exceptions &exceptions) {
@@ -325,20 +217,8 @@ llvm::json::Value scalify::toJSON(Sizes sizes) {
 
 llvm::json::Value scalify::toJSON(int64_t number) { return number; }
 
-llvm::json::Value scalify::toJSON(ScaleSource source) { return asWord(source); }
-
-llvm::json::Value scalify::toJSON(HistoryUse use) { return asWord(use); }
-
-llvm::json::Value scalify::toJSON(RoundingMode rounding) {
-  return asWord(rounding);
-}
-
-llvm::json::Value scalify::toJSON(GradientScaling scaling) {
-  return asWord(scaling);
-}
-
 llvm::json::Value scalify::toJSON(DotSums sums) {
-  if (isOne(sums))
+  if (llvm::all_equal(sums.kinds))
     return stringifyAccumulation(sums.kinds.front());
   llvm::json::Array words;
   for (Accumulation value : sums.kinds)

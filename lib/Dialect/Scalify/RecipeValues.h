@@ -1,7 +1,7 @@
 //===- RecipeValues.h - The values of a recipe's parts ----------*- C++ -*-===//
 //
-// Parsing, printing and JSON of each kind of value. Parsers here emit no
-// errors: their caller reports the expected values.
+// Parsing and JSON of each kind of value; the text is written from the JSON.
+// Parsers here emit no errors: their caller reports the expected values.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,30 +19,23 @@ using Exceptions = llvm::SmallVector<FormatOverride>;
 using Places = llvm::SmallVector<mlir::StringAttr>;
 using Sizes = std::array<int64_t, 2>;
 
-/// A null type is printed `given`: as in the program.
+/// A null type is written `given`: as in the program.
 mlir::ParseResult parseValue(mlir::AsmParser &parser, mlir::Type &format);
 mlir::ParseResult parseValue(mlir::AsmParser &parser, DotFormats &formats);
 mlir::ParseResult parseValue(mlir::AsmParser &parser, Exceptions &exceptions);
 mlir::ParseResult parseValue(mlir::AsmParser &parser, Places &places);
 mlir::ParseResult parseValue(mlir::AsmParser &parser, Sizes &sizes);
 mlir::ParseResult parseValue(mlir::AsmParser &parser, int64_t &number);
-mlir::ParseResult parseValue(mlir::AsmParser &parser, ScaleSource &source);
-mlir::ParseResult parseValue(mlir::AsmParser &parser, HistoryUse &use);
-mlir::ParseResult parseValue(mlir::AsmParser &parser, RoundingMode &rounding);
-mlir::ParseResult parseValue(mlir::AsmParser &parser, GradientScaling &scaling);
 mlir::ParseResult parseValue(mlir::AsmParser &parser, DotSums &sums);
-
-void printValue(llvm::raw_ostream &os, mlir::Type format);
-void printValue(llvm::raw_ostream &os, DotFormats formats);
-void printValue(llvm::raw_ostream &os, const Exceptions &exceptions);
-void printValue(llvm::raw_ostream &os, const Places &places);
-void printValue(llvm::raw_ostream &os, Sizes sizes);
-void printValue(llvm::raw_ostream &os, int64_t number);
-void printValue(llvm::raw_ostream &os, ScaleSource source);
-void printValue(llvm::raw_ostream &os, HistoryUse use);
-void printValue(llvm::raw_ostream &os, RoundingMode rounding);
-void printValue(llvm::raw_ostream &os, GradientScaling scaling);
-void printValue(llvm::raw_ostream &os, DotSums sums);
+template <typename EnumT, typename = std::enable_if_t<std::is_enum_v<EnumT>>>
+mlir::ParseResult parseValue(mlir::AsmParser &parser, EnumT &value) {
+  llvm::StringRef word;
+  if (failed(parser.parseOptionalKeyword(&word)))
+    return mlir::failure();
+  std::optional<EnumT> found = symbolizeEnum<EnumT>(word);
+  value = found.value_or(value);
+  return mlir::success(found.has_value());
+}
 
 llvm::json::Value toJSON(mlir::Type format);
 llvm::json::Value toJSON(DotFormats formats);
@@ -51,11 +44,11 @@ llvm::json::Value toJSON(const Exceptions &exceptions);
 llvm::json::Value toJSON(const Places &places);
 llvm::json::Value toJSON(Sizes sizes);
 llvm::json::Value toJSON(int64_t number);
-llvm::json::Value toJSON(ScaleSource source);
-llvm::json::Value toJSON(HistoryUse use);
-llvm::json::Value toJSON(RoundingMode rounding);
-llvm::json::Value toJSON(GradientScaling scaling);
 llvm::json::Value toJSON(DotSums sums);
+template <typename EnumT, typename = std::enable_if_t<std::is_enum_v<EnumT>>>
+llvm::json::Value toJSON(EnumT value) {
+  return stringifyEnum(value);
+}
 
 /// Writes a value from JSON, valid or not: the parser checks it. Words are not
 /// quoted unless `quotes`.
