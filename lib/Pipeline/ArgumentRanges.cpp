@@ -2,21 +2,14 @@
 
 #include "ArgumentRanges.h"
 
-#include "scalify/Dialect/Scalify/ScalifyQueries.h"
+#include "ArgumentEntries.h"
 #include "scalify/Scaling/RangeAnalysis.h"
-
-#include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "llvm/ADT/StringMap.h"
 
 #include <cmath>
 
 using namespace mlir;
 using namespace scalify;
 namespace json = llvm::json;
-
-static llvm::Error makeError(const llvm::Twine &message) {
-  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
-}
 
 /// Reads a number that may be absent.
 static llvm::Error readNumber(const json::Object &object, llvm::StringRef key,
@@ -27,7 +20,8 @@ static llvm::Error readNumber(const json::Object &object, llvm::StringRef key,
   number = value->getAsNumber();
   if (number && std::isfinite(*number))
     return llvm::Error::success();
-  return makeError("'" + key + "' of a range must be a finite number");
+  return llvm::createStringError("'" + key +
+                                 "' of a range must be a finite number");
 }
 
 /// Reads one number per axis; null for an axis without a bound.
@@ -35,13 +29,14 @@ static llvm::Error readNorms(const json::Value &value,
                              std::vector<double> &norms) {
   const json::Array *list = value.getAsArray();
   if (!list)
-    return makeError("'norms' of a range must be a list");
+    return llvm::createStringError("'norms' of a range must be a list");
   for (const json::Value &entry : *list) {
     double norm = entry.getAsNumber().value_or(RangeState::infinity());
     bool isKnown = entry.kind() != json::Value::Null;
     if (norm < 0 || (isKnown && std::isinf(norm)))
-      return makeError("an entry of 'norms' of a range must be a finite "
-                       "number from 0, or null");
+      return llvm::createStringError(
+          "an entry of 'norms' of a range must be a finite "
+          "number from 0, or null");
     norms.push_back(norm);
   }
   return llvm::Error::success();
@@ -54,15 +49,17 @@ static llvm::Error addRange(std::vector<ArgumentRange> &ranges,
     return llvm::Error::success();
   const json::Object *object = value.getAsObject();
   if (!object)
-    return makeError("the range of argument '" + argument +
-                     "' must be an object of max, min, norms and frobenius, "
-                     "or null");
+    return llvm::createStringError(
+        "the range of argument '" + argument +
+        "' must be an object of max, min, norms and frobenius, "
+        "or null");
   for (const auto &[key, member] : *object)
     if (!llvm::is_contained({"max", "min", "norms", "frobenius"},
                             llvm::StringRef(key)))
-      return makeError("unknown key '" + llvm::StringRef(key) +
-                       "' in the range of argument '" + argument +
-                       "': expected max, min, norms or frobenius");
+      return llvm::createStringError(
+          "unknown key '" + llvm::StringRef(key) +
+          "' in the range of argument '" + argument +
+          "': expected max, min, norms or frobenius");
   ArgumentRange range;
   range.argument = argument.str();
   for (auto [key, member] :
@@ -78,33 +75,17 @@ static llvm::Error addRange(std::vector<ArgumentRange> &ranges,
   double least = range.min.value_or(-range.max.value_or(0));
   if (least > range.max.value_or(RangeState::infinity()) ||
       range.frobenius.value_or(0) < 0)
-    return makeError("the range of argument '" + argument +
-                     "' is empty: max and frobenius must be 0 at least, or "
-                     "min must be no more than max");
+    return llvm::createStringError(
+        "the range of argument '" + argument +
+        "' is empty: max and frobenius must be 0 at least, or "
+        "min must be no more than max");
   ranges.push_back(std::move(range));
   return llvm::Error::success();
 }
 
 llvm::Expected<std::vector<ArgumentRange>>
 scalify::readArgumentRanges(const json::Value &value) {
-  std::vector<ArgumentRange> ranges;
-  if (const json::Object *object = value.getAsObject()) {
-    for (const auto &[name, range] : *object)
-      if (llvm::Error error = addRange(ranges, name, range))
-        return std::move(error);
-    llvm::sort(ranges, [](const ArgumentRange &a, const ArgumentRange &b) {
-      return a.argument < b.argument;
-    });
-    return ranges;
-  }
-  if (const json::Array *array = value.getAsArray()) {
-    for (const auto &[index, range] : llvm::enumerate(*array))
-      if (llvm::Error error = addRange(ranges, std::to_string(index), range))
-        return std::move(error);
-    return ranges;
-  }
-  return makeError("ranges must be an object of argument names or a list in "
-                   "main's order");
+  return readArgumentEntries(value, "ranges", addRange);
 }
 
 static DictionaryAttr makeRangeAttr(MLIRContext *context,
@@ -128,21 +109,13 @@ LogicalResult scalify::applyArgumentRanges(ModuleOp module,
   auto main = module.lookupSymbol<func::FuncOp>("main");
   if (ranges.empty() || !main)
     return success();
-  llvm::StringMap<unsigned> indices;
-  for (BlockArgument argument : main.getArguments())
-    indices.try_emplace(getArgumentName(argument), argument.getArgNumber());
+  ArgumentFinder arguments(main);
   for (const ArgumentRange &range : ranges) {
-    unsigned index;
-    auto it = indices.find(range.argument);
-    if (it != indices.end())
-      index = it->second;
-    else if (StringRef(range.argument).getAsInteger(10, index) ||
-             index >= main.getNumArguments())
-      return main.emitOpError("has no argument '")
-             << range.argument << "' to give a range (it has "
-             << main.getNumArguments() << " arguments)";
+    FailureOr<unsigned> index = arguments.find(range.argument, "range");
+    if (failed(index))
+      return failure();
     ArgumentRange given = range;
-    if (main.getArgAttr(index, kFlatAttr)) {
+    if (main.getArgAttr(*index, kFlatAttr)) {
       // A flat share has no rows of its own, and zeros as padding.
       given.norms.clear();
       if (given.min)
@@ -150,7 +123,7 @@ LogicalResult scalify::applyArgumentRanges(ModuleOp module,
       if (given.max)
         given.max = std::max(*given.max, 0.0);
     }
-    main.setArgAttr(index, kRangeAttr,
+    main.setArgAttr(*index, kRangeAttr,
                     makeRangeAttr(module.getContext(), given));
   }
   return success();

@@ -2,6 +2,7 @@
 
 #include "scalify/Pipeline/Compiler.h"
 
+#include "ArgumentEntries.h"
 #include "ArgumentRanges.h"
 
 #include "scalify/Dialect/Scalify/Scalify.h"
@@ -9,10 +10,6 @@
 #include "llvm/Support/JSON.h"
 
 using namespace scalify;
-
-static llvm::Error makeError(const llvm::Twine &message) {
-  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
-}
 
 /// Reads the moments of an entry; none if they are malformed.
 static std::optional<ArgumentMoments>
@@ -35,41 +32,20 @@ static llvm::Error addScale(std::vector<ArgumentScale> &scales,
     exponent = entry->getInteger("exponent");
     moments = readMoments(*entry);
     if (!moments)
-      return makeError("the scale of argument '" + argument +
-                       "' needs a 'mean' and a 'deviation' beside its "
-                       "'exponent', or an integer alone");
+      return llvm::createStringError(
+          "the scale of argument '" + argument +
+          "' needs a 'mean' and a 'deviation' beside its "
+          "'exponent', or an integer alone");
   }
   // Scales and their inverses stay normal f32 numbers.
   if (!exponent || ((*exponent < -120 || *exponent > 120) &&
                     *exponent != scalify::kZeroScale))
-    return makeError("the scale of argument '" + argument +
-                     "' must be an integer from -120 to 120 (log2 of the "
-                     "scale), -127 for an array of zeros, or null");
+    return llvm::createStringError(
+        "the scale of argument '" + argument +
+        "' must be an integer from -120 to 120 (log2 of the "
+        "scale), -127 for an array of zeros, or null");
   scales.push_back({argument.str(), static_cast<int32_t>(*exponent), moments});
   return llvm::Error::success();
-}
-
-static llvm::Expected<std::vector<ArgumentScale>>
-readScales(const llvm::json::Value &value) {
-  std::vector<ArgumentScale> scales;
-  if (const llvm::json::Object *object = value.getAsObject()) {
-    for (const auto &[name, exponent] : *object)
-      if (llvm::Error error = addScale(scales, name, exponent))
-        return std::move(error);
-    // The key order of a JSON object is undefined; diagnostics must not be.
-    llvm::sort(scales, [](const ArgumentScale &a, const ArgumentScale &b) {
-      return a.argument < b.argument;
-    });
-    return scales;
-  }
-  if (const llvm::json::Array *array = value.getAsArray()) {
-    for (const auto &[index, exponent] : llvm::enumerate(*array))
-      if (llvm::Error error = addScale(scales, std::to_string(index), exponent))
-        return std::move(error);
-    return scales;
-  }
-  return makeError("scales must be an object of argument names or a list in "
-                   "main's order");
 }
 
 /// Merges the two lists that `scalify.Scales.save` wrote, in main's order.
@@ -105,7 +81,8 @@ llvm::Error scalify::addArgumentScales(CompileOptions &options,
       }
       *value = joinMoments(*exponents, saved->getArray("moments"));
     }
-  llvm::Expected<std::vector<ArgumentScale>> scales = readScales(*value);
+  llvm::Expected<std::vector<ArgumentScale>> scales =
+      readArgumentEntries(*value, "scales", addScale);
   if (!scales)
     return scales.takeError();
   llvm::append_range(options.scales, *scales);
@@ -116,8 +93,9 @@ static llvm::Error readStage(Stage &stage, llvm::StringRef key,
                              llvm::StringRef name) {
   std::optional<Stage> found = symbolizeStage(name);
   if (!found)
-    return makeError("unknown stage '" + name + "' in option '" + key +
-                     "': expected one of " + getStageNames());
+    return llvm::createStringError("unknown stage '" + name + "' in option '" +
+                                   key + "': expected one of " +
+                                   getStageNames());
   stage = *found;
   return llvm::Error::success();
 }
@@ -143,7 +121,8 @@ struct PlainReader {
     if (!array || !llvm::all_of(*array, [](const llvm::json::Value &entry) {
           return entry.getAsString().has_value();
         }))
-      return makeError("option '" + key + "' must be a list of strings");
+      return llvm::createStringError("option '" + key +
+                                     "' must be a list of strings");
     for (const llvm::json::Value &entry : *array)
       (options.*member).push_back(entry.getAsString()->str());
     return llvm::Error::success();
@@ -154,7 +133,8 @@ private:
   llvm::Error read(T PlainOptions::*member, std::optional<U> given,
                    llvm::StringRef expected) const {
     if (!given)
-      return makeError("option '" + key + "' must be " + expected);
+      return llvm::createStringError("option '" + key + "' must be " +
+                                     expected);
     options.*member = T(*given);
     return llvm::Error::success();
   }
@@ -169,17 +149,18 @@ static llvm::Error readCasts(llvm::StringRef key, llvm::StringRef needs,
                              const llvm::json::Value &value, ReadCastFn read) {
   const llvm::json::Array *array = value.getAsArray();
   if (!array)
-    return makeError("option '" + key + "' must be a list");
+    return llvm::createStringError("option '" + key + "' must be a list");
   for (const llvm::json::Value &entry : *array) {
     const llvm::json::Object *object = entry.getAsObject();
     if (!object)
-      return makeError("an entry of '" + key + "' must be an object");
+      return llvm::createStringError("an entry of '" + key +
+                                     "' must be an object");
     std::optional<llvm::StringRef> cast = object->getString("cast");
     std::optional<llvm::StringRef> names = object->getString("names");
     std::optional<int64_t> elements = object->getInteger("elements");
     if (!cast || !names || !elements)
-      return makeError("an entry of '" + key +
-                       "' needs cast, names, elements and " + needs);
+      return llvm::createStringError(
+          "an entry of '" + key + "' needs cast, names, elements and " + needs);
     if (llvm::Error error =
             read(*object, {cast->str(), *elements, names->str()}))
       return error;
@@ -196,7 +177,8 @@ static llvm::Error readCastScales(std::vector<CastScale> &scales,
         std::optional<int64_t> exponent = object.getInteger("exponent");
         // Scales and their inverses stay normal f32 numbers.
         if (!exponent || *exponent < -120 || *exponent > 120)
-          return makeError("an entry of 'castScales' needs " + needs);
+          return llvm::createStringError("an entry of 'castScales' needs " +
+                                         needs);
         scales.push_back({std::move(place), static_cast<int32_t>(*exponent)});
         return llvm::Error::success();
       });
@@ -210,7 +192,7 @@ static llvm::Error readWideCasts(std::vector<WideCast> &casts,
       [&](const llvm::json::Object &object, CastPlace place) -> llvm::Error {
         std::optional<llvm::StringRef> reason = object.getString("reason");
         if (!reason)
-          return makeError("an entry of 'wide' needs " + needs);
+          return llvm::createStringError("an entry of 'wide' needs " + needs);
         casts.push_back({std::move(place), reason->str()});
         return llvm::Error::success();
       });
@@ -221,7 +203,8 @@ static llvm::Error readWideCasts(std::vector<WideCast> &casts,
 static llvm::Error readRoles(std::vector<ArgumentRole> &roles,
                              const llvm::json::Value &value) {
   auto fail = [] {
-    return makeError("option 'roles' must be a list of [pattern, role]");
+    return llvm::createStringError(
+        "option 'roles' must be a list of [pattern, role]");
   };
   const llvm::json::Array *list = value.getAsArray();
   if (!list)
@@ -247,21 +230,10 @@ static llvm::Error readRoles(std::vector<ArgumentRole> &roles,
 
 static llvm::Error readOption(CompileOptions &options, llvm::StringRef key,
                               const llvm::json::Value &value) {
-  if (key == "scales") {
-    llvm::Expected<std::vector<ArgumentScale>> scales = readScales(value);
-    if (!scales)
-      return scales.takeError();
-    options.scales = std::move(*scales);
-    return llvm::Error::success();
-  }
-  if (key == "ranges") {
-    llvm::Expected<std::vector<ArgumentRange>> ranges =
-        readArgumentRanges(value);
-    if (!ranges)
-      return ranges.takeError();
-    options.ranges = std::move(*ranges);
-    return llvm::Error::success();
-  }
+  if (key == "scales")
+    return readArgumentEntries(value, key, addScale).moveInto(options.scales);
+  if (key == "ranges")
+    return readArgumentRanges(value).moveInto(options.ranges);
   if (key == "roles")
     return readRoles(options.roles, value);
   if (key == "wide")
@@ -271,20 +243,21 @@ static llvm::Error readOption(CompileOptions &options, llvm::StringRef key,
   if (key == "bucketBytes") {
     options.bucketBytes = value.getAsInteger();
     if (!options.bucketBytes)
-      return makeError("option 'bucketBytes' must be a number");
+      return llvm::createStringError("option 'bucketBytes' must be a number");
     return llvm::Error::success();
   }
   if (key == "simulateRanks") {
     options.simulateRanks = value.getAsInteger();
     if (!options.simulateRanks || *options.simulateRanks < 0)
-      return makeError("option 'simulateRanks' must be a number of ranks, or 0 "
-                       "for those of the mesh");
+      return llvm::createStringError(
+          "option 'simulateRanks' must be a number of ranks, or 0 "
+          "for those of the mesh");
     return llvm::Error::success();
   }
   if (key == "compileFrom" || key == "compileTo") {
     std::optional<llvm::StringRef> given = value.getAsString();
     if (!given)
-      return makeError("option '" + key + "' must be a string");
+      return llvm::createStringError("option '" + key + "' must be a string");
     return readStage(key == "compileTo" ? options.compileTo
                                         : options.compileFrom,
                      key, *given);
@@ -292,7 +265,7 @@ static llvm::Error readOption(CompileOptions &options, llvm::StringRef key,
   for (const PlainOption &option : getPlainOptions())
     if (option.key == key)
       return std::visit(PlainReader{options, key, value}, option.member);
-  return makeError("unknown option '" + key + "'");
+  return llvm::createStringError("unknown option '" + key + "'");
 }
 
 llvm::Expected<CompileOptions>
@@ -302,7 +275,7 @@ scalify::parseCompileOptions(llvm::StringRef json) {
     return value.takeError();
   const llvm::json::Object *object = value->getAsObject();
   if (!object)
-    return makeError("options must be a JSON object");
+    return llvm::createStringError("options must be a JSON object");
   CompileOptions options;
   for (const auto &[key, member] : *object)
     if (llvm::Error error = readOption(options, key, member))

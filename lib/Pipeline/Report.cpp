@@ -151,38 +151,51 @@ std::vector<ReportRow> scalify::buildReport(ModuleOp module) {
   return ReportBuilder(main).run();
 }
 
+/// Calls `set` with the name and the value of each member that is known: text,
+/// a number or a flag. A row of the artefact and of the JSON has them alike.
+template <typename SetFn>
+static void visitMembers(const ReportRow &row, SetFn set) {
+  set("value", row.value);
+  set("op", row.op);
+  set("loc", row.location);
+  set("phase", row.phase);
+  set("format", row.format);
+  set("reason", row.reason);
+  if (row.scale)
+    set("scale", *row.scale);
+  if (!row.cast.empty()) {
+    set("cast", row.cast);
+    set("elements", row.elements);
+  }
+  for (auto [name, text] :
+       {std::pair("range", &row.range), std::pair("scaling", &row.scaling),
+        std::pair("kind", &row.kind), std::pair("weight", &row.weight)})
+    if (!text->empty())
+      set(name, *text);
+  if (row.isByPrior)
+    set("by_prior", true);
+  if (row.isWide)
+    set("wide", true);
+  if (row.isDot())
+    set("flops", static_cast<int64_t>(std::llround(row.work)));
+}
+
 void scalify::attachReport(ModuleOp module,
                            const std::vector<ReportRow> &rows) {
   Builder builder(module.getContext());
   SmallVector<Attribute> entries;
   for (const ReportRow &row : rows) {
     NamedAttrList entry;
-    entry.set("value", builder.getStringAttr(row.value));
-    entry.set("op", builder.getStringAttr(row.op));
-    entry.set("loc", builder.getStringAttr(row.location));
-    entry.set("phase", builder.getStringAttr(row.phase));
-    entry.set("format", builder.getStringAttr(row.format));
-    entry.set("reason", builder.getStringAttr(row.reason));
-    if (row.scale)
-      entry.set("scale", builder.getI64IntegerAttr(*row.scale));
-    if (!row.cast.empty()) {
-      entry.set("cast", builder.getStringAttr(row.cast));
-      entry.set("elements", builder.getI64IntegerAttr(row.elements));
-    }
-    if (!row.range.empty())
-      entry.set("range", builder.getStringAttr(row.range));
-    if (!row.scaling.empty())
-      entry.set("scaling", builder.getStringAttr(row.scaling));
-    if (!row.kind.empty())
-      entry.set("kind", builder.getStringAttr(row.kind));
-    if (!row.weight.empty())
-      entry.set("weight", builder.getStringAttr(row.weight));
-    if (row.isByPrior)
-      entry.set("by_prior", builder.getBoolAttr(true));
-    if (row.isWide)
-      entry.set("wide", builder.getBoolAttr(true));
-    if (row.isDot())
-      entry.set("flops", builder.getI64IntegerAttr(std::llround(row.work)));
+    auto set = [&](StringRef name, const auto &value) {
+      using T = std::decay_t<decltype(value)>;
+      if constexpr (std::is_same_v<T, bool>)
+        entry.set(name, builder.getBoolAttr(value));
+      else if constexpr (std::is_same_v<T, int64_t>)
+        entry.set(name, builder.getI64IntegerAttr(value));
+      else
+        entry.set(name, builder.getStringAttr(value));
+    };
+    visitMembers(row, set);
     entries.push_back(entry.getDictionary(module.getContext()));
   }
   module->setAttr(kReportAttr, builder.getArrayAttr(entries));
@@ -191,29 +204,9 @@ void scalify::attachReport(ModuleOp module,
 std::string scalify::toJSON(const std::vector<ReportRow> &rows) {
   llvm::json::Array array;
   for (const ReportRow &row : rows) {
-    llvm::json::Object object{{"value", row.value},   {"op", row.op},
-                              {"loc", row.location},  {"phase", row.phase},
-                              {"format", row.format}, {"reason", row.reason}};
-    object["scale"] =
-        row.scale ? llvm::json::Value(*row.scale) : llvm::json::Value(nullptr);
-    if (!row.cast.empty()) {
-      object["cast"] = row.cast;
-      object["elements"] = row.elements;
-    }
-    if (!row.range.empty())
-      object["range"] = row.range;
-    if (!row.scaling.empty())
-      object["scaling"] = row.scaling;
-    if (!row.kind.empty())
-      object["kind"] = row.kind;
-    if (!row.weight.empty())
-      object["weight"] = row.weight;
-    if (row.isByPrior)
-      object["by_prior"] = true;
-    if (row.isWide)
-      object["wide"] = true;
-    if (row.isDot())
-      object["flops"] = std::llround(row.work);
+    llvm::json::Object object{{"scale", nullptr}};
+    visitMembers(
+        row, [&](StringRef name, const auto &value) { object[name] = value; });
     array.push_back(std::move(object));
   }
   std::string text;
