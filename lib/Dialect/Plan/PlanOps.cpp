@@ -112,38 +112,12 @@ static bool canOverwrite(Placed &before, Placed &after, Block &block) {
 }
 
 static SmallVector<Value> getWrites(Operation &command) {
-  if (auto kernel = dyn_cast<KernelOp>(command))
-    return llvm::to_vector(kernel.getWrites());
-  if (auto gemm = dyn_cast<GemmOp>(command)) {
-    SmallVector<Value> writes{gemm.getC()};
-    if (gemm.getAux())
-      writes.push_back(gemm.getAux());
-    return writes;
-  }
-  if (auto attention = dyn_cast<AttentionOp>(command))
-    return llvm::to_vector(attention.getWrites());
-  if (auto lapack = dyn_cast<LapackOp>(command)) {
-    SmallVector<Value> writes(lapack.getWrites());
-    writes.push_back(lapack.getWork());
-    return writes;
-  }
-  if (auto call = dyn_cast<HostCallOp>(command)) {
-    SmallVector<Value> writes(call.getWrites());
-    if (call.getDone())
-      writes.push_back(call.getDone());
-    return writes;
-  }
-  if (auto loop = dyn_cast<LoopOp>(command))
-    return llvm::to_vector(loop.getCarries());
-  if (auto collective = dyn_cast<CollectiveOp>(command))
-    return {collective.getDestination()};
-  if (auto message = dyn_cast<MessageOp>(command); message && !message.isSend())
-    return {message.getMemory()};
-  if (auto copy = dyn_cast<CopyOp>(command))
-    return {copy.getDestination()};
-  if (auto fill = dyn_cast<FillOp>(command))
-    return {fill.getDestination()};
-  return {};
+  SmallVector<Value> writes;
+  for (OpOperand &operand : command.getOpOperands())
+    if (std::optional<Access> access = accessOf(operand);
+        access && access->isWrite)
+      writes.push_back(operand.get());
+  return writes;
 }
 
 // No command may read an argument, or a part of it, after the result that takes
