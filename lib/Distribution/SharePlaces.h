@@ -6,8 +6,6 @@
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 
-#include "mlir/IR/Builders.h"
-
 #include <optional>
 
 namespace scalify {

@@ -23,7 +23,6 @@
 
 #include "mlir/IR/Matchers.h"
 #include "llvm/ADT/MapVector.h"
-#include "llvm/ADT/Sequence.h"
 #include "llvm/ADT/StringMap.h"
 
 namespace scalify {

@@ -11,8 +11,6 @@
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 #include "scalify/Dialect/StableHLO/Values.h"
 
-#include "llvm/ADT/StringSwitch.h"
-
 using namespace mlir;
 using namespace scalify;
 

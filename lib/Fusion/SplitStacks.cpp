@@ -16,7 +16,6 @@
 #include "scalify/Import/StaticIndices.h"
 
 #include "mlir/IR/IRMapping.h"
-#include "mlir/IR/Matchers.h"
 
 namespace scalify {
 #define GEN_PASS_DEF_SPLITSTACKS

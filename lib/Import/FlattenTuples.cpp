@@ -12,8 +12,6 @@
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 #include "scalify/Import/Passes.h"
 
-#include "mlir/IR/PatternMatch.h"
-
 namespace scalify {
 #define GEN_PASS_DEF_FLATTENTUPLESPASS
 #include "scalify/Import/Passes.h.inc"

@@ -7,8 +7,6 @@
 #include "scalify/Dialect/Sdy/Sdy.h"
 #include "scalify/Import/Passes.h"
 
-#include "llvm/ADT/StringExtras.h"
-
 namespace scalify {
 #define GEN_PASS_DEF_VALIDATEIMPORTPASS
 #include "scalify/Import/Passes.h.inc"

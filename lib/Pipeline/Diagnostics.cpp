@@ -7,8 +7,6 @@
 
 #include "llvm/ADT/StringExtras.h"
 
-#include <optional>
-
 using namespace mlir;
 using namespace scalify;
 

@@ -7,7 +7,6 @@
 
 #include "scalify/Pipeline/ProgramFile.h"
 
-#include "llvm/ADT/ScopeExit.h"
 #include "llvm/Support/ConvertUTF.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Program.h"

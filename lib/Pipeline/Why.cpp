@@ -2,8 +2,6 @@
 
 #include "scalify/Pipeline/Why.h"
 
-#include "llvm/ADT/StringExtras.h"
-
 using namespace scalify;
 
 /// The most matches that a message lists.

@@ -10,8 +10,6 @@
 
 #include "scalify/Precision/DotLayers.h"
 
-#include "scalify/Dialect/StableHLO/ControlFlow.h"
-
 using namespace mlir;
 using namespace scalify;
 

@@ -17,7 +17,6 @@
 #include "scalify/Precision/StoredGradients.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/MapVector.h"
 
 #include <cmath>

@@ -14,7 +14,6 @@
 #include "SensitiveDots.h"
 
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
-#include "scalify/Dialect/StableHLO/Contraction.h"
 #include "scalify/Precision/ValueOrigin.h"
 #include "scalify/Scaling/MeasuredArguments.h"
 #include "scalify/Scaling/NoiseAnalysis.h"

@@ -4,7 +4,6 @@
 #define SCALIFY_LIB_PRECISION_SENSITIVEDOTS_H
 
 #include "mlir/Interfaces/FunctionInterfaces.h"
-#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/MapVector.h"
 
 namespace scalify {

@@ -17,8 +17,6 @@
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/SaveAndRestore.h"
 
-#include <cmath>
-
 using namespace mlir;
 using namespace scalify;
 

@@ -6,8 +6,6 @@
 #include "scalify/Scaling/ScaleAnalysis.h"
 #include "scalify/Scaling/ScaleArithmetic.h"
 
-#include "mlir/Pass/PassManager.h"
-
 #include <cmath>
 
 namespace scalify {

@@ -2,8 +2,6 @@
 
 #include "scalify/Dialect/Plan/Plan.h"
 
-#include "llvm/ADT/DenseSet.h"
-
 #include <set>
 
 using namespace mlir;

@@ -8,8 +8,6 @@
 
 #include "scalify/Dialect/Scalify/Scalify.h"
 
-#include "mlir/IR/Builders.h"
-#include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/ADT/StringMap.h"
 
 using namespace mlir;

@@ -3,8 +3,6 @@
 #include "scalify/Dialect/Scalify/RecipeText.h"
 #include "scalify/Dialect/StableHLO/OpKinds.h"
 
-#include "mlir/IR/Builders.h"
-#include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/Regex.h"
 
 using namespace mlir;

@@ -6,7 +6,6 @@
 #include "scalify/Dialect/StableHLO/Collectives.h"
 
 #include "mlir/IR/Builders.h"
-#include "llvm/ADT/DenseSet.h"
 
 #include <set>
 

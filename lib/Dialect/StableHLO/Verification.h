@@ -6,7 +6,6 @@
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 
 #include "mlir/IR/Diagnostics.h"
-#include "mlir/IR/TypeUtilities.h"
 
 namespace scalify::stablehlo {
 

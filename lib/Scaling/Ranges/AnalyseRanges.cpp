@@ -8,8 +8,6 @@
 #include "scalify/Scaling/RangeProofs.h"
 #include "scalify/Scaling/ScaleArithmetic.h"
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
-
 #include "llvm/ADT/SetVector.h"
 
 namespace scalify {

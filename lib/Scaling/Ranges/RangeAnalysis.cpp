@@ -19,8 +19,6 @@
 #include "mlir/IR/TypeUtilities.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 
-#include <cmath>
-
 using namespace mlir;
 using namespace scalify;
 namespace hlo = scalify::stablehlo;

@@ -4,7 +4,6 @@
 
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 
-#include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 #include <cmath>

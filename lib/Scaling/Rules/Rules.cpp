@@ -8,7 +8,6 @@
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 
 #include "mlir/IR/DialectRegistry.h"
-#include "mlir/IR/Matchers.h"
 
 using namespace mlir;
 using namespace scalify;

@@ -7,8 +7,6 @@
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 #include "scalify/Dialect/StableHLO/Stacks.h"
 
-#include "mlir/IR/Matchers.h"
-
 #include <cmath>
 #include <complex>
 
