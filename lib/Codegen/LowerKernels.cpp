@@ -20,10 +20,7 @@ using namespace mlir;
 using namespace scalify;
 
 namespace {
-class LowerKernelsPass
-    : public scalify::impl::LowerKernelsBase<LowerKernelsPass> {
-public:
-  using LowerKernelsBase::LowerKernelsBase;
+struct LowerKernelsPass : scalify::impl::LowerKernelsBase<LowerKernelsPass> {
   void runOnOperation() override;
 
 private:

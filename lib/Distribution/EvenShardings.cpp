@@ -92,9 +92,7 @@ static LogicalResult visit(Operation *op) {
 
 namespace {
 
-class EvenShardings
-    : public scalify::impl::EvenShardingsPassBase<EvenShardings> {
-public:
+struct EvenShardings : scalify::impl::EvenShardingsPassBase<EvenShardings> {
   void runOnOperation() override {
     WalkResult walked = getOperation().walk(
         [](Operation *op) { return WalkResult(visit(op)); });

@@ -174,9 +174,8 @@ static void gather(Operation *op) {
 
 namespace {
 
-class GatherUnshardable
-    : public scalify::impl::GatherUnshardablePassBase<GatherUnshardable> {
-public:
+struct GatherUnshardable
+    : scalify::impl::GatherUnshardablePassBase<GatherUnshardable> {
   void runOnOperation() override {
     SmallVector<Operation *> ops;
     getOperation().walk<WalkOrder::PreOrder>(

@@ -38,8 +38,6 @@ static BlockArgument findScales(func::FuncOp main) {
 
 namespace {
 struct LimitRescalePass : scalify::impl::LimitRescaleBase<LimitRescalePass> {
-  using LimitRescaleBase::LimitRescaleBase;
-
   void runOnOperation() override {
     auto main = getOperation().lookupSymbol<func::FuncOp>("main");
     auto rescale = getOperation().lookupSymbol<func::FuncOp>(kRescaleFunction);

@@ -143,8 +143,7 @@ static LogicalResult localize(func::FuncOp function) {
 
 namespace {
 
-class Localize : public scalify::impl::LocalizePassBase<Localize> {
-public:
+struct Localize : scalify::impl::LocalizePassBase<Localize> {
   void runOnOperation() override {
     for (auto function : getOperation().getOps<func::FuncOp>())
       if (failed(localize(function)))

@@ -256,8 +256,6 @@ unsigned Narrower::run() {
 namespace {
 struct NarrowCollectivesPass
     : scalify::impl::NarrowCollectivesPassBase<NarrowCollectivesPass> {
-  using NarrowCollectivesPassBase::NarrowCollectivesPassBase;
-
   void runOnOperation() override {
     if (auto main = getOperation().lookupSymbol<func::FuncOp>("main");
         main && !main.isExternal())

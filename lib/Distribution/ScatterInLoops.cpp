@@ -106,8 +106,6 @@ static void moveInto(const LoopScatter &found, ReduceScatterOp scatter) {
 namespace {
 struct ScatterInLoopsPass
     : scalify::impl::ScatterInLoopsPassBase<ScatterInLoopsPass> {
-  using ScatterInLoopsPassBase::ScatterInLoopsPassBase;
-
   void runOnOperation() override {
     SmallVector<ReduceScatterOp> scatters;
     getOperation().walk(

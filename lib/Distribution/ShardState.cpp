@@ -351,9 +351,7 @@ void StateSharder::run() {
 }
 
 namespace {
-class ShardStatePass
-    : public scalify::impl::ShardStatePassBase<ShardStatePass> {
-public:
+struct ShardStatePass : scalify::impl::ShardStatePassBase<ShardStatePass> {
   using ShardStatePassBase::ShardStatePassBase;
   void runOnOperation() override {
     sdy::MeshOp mesh;

@@ -500,9 +500,7 @@ static FailureOr<sdy::MeshAttr> findMesh(func::FuncOp main) {
 
 namespace {
 
-class SimulateRanks
-    : public scalify::impl::SimulateRanksPassBase<SimulateRanks> {
-public:
+struct SimulateRanks : scalify::impl::SimulateRanksPassBase<SimulateRanks> {
   using SimulateRanksPassBase::SimulateRanksPassBase;
 
   void runOnOperation() override {

@@ -23,10 +23,7 @@ using namespace mlir;
 using namespace scalify;
 
 namespace {
-class AssignBuffersPass
-    : public scalify::impl::AssignBuffersBase<AssignBuffersPass> {
-public:
-  using AssignBuffersBase::AssignBuffersBase;
+struct AssignBuffersPass : scalify::impl::AssignBuffersBase<AssignBuffersPass> {
   void runOnOperation() override;
 
 private:

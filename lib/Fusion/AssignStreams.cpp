@@ -114,9 +114,7 @@ static void findSlack(MutableArrayRef<Command> commands) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-class AssignStreamsPass
-    : public scalify::impl::AssignStreamsBase<AssignStreamsPass> {
-public:
+struct AssignStreamsPass : scalify::impl::AssignStreamsBase<AssignStreamsPass> {
   using AssignStreamsBase::AssignStreamsBase;
   void runOnOperation() override;
 

@@ -30,9 +30,7 @@ static constexpr size_t kMaxSlices = 8;
 using Slices = llvm::MapVector<int64_t, SmallVector<stablehlo::SliceOp>>;
 
 namespace {
-class BindSlicesPass : public scalify::impl::BindSlicesBase<BindSlicesPass> {
-public:
-  using BindSlicesBase::BindSlicesBase;
+struct BindSlicesPass : scalify::impl::BindSlicesBase<BindSlicesPass> {
   void runOnOperation() override;
 
 private:

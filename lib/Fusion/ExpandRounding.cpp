@@ -18,8 +18,6 @@ using namespace scalify;
 namespace {
 struct ExpandRoundingPass
     : scalify::impl::ExpandRoundingBase<ExpandRoundingPass> {
-  using ExpandRoundingBase::ExpandRoundingBase;
-
   void runOnOperation() override {
     bool isAny = false;
     getOperation().walk([&](QuantizeOp cast) {

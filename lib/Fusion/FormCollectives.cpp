@@ -217,9 +217,8 @@ static LogicalResult form(Operation *op) {
 }
 
 namespace {
-class FormCollectivesPass
-    : public scalify::impl::FormCollectivesBase<FormCollectivesPass> {
-public:
+struct FormCollectivesPass
+    : scalify::impl::FormCollectivesBase<FormCollectivesPass> {
   void runOnOperation() override {
     SmallVector<Operation *> collectives;
     getOperation().walk([&](Operation *op) {

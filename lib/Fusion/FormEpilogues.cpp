@@ -30,9 +30,7 @@ static Type elementOf(Value value) { return typeOf(value).getElementType(); }
 static bool isHalf(Type type) { return type.isBF16() || type.isF16(); }
 
 namespace {
-class FormEpiloguesPass
-    : public scalify::impl::FormEpiloguesBase<FormEpiloguesPass> {
-public:
+struct FormEpiloguesPass : scalify::impl::FormEpiloguesBase<FormEpiloguesPass> {
   using FormEpiloguesBase::FormEpiloguesBase;
   void runOnOperation() override;
 

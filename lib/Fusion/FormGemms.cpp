@@ -72,9 +72,7 @@ struct Roles {
   }
 };
 
-class FormGemmsPass : public scalify::impl::FormGemmsBase<FormGemmsPass> {
-public:
-  using FormGemmsBase::FormGemmsBase;
+struct FormGemmsPass : scalify::impl::FormGemmsBase<FormGemmsPass> {
   void runOnOperation() override;
 
 private:

@@ -34,9 +34,7 @@ namespace {
 /// Ops that are outlined from a block as one program.
 using Group = llvm::SetVector<Operation *>;
 
-class FormHostCallsPass
-    : public scalify::impl::FormHostCallsBase<FormHostCallsPass> {
-public:
+struct FormHostCallsPass : scalify::impl::FormHostCallsBase<FormHostCallsPass> {
   using FormHostCallsBase::FormHostCallsBase;
   void runOnOperation() override;
 

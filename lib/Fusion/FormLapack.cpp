@@ -16,9 +16,7 @@ using namespace mlir;
 using namespace scalify;
 
 namespace {
-class FormLapackPass : public scalify::impl::FormLapackBase<FormLapackPass> {
-public:
-  using FormLapackBase::FormLapackBase;
+struct FormLapackPass : scalify::impl::FormLapackBase<FormLapackPass> {
   void runOnOperation() override;
 };
 } // namespace

@@ -392,8 +392,7 @@ LogicalResult PlanWriter::write() {
 //===----------------------------------------------------------------------===//
 
 namespace {
-class FormPlanPass : public scalify::impl::FormPlanBase<FormPlanPass> {
-public:
+struct FormPlanPass : scalify::impl::FormPlanBase<FormPlanPass> {
   using FormPlanBase::FormPlanBase;
   void runOnOperation() override;
 

@@ -52,8 +52,7 @@ struct Gathered {
   }
 };
 
-class GatherAgainPass : public scalify::impl::GatherAgainBase<GatherAgainPass> {
-public:
+struct GatherAgainPass : scalify::impl::GatherAgainBase<GatherAgainPass> {
   using GatherAgainBase::GatherAgainBase;
   void runOnOperation() override;
 

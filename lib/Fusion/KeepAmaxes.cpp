@@ -196,8 +196,6 @@ static void buildMeasureFunction(func::FuncOp main, ArrayRef<Kept> all,
 
 namespace {
 struct KeepAmaxesPass : scalify::impl::KeepAmaxesBase<KeepAmaxesPass> {
-  using KeepAmaxesBase::KeepAmaxesBase;
-
   void runOnOperation() override {
     auto main = getOperation().lookupSymbol<func::FuncOp>("main");
     RecipeAttr recipe = RecipeAttr::of(getOperation());

@@ -42,9 +42,7 @@ struct Scalings {
   plan::Scaling lhs, rhs;
 };
 
-class NarrowDotsPass : public scalify::impl::NarrowDotsBase<NarrowDotsPass> {
-public:
-  using NarrowDotsBase::NarrowDotsBase;
+struct NarrowDotsPass : scalify::impl::NarrowDotsBase<NarrowDotsPass> {
   void runOnOperation() override;
 
 private:

@@ -12,10 +12,8 @@ using namespace mlir;
 using namespace scalify;
 
 namespace {
-class OrderHostCallsPass
-    : public scalify::impl::OrderHostCallsBase<OrderHostCallsPass> {
-public:
-  using OrderHostCallsBase::OrderHostCallsBase;
+struct OrderHostCallsPass
+    : scalify::impl::OrderHostCallsBase<OrderHostCallsPass> {
   void runOnOperation() override;
 };
 } // namespace

@@ -50,9 +50,8 @@ struct Schedule {
   }
 };
 
-class OverlapCollectivesPass
-    : public scalify::impl::OverlapCollectivesBase<OverlapCollectivesPass> {
-public:
+struct OverlapCollectivesPass
+    : scalify::impl::OverlapCollectivesBase<OverlapCollectivesPass> {
   using OverlapCollectivesBase::OverlapCollectivesBase;
   void runOnOperation() override;
 

@@ -449,8 +449,7 @@ LogicalResult Placement::run() {
 //===----------------------------------------------------------------------===//
 
 namespace {
-class PlaceStagesPass : public scalify::impl::PlaceStagesBase<PlaceStagesPass> {
-public:
+struct PlaceStagesPass : scalify::impl::PlaceStagesBase<PlaceStagesPass> {
   using PlaceStagesBase::PlaceStagesBase;
   void runOnOperation() override;
 

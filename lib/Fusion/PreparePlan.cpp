@@ -31,8 +31,7 @@ static constexpr int64_t kGridResults = int64_t(1) << 19;
 static constexpr int64_t kFewestSummands = 16;
 
 namespace {
-class PreparePlanPass : public scalify::impl::PreparePlanBase<PreparePlanPass> {
-public:
+struct PreparePlanPass : scalify::impl::PreparePlanBase<PreparePlanPass> {
   using PreparePlanBase::PreparePlanBase;
   void runOnOperation() override;
 

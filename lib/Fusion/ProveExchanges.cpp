@@ -19,11 +19,8 @@ using namespace mlir;
 using namespace scalify;
 
 namespace {
-class ProveExchangesPass
-    : public scalify::impl::ProveExchangesBase<ProveExchangesPass> {
-public:
-  using ProveExchangesBase::ProveExchangesBase;
-
+struct ProveExchangesPass
+    : scalify::impl::ProveExchangesBase<ProveExchangesPass> {
   void runOnOperation() override {
     for (auto program : getOperation().getOps<plan::ProgramOp>()) {
       // scalify-take-stage proves the exchanges of stages, which involve other

@@ -22,8 +22,6 @@ using namespace scalify;
 namespace {
 struct RecomputeCastsPass
     : scalify::impl::RecomputeCastsBase<RecomputeCastsPass> {
-  using RecomputeCastsBase::RecomputeCastsBase;
-
   void runOnOperation() override {
     // Without casts, Precision has already made the same cut.
     Block &block = getOperation().getBody().front();

@@ -541,8 +541,7 @@ FailureOr<plan::ProgramOp> StageWriter::write() {
 //===----------------------------------------------------------------------===//
 
 namespace {
-class SplitStagesPass : public scalify::impl::SplitStagesBase<SplitStagesPass> {
-public:
+struct SplitStagesPass : scalify::impl::SplitStagesBase<SplitStagesPass> {
   void runOnOperation() override;
 };
 } // namespace

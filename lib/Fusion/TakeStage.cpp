@@ -18,8 +18,7 @@ using namespace mlir;
 using namespace scalify;
 
 namespace {
-class TakeStagePass : public scalify::impl::TakeStageBase<TakeStagePass> {
-public:
+struct TakeStagePass : scalify::impl::TakeStageBase<TakeStagePass> {
   using TakeStageBase::TakeStageBase;
   void runOnOperation() override;
 };

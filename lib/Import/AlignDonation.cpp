@@ -29,9 +29,7 @@ namespace {
 /// Pairs that may exchange their results: of one type, and placed alike.
 using Kind = std::tuple<Type, Attribute, Attribute>;
 
-class AlignDonation
-    : public scalify::impl::AlignDonationPassBase<AlignDonation> {
-public:
+struct AlignDonation : scalify::impl::AlignDonationPassBase<AlignDonation> {
   void runOnOperation() override;
 };
 } // namespace

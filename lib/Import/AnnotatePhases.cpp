@@ -20,9 +20,7 @@ using namespace scalify::import;
 
 namespace {
 
-class AnnotatePhases
-    : public scalify::impl::AnnotatePhasesPassBase<AnnotatePhases> {
-public:
+struct AnnotatePhases : scalify::impl::AnnotatePhasesPassBase<AnnotatePhases> {
   using AnnotatePhasesPassBase::AnnotatePhasesPassBase;
 
   void runOnOperation() override {

@@ -427,9 +427,7 @@ SmallVector<bool> scalify::findArgumentsByName(func::FuncOp main) {
 
 namespace {
 
-class AnnotateRoles
-    : public scalify::impl::AnnotateRolesPassBase<AnnotateRoles> {
-public:
+struct AnnotateRoles : scalify::impl::AnnotateRolesPassBase<AnnotateRoles> {
   void runOnOperation() override {
     FailureOr<func::FuncOp> main = getMain(getOperation());
     if (failed(main))

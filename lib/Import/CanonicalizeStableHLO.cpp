@@ -53,10 +53,8 @@ scalify::import::foldAndMerge(Operation *root,
 
 namespace {
 
-class CanonicalizeStableHLO
-    : public scalify::impl::CanonicalizeStableHLOPassBase<
-          CanonicalizeStableHLO> {
-public:
+struct CanonicalizeStableHLO
+    : scalify::impl::CanonicalizeStableHLOPassBase<CanonicalizeStableHLO> {
   using CanonicalizeStableHLOPassBase::CanonicalizeStableHLOPassBase;
 
   LogicalResult initialize(MLIRContext *context) override {

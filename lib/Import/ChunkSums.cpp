@@ -52,8 +52,6 @@ static Value sumChunks(ReduceOp reduce, const StackShapes &stacks) {
 
 namespace {
 struct ChunkSums : scalify::impl::ChunkSumsPassBase<ChunkSums> {
-  using ChunkSumsPassBase::ChunkSumsPassBase;
-
   void runOnOperation() override {
     auto main = getOperation().lookupSymbol<func::FuncOp>("main");
     if (!main || main.isExternal())

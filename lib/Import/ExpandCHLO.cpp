@@ -144,8 +144,7 @@ struct ExpandElementwise : RewritePattern {
   const Expansion &expansion;
 };
 
-class ExpandCHLO : public scalify::impl::ExpandCHLOPassBase<ExpandCHLO> {
-public:
+struct ExpandCHLO : scalify::impl::ExpandCHLOPassBase<ExpandCHLO> {
   LogicalResult initialize(MLIRContext *context) override {
     RewritePatternSet set(context);
     for (const Expansion &expansion : kExpansions)

@@ -259,9 +259,7 @@ static bool takesLeaves(Operation *op) {
 }
 
 namespace {
-class FlattenTuples
-    : public scalify::impl::FlattenTuplesPassBase<FlattenTuples> {
-public:
+struct FlattenTuples : scalify::impl::FlattenTuplesPassBase<FlattenTuples> {
   void runOnOperation() override;
 };
 } // namespace

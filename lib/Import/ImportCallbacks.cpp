@@ -56,9 +56,8 @@ static void dropFromSignature(func::FuncOp main) {
 
 namespace {
 
-class ImportCallbacks
-    : public scalify::impl::ImportCallbacksPassBase<ImportCallbacks> {
-public:
+struct ImportCallbacks
+    : scalify::impl::ImportCallbacksPassBase<ImportCallbacks> {
   void runOnOperation() override;
 };
 

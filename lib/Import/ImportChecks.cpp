@@ -37,8 +37,7 @@ struct Check {
   uint64_t min = 0, max = 0; // Close, in units in the last place
 };
 
-class ImportChecks : public scalify::impl::ImportChecksPassBase<ImportChecks> {
-public:
+struct ImportChecks : scalify::impl::ImportChecksPassBase<ImportChecks> {
   void runOnOperation() override;
 };
 } // namespace

@@ -71,9 +71,8 @@ static Value store(ImplicitLocOpBuilder &b, Value value,
 }
 
 namespace {
-class ImportSignature
-    : public scalify::impl::ImportSignaturePassBase<ImportSignature> {
-public:
+struct ImportSignature
+    : scalify::impl::ImportSignaturePassBase<ImportSignature> {
   void runOnOperation() override;
 };
 } // namespace

@@ -84,8 +84,7 @@ static llvm::DenseSet<StringAttr> findWindowBodies(ModuleOp module) {
 }
 
 namespace {
-class InlineCalls : public scalify::impl::InlineCallsPassBase<InlineCalls> {
-public:
+struct InlineCalls : scalify::impl::InlineCallsPassBase<InlineCalls> {
   /// Composites of `scalify.lax` become ops of the scalify dialect.
   void getDependentDialects(DialectRegistry &registry) const override {
     registry.insert<scalify::ScalifyDialect>();

@@ -67,9 +67,8 @@ static void pairDonors(func::FuncOp main) {
 
 namespace {
 
-class NormalizeDonation
-    : public scalify::impl::NormalizeDonationPassBase<NormalizeDonation> {
-public:
+struct NormalizeDonation
+    : scalify::impl::NormalizeDonationPassBase<NormalizeDonation> {
   void runOnOperation() override {
     FailureOr<func::FuncOp> main = getMain(getOperation());
     if (failed(main) || failed(checkAliases(*main)))

@@ -47,9 +47,8 @@ static void cleanSignature(func::FuncOp function) {
 
 namespace {
 
-class NormalizeSharding
-    : public scalify::impl::NormalizeShardingPassBase<NormalizeSharding> {
-public:
+struct NormalizeSharding
+    : scalify::impl::NormalizeShardingPassBase<NormalizeSharding> {
   void runOnOperation() override {
     getOperation().walk([](Operation *op) {
       if (isa<sdy::ShardingConstraintOp, sdy::ReshardOp>(op)) {

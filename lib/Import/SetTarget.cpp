@@ -13,8 +13,7 @@ using namespace scalify;
 
 namespace {
 
-class SetTarget : public scalify::impl::SetTargetPassBase<SetTarget> {
-public:
+struct SetTarget : scalify::impl::SetTargetPassBase<SetTarget> {
   using SetTargetPassBase::SetTargetPassBase;
 
   void runOnOperation() override {

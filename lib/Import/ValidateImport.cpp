@@ -102,9 +102,7 @@ static LogicalResult checkArgument(func::FuncOp main, unsigned index) {
 
 namespace {
 
-class ValidateImport
-    : public scalify::impl::ValidateImportPassBase<ValidateImport> {
-public:
+struct ValidateImport : scalify::impl::ValidateImportPassBase<ValidateImport> {
   void runOnOperation() override {
     if (failed(check()))
       return signalPassFailure();

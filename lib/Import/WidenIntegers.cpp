@@ -45,9 +45,7 @@ struct Narrow {
   SmallVector<Type> operands, results;
 };
 
-class WidenIntegers
-    : public scalify::impl::WidenIntegersPassBase<WidenIntegers> {
-public:
+struct WidenIntegers : scalify::impl::WidenIntegersPassBase<WidenIntegers> {
   void runOnOperation() override;
 };
 } // namespace

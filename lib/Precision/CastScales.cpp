@@ -153,8 +153,6 @@ LogicalResult scalify::applyCastScales(ModuleOp module,
 
 namespace {
 struct AdaptScalesPass : scalify::impl::AdaptScalesBase<AdaptScalesPass> {
-  using AdaptScalesBase::AdaptScalesBase;
-
   void runOnOperation() override {
     auto main = getOperation().lookupSymbol<func::FuncOp>("main");
     if (!main || main.isExternal())

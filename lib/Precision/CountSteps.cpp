@@ -30,8 +30,6 @@ static void returnNextStep(func::FuncOp main, Value step) {
 
 namespace {
 struct CountStepsPass : scalify::impl::CountStepsBase<CountStepsPass> {
-  using CountStepsBase::CountStepsBase;
-
   void runOnOperation() override {
     auto main = getOperation().lookupSymbol<func::FuncOp>("main");
     if (!main || main.isExternal())

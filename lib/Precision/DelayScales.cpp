@@ -95,8 +95,6 @@ LogicalResult Delay::run() {
 
 namespace {
 struct DelayScalesPass : scalify::impl::DelayScalesBase<DelayScalesPass> {
-  using DelayScalesBase::DelayScalesBase;
-
   void runOnOperation() override {
     RecipeAttr recipe = RecipeAttr::of(getOperation());
     auto main = getOperation().lookupSymbol<func::FuncOp>("main");

@@ -79,8 +79,6 @@ static void dropDataScale(DataScaleOp op) {
 namespace {
 struct ExpandMeasuredScalesPass
     : scalify::impl::ExpandMeasuredScalesBase<ExpandMeasuredScalesPass> {
-  using ExpandMeasuredScalesBase::ExpandMeasuredScalesBase;
-
   void runOnOperation() override {
     getOperation().walk([](Operation *op) {
       llvm::TypeSwitch<Operation *>(op)

@@ -157,8 +157,6 @@ static LogicalResult useRuntimeScales(func::FuncOp main,
 
 namespace {
 struct StoreStatePass : scalify::impl::StoreStateBase<StoreStatePass> {
-  using StoreStateBase::StoreStateBase;
-
   void runOnOperation() override {
     auto main = getOperation().lookupSymbol<func::FuncOp>("main");
     if (!main || main.isExternal())

@@ -120,8 +120,6 @@ static LogicalResult checkDot(Operation *dot, bool casts) {
 namespace {
 struct ValidatePrecisionPass
     : scalify::impl::ValidatePrecisionBase<ValidatePrecisionPass> {
-  using ValidatePrecisionBase::ValidatePrecisionBase;
-
   void runOnOperation() override {
     bool casts = RecipeAttr::of(getOperation()).castsDots();
     DenseMap<std::pair<std::pair<Value, Type>, Attribute>, QuantizeOp> casted;

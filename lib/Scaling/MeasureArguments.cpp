@@ -56,8 +56,6 @@ static int64_t predictSize(BlockArgument arg, const Priors &priors) {
 namespace {
 struct MeasureArgumentsPass
     : scalify::impl::MeasureArgumentsBase<MeasureArgumentsPass> {
-  using MeasureArgumentsBase::MeasureArgumentsBase;
-
   void runOnOperation() override {
     auto main = getOperation().lookupSymbol<func::FuncOp>("main");
     if (!main || main.isExternal() || !readsScales(getOperation()))

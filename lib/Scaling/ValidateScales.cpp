@@ -37,8 +37,6 @@ static LogicalResult checkDot(stablehlo::DotGeneralOp dot) {
 namespace {
 struct ValidateScalesPass
     : scalify::impl::ValidateScalesBase<ValidateScalesPass> {
-  using ValidateScalesBase::ValidateScalesBase;
-
   void runOnOperation() override {
     WalkResult result = getOperation().walk([](Operation *op) -> WalkResult {
       if (auto hint = dyn_cast<ScaleHintOp>(op))

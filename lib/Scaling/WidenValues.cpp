@@ -137,8 +137,6 @@ unsigned Widener::run() {
 
 namespace {
 struct WidenValuesPass : scalify::impl::WidenValuesBase<WidenValuesPass> {
-  using WidenValuesBase::WidenValuesBase;
-
   void runOnOperation() override {
     Type saved = RecipeAttr::of(getOperation()).getStorage().saved;
     if (!saved)

@@ -232,8 +232,7 @@ private:
   FrozenRewritePatternSet folds, forms, foreign;
 };
 
-class RefineShapes : public scalify::impl::RefineShapesPassBase<RefineShapes> {
-public:
+struct RefineShapes : scalify::impl::RefineShapesPassBase<RefineShapes> {
   using RefineShapesPassBase::RefineShapesPassBase;
   void runOnOperation() override;
 };
