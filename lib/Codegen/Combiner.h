@@ -33,7 +33,7 @@ struct Combiner {
   ReduceKind kind;
   mlir::Type element;
 
-  bool isFloat() const { return isa<mlir::FloatType>(element); }
+  bool isFloat() const { return mlir::isa<mlir::FloatType>(element); }
   bool isUnsigned() const { return stablehlo::hasUnsignedElements(element); }
   bool isBool() const { return element.isInteger(1); }
 
@@ -120,14 +120,14 @@ struct Combiner {
     if (kind == ReduceKind::Min)
       word = mlir::arith::XOrIOp::create(b, loc, word,
                                          constantLike(b, loc, type, kSignBit));
-    if (auto vector = dyn_cast<mlir::VectorType>(type))
+    if (auto vector = mlir::dyn_cast<mlir::VectorType>(type))
       f32 = mlir::VectorType::get(vector.getShape(), f32);
     return mlir::arith::BitcastOp::create(b, loc, f32, word);
   }
 
   static mlir::Type keysLike(mlir::Type numbers) {
     mlir::Type i32 = mlir::IntegerType::get(numbers.getContext(), 32);
-    if (auto vector = dyn_cast<mlir::VectorType>(numbers))
+    if (auto vector = mlir::dyn_cast<mlir::VectorType>(numbers))
       return mlir::VectorType::get(vector.getShape(), i32);
     return i32;
   }

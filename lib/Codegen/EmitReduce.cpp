@@ -56,8 +56,8 @@ struct Accumulator {
   Combiner combiner;
   SmallVector<Value> single; // memory of one element per result
   Value lanes;               // memory of a vector, or null
-  bool hasKeys = false;      // lanes holds keys
   Value start;               // the init value
+  bool hasKeys = false;      // lanes holds keys
 };
 } // namespace
 
