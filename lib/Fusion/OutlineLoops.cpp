@@ -7,11 +7,13 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "OpCosts.h"
 #include "TargetOps.h"
 #include "scalify/Dialect/Plan/Plan.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/ControlFlow.h"
+#include "scalify/Dialect/StableHLO/OpKinds.h"
 #include "scalify/Fusion/Passes.h"
 
 #include "mlir/IR/IRMapping.h"
@@ -35,6 +37,8 @@ public:
 
 private:
   bool isOutlined(WhileOp loop) const;
+
+  bool isGPU = false;
 };
 
 /// Replaces one loop.
@@ -54,37 +58,79 @@ private:
   std::optional<int64_t> trips;
   OpBuilder b;
   SmallVector<unsigned> carried, invariant; // indices of carries
+  SmallVector<unsigned> repeatedCarries;    // invariant, and computed again
   SmallVector<Value> captured;
-  SmallVector<ConstantOp> constants;
+  /// Ops from outside that the body computes again, in their order.
+  llvm::SetVector<Operation *> repeated;
 };
 } // namespace
+
+/// The most ops that a body repeats for one value.
+static constexpr unsigned kMostRepeated = 32;
+
+/// True for ops whose results cost a kernel less to compute than to read.
+static bool isCheap(Operation *op) {
+  return isView(op) || (isElementwiseOp(op) && costOf(op) <= 1);
+}
+
+/// Adds the ops that compute a value from constants alone to `ops`; false if
+/// there are others, or expensive ones. A causal mask is such a value.
+static bool findRepeated(Value value, llvm::SetVector<Operation *> &ops) {
+  Operation *op = value.getDefiningOp();
+  if (!op || !isCheap(op) || ops.size() > kMostRepeated)
+    return false;
+  if (!ops.contains(op) && !llvm::all_of(op->getOperands(), [&](Value operand) {
+        return findRepeated(operand, ops);
+      }))
+    return false;
+  ops.insert(op);
+  return true;
+}
 
 //===----------------------------------------------------------------------===//
 // Choice
 //===----------------------------------------------------------------------===//
 
+/// A loop with collectives runs alike on all ranks if its length is known, and
+/// a GPU's commands have one order in it too. Unrolled, they run beside the
+/// computation of other iterations, so that is preferred for longer.
+static constexpr int64_t kExchangingOps = 16;
+
 bool OutlineLoopsPass::isOutlined(WhileOp loop) const {
-  if (hasOrderedOps(loop) || loop->getNumResults() == 0)
+  if (hasEffects(loop) || loop->getNumResults() == 0)
     return false;
-  return !getTripCount(loop) || countUnrolledOps(loop) > maxOps;
+  std::optional<int64_t> trips = getTripCount(loop);
+  if (isExchanging(loop))
+    return isGPU && trips && countUnrolledOps(loop) / kExchangingOps > maxOps;
+  return !trips || countUnrolledOps(loop) > maxOps;
 }
 
 //===----------------------------------------------------------------------===//
 // Outlining
 //===----------------------------------------------------------------------===//
 
-/// Constants are cloned into the body; all else from outside is read.
+/// What follows from constants alone is computed in the body; all else from
+/// outside is read.
 void Outliner::sortValues() {
+  auto isRepeated = [&](Value value) {
+    llvm::SetVector<Operation *> ops;
+    if (!findRepeated(value, ops))
+      return false;
+    repeated.insert_range(ops);
+    return true;
+  };
   for (unsigned i = 0; i < loop->getNumOperands(); ++i)
-    (isInvariantCarry(loop, i) ? invariant : carried).push_back(i);
+    if (!isInvariantCarry(loop, i))
+      carried.push_back(i);
+    else if (isRepeated(loop->getOperand(i)))
+      repeatedCarries.push_back(i);
+    else
+      invariant.push_back(i);
   llvm::SetVector<Value> above;
   getUsedValuesDefinedAbove(loop->getRegions(), above);
-  for (Value value : above) {
-    if (auto constant = value.getDefiningOp<ConstantOp>())
-      constants.push_back(constant);
-    else
+  for (Value value : above)
+    if (!isRepeated(value))
       captured.push_back(value);
-  }
 }
 
 /// Clones the condition's ops for the carries, which are given by index.
@@ -126,8 +172,8 @@ func::FuncOp Outliner::buildBody() {
 
   OpBuilder inner = OpBuilder::atBlockEnd(block);
   IRMapping map;
-  for (ConstantOp constant : constants)
-    inner.clone(*constant, map);
+  for (Operation *op : repeated)
+    inner.clone(*op, map);
   SmallVector<Value> now(loop->getNumOperands());
   unsigned next = 0;
   for (unsigned i : carried)
@@ -135,6 +181,8 @@ func::FuncOp Outliner::buildBody() {
   next = results.size();
   for (unsigned i : invariant)
     now[i] = block->getArgument(next++);
+  for (unsigned i : repeatedCarries)
+    now[i] = map.lookup(loop->getOperand(i));
   for (Value value : captured)
     map.map(value, block->getArgument(next++));
   Block &body = loop.getBody().front();
@@ -172,8 +220,10 @@ void Outliner::replace(func::FuncOp body) {
       b, loop.getLoc(), TypeRange(ValueRange(carries)), body.getSymNameAttr(),
       carries, reads, count, condition, DenseI64ArrayAttr());
   copyPhase(loop, iterate);
-  for (unsigned i : invariant)
-    loop->getResult(i).replaceAllUsesWith(loop->getOperand(i));
+  for (ArrayRef<unsigned> kept :
+       {ArrayRef(invariant), ArrayRef(repeatedCarries)})
+    for (unsigned i : kept)
+      loop->getResult(i).replaceAllUsesWith(loop->getOperand(i));
   for (auto [i, result] : llvm::zip_first(carried, iterate.getResults()))
     loop->getResult(i).replaceAllUsesWith(result);
   loop.erase();
@@ -187,8 +237,7 @@ void Outliner::outline(SymbolTable &symbols) {
 }
 
 void OutlineLoopsPass::runOnOperation() {
-  if (TargetAttr::of(getOperation()).isGPU)
-    return;
+  isGPU = TargetAttr::of(getOperation()).isGPU;
   SymbolTable symbols(getOperation());
   // Inner loops first: outlined, they are one op of the outer ones.
   SmallVector<WhileOp> loops;
@@ -196,6 +245,10 @@ void OutlineLoopsPass::runOnOperation() {
   for (WhileOp loop : loops) {
     if (!isOutlined(loop))
       continue;
+    if (isGPU && !getTripCount(loop))
+      loop.emitRemark("runs a number of times that is not known: before each "
+                      "iteration the host waits for the GPU and reads the "
+                      "condition, and no CUDA graph holds the step");
     Outliner(loop).outline(symbols);
     ++numOutlined;
   }

@@ -33,14 +33,27 @@ bool scalify::isCallback(Operation *op) {
   return target.contains("python") && target.ends_with("callback");
 }
 
-bool scalify::hasOrderedOps(Operation *op) {
+bool scalify::isExchanging(Operation *op) {
+  WalkResult found = op->walk([](Operation *inner) {
+    if (auto loop = dyn_cast<plan::IterateOp>(inner)) {
+      Operation *body =
+          SymbolTable::lookupNearestSymbolFrom(loop, loop.getCalleeAttr());
+      if (body && isExchanging(body))
+        return WalkResult::interrupt();
+    }
+    return isa<plan::CommunicateOp>(inner) ? WalkResult::interrupt()
+                                           : WalkResult::advance();
+  });
+  return found.wasInterrupted();
+}
+
+bool scalify::hasEffects(Operation *op) {
   WalkResult found = op->walk([](Operation *inner) {
     auto call = dyn_cast<stablehlo::CustomCallOp>(inner);
     auto invoke = dyn_cast<plan::InvokeOp>(inner);
-    bool isOrdered = isa<plan::CommunicateOp>(inner) ||
-                     (invoke && invoke.getHasEffects()) ||
-                     (call && call.getHasSideEffect());
-    return isOrdered ? WalkResult::interrupt() : WalkResult::advance();
+    bool has =
+        (invoke && invoke.getHasEffects()) || (call && call.getHasSideEffect());
+    return has ? WalkResult::interrupt() : WalkResult::advance();
   });
   return found.wasInterrupted();
 }
@@ -56,7 +69,8 @@ bool scalify::isInCPUTarget(Operation *op) {
   if (isa<CustomCallOp, CholeskyOp, TriangularSolveOp>(op))
     return isCallback(op);
   if (auto loop = dyn_cast<WhileOp>(op))
-    return getTripCount(loop).has_value() || !hasOrderedOps(loop);
+    return getTripCount(loop).has_value() ||
+           !(hasEffects(loop) || isExchanging(loop));
   return !isa<DynamicGatherOp, DynamicBroadcastInDimOp, DynamicConvOp,
               DynamicIotaOp, DynamicPadOp, DynamicReshapeOp, FftOp,
               RealDynamicSliceOp, RngOp, SetDimensionSizeOp>(op);

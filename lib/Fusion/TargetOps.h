@@ -17,9 +17,11 @@ bool isComputed(mlir::Type element);
 /// True if the op is a custom call of one of JAX's callbacks.
 bool isCallback(mlir::Operation *op);
 
-/// True if the op holds collectives or calls with side effects, whose order a
-/// plan keeps only within one program.
-bool hasOrderedOps(mlir::Operation *op);
+/// True if the op holds collectives, also in loops that are outlined.
+bool isExchanging(mlir::Operation *op);
+
+/// True if the op holds calls with side effects.
+bool hasEffects(mlir::Operation *op);
 
 /// True if the CPU target lowers the op, including loops and ops that are
 /// expanded on the way to the plan.

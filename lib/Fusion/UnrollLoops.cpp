@@ -1,9 +1,9 @@
 //===- UnrollLoops.cpp - Unrolling of loops of known trip count -----------===//
 //
-// A plan is a list of commands: it has no loops. Equal iterations cost mostly
-// commands, since equal kernels are compiled once. Unrolling lets GEMMs read a
-// layer's weights in place in the stack, and passes activations from an
-// iteration of the forward to that of the backward without a stack in between.
+// Equal iterations cost mostly commands, since equal kernels are compiled once.
+// Unrolling lets GEMMs read a layer's weights in place in the stack, and passes
+// activations from an iteration of the forward to that of the backward without
+// a stack in between.
 //
 //===----------------------------------------------------------------------===//
 

@@ -241,7 +241,7 @@ static void buildStableHLO(const StageOptions &options, OpPassManager &module) {
       {*symbolizeFP8Form(options.fp8Form), options.probeCasts}));
 }
 
-/// The most ops of all iterations of a loop that a CPU's plan unrolls.
+/// The most ops of all iterations of a loop that a plan unrolls.
 /// Unrolling buys constant indices, and costs time to compile; a loop of the
 /// plan runs as fast (docs/stages/fusion.md).
 static constexpr int64_t kMaxUnrolledOps = 4096;
@@ -257,7 +257,7 @@ static void buildFusion(const StageOptions &options, OpPassManager &module) {
     calls.addPass(createFormLapack());
   calls.addPass(createFormCollectives());
   // The tasks of a pipeline are those of unrolled micro-batches.
-  if (!isGPU && options.pipelineStages == 0) {
+  if (options.pipelineStages == 0) {
     // A counter of an unrolled loop may be the trip count of an inner one.
     UnrollLoopsOptions unroll;
     unroll.maxLoopOps = kMaxUnrolledOps;

@@ -74,8 +74,13 @@ public:
   /// True if commands only start when they are called: then a step can be
   /// interrupted only after it finishes, and the device measures the time.
   virtual bool isAsynchronous() const { return false; }
-  /// Returns the time of a command of the last timed step.
-  virtual uint64_t nanoseconds(size_t command) { return 0; }
+  /// How often a timed step issued a command, and the time of all its calls.
+  struct CommandTime {
+    uint64_t calls = 0, nanoseconds = 0;
+  };
+  /// Returns the times of the last timed step, by the command's index in the
+  /// program; nothing if no step was timed since the last call.
+  virtual std::vector<CommandTime> takeTimes() { return {}; }
 
   /// Runs rows [0, command.rows). Adds the tasks' counts to `counters`,
   /// `counterWords` for each of command.counters, in that order, unless
@@ -96,6 +101,15 @@ public:
                           const void *src, void *dst);
   virtual void copy(const Command &command, const void *src, void *dst) = 0;
   virtual void fill(const Command &command, void *dst) = 0;
+  /// True if a loop whose length is data runs iteration `trip`: its condition
+  /// is at `flag`, once all commands before are done. Devices that compute no
+  /// conditions run one iteration.
+  virtual bool goesOn(const Command &loop, const void *flag, int64_t trip) {
+    return isReal() ? *static_cast<const uint8_t *>(flag) != 0 : trip == 0;
+  }
+  /// Called before and after the commands of each iteration.
+  virtual void beginIteration(const Function &body) {}
+  virtual void endIteration(const Function &body) {}
   /// Does nothing if commands run in the order of the program.
   virtual void record(const Command &command) {}
   virtual void wait(const Command &command) {}

@@ -52,6 +52,10 @@ void addCommand(Text &text, const Command &command) {
   text.add(command.gemm.m);
   text.add(command.gemm.n);
   text.add(command.gemm.k);
+  text.add(command.calleeName);
+  for (const LoopSlice &slice : command.slices)
+    for (int64_t number : {slice.start, slice.step, slice.last})
+      text.add(number);
 }
 
 void addInterface(Text &text, const Interface &interface) {
@@ -87,6 +91,8 @@ Signature scalify::rt::computeSignature(const Program &program,
     for (const Command &command : function.commands) {
       if (command.op == Command::Op::Collective)
         addCollective(exchanges, command);
+      if (command.op == Command::Op::Loop)
+        exchanges.add(command.calleeName + " " + std::to_string(command.trips));
       addCommand(all, command);
     }
   }

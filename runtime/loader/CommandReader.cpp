@@ -488,7 +488,7 @@ Command scalify::rt::readCommand(const JsonNode &node,
   } else if (op == "host_call" && !program.isGpu()) {
     command.op = Command::Op::HostCall;
     readHostCall(node, interface, command);
-  } else if (op == "loop" && !program.isGpu()) {
+  } else if (op == "loop") {
     command.op = Command::Op::Loop;
     readLoop(node, interface, command);
   } else if (op == "lapack" && !program.isGpu()) {
@@ -519,7 +519,7 @@ Command scalify::rt::readCommand(const JsonNode &node,
     unsupported(
         "command '" + op +
         "' is not one this runtime runs (kernel, gemm, collective, "
-        "copy, fill, record, wait; lapack, loop and host_call on a CPU, "
+        "loop, copy, fill, record, wait; lapack and host_call on a CPU, "
         "attention on a GPU)");
   }
   return command;

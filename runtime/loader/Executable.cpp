@@ -326,15 +326,14 @@ void Executable::iterate(const Command &loop, void *const *at) {
   const Interface &interface = plan.interfaceOf(callee);
   std::vector<void *> &args = loopArgs[size_t(loop.callee)];
   std::copy_n(at, args.size(), args.begin());
-  const auto *runs = loop.condition < 0
-                         ? nullptr
-                         : static_cast<const uint8_t *>(at[loop.condition]);
+  const void *flag = loop.condition < 0 ? nullptr : at[loop.condition];
   bind(callee, args.data(), args.data(),
        loop.arena < 0 ? nullptr : at[loop.arena]);
   std::vector<void *> &addresses = boundOf(callee);
-  // A device that records does not compute the condition.
-  int64_t trips = dev->isReal() || loop.condition < 0 ? loop.trips : 1;
-  for (int64_t trip = 0; trips < 0 ? *runs != 0 : trip < trips; ++trip) {
+  for (int64_t trip = 0;
+       flag ? dev->goesOn(loop, flag, trip) : trip < loop.trips; ++trip) {
+    if (dev->isAsynchronous())
+      pollIfDue(Clock::now());
     for (const LoopSlice &slice : loop.slices) {
       int64_t place =
           std::clamp<int64_t>(slice.start + trip * slice.step, 0, slice.last);
@@ -343,8 +342,12 @@ void Executable::iterate(const Command &loop, void *const *at) {
         addresses[size_t(buffer)] =
             memory + interface.buffers[size_t(buffer)].offset;
     }
+    dev->beginIteration(callee);
     walk(callee);
+    dev->endIteration(callee);
   }
+  if (profiling && dev->isAsynchronous())
+    ++rows[loop.index].time.calls;
 }
 
 void Executable::callHost(const Function &function, const Command &command,
@@ -410,7 +413,7 @@ void Executable::run(const std::string &functionName, void *const *args,
   }
   // Only runs with exchanges count as steps: whether a rank measures its
   // arguments is unknown to the others.
-  if (function->exchanges()) {
+  if (function->isExchanging) {
     if (comm)
       comm->beginStep(call.step);
     ++numSteps;
@@ -423,7 +426,7 @@ void Executable::run(const std::string &functionName, void *const *args,
     }
     dev->finish(call, counts.data());
     if (dev->isAsynchronous())
-      takeTimes(*function);
+      takeTimes();
     hasMeasured |= measures;
   } catch (const std::exception &error) {
     dev->abandon();
@@ -519,11 +522,11 @@ void Executable::sit(const Command &wait) {
     pollIfDue(Clock::now());
 }
 
-void Executable::takeTimes(const Function &function) {
-  ProfileRow *row = rowsOf(function);
-  for (size_t i = 0; call.isTimed && i < function.commands.size(); ++i, ++row) {
-    ++row->time.calls;
-    row->time.nanoseconds += dev->nanoseconds(i);
+void Executable::takeTimes() {
+  const std::vector<Device::CommandTime> times = dev->takeTimes();
+  for (size_t i = 0; i < times.size(); ++i) {
+    rows[i].time.calls += times[i].calls;
+    rows[i].time.nanoseconds += times[i].nanoseconds;
   }
   pollIfDue(Clock::now());
 }

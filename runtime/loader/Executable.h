@@ -91,7 +91,7 @@ private:
   size_t runTiles(const Function &function, const Command &first,
                   ProfileRow *row);
   void iterate(const Command &loop, void *const *at);
-  void takeTimes(const Function &function);
+  void takeTimes();
   ProfileRow *rowsOf(const Function &function);
   void callHost(const Function &function, const Command &command,
                 void *const *at);

@@ -1,6 +1,8 @@
 #include "loader/LoopReader.h"
 #include "loader/CommandReader.h"
 
+#include <algorithm>
+
 using namespace scalify::rt;
 
 namespace {
@@ -91,6 +93,8 @@ private:
   void visitCommand(const JsonNode &node, Function &function,
                     Command &command) {
     function.isCounting |= !command.counters.empty();
+    function.isExchanging |= command.op == Command::Op::Collective;
+    ++function.numIssued;
     if (command.op == Command::Op::HostCall && !function.firstHostCall)
       function.firstHostCall = &command;
     if (command.op != Command::Op::Loop)
@@ -104,12 +108,19 @@ private:
     visit(size_t(command.callee));
     check(node, program.interfaceOf(function), command, *found);
     function.isCounting |= found->isCounting;
+    function.isExchanging |= found->isExchanging;
+    function.hasOpenLoop |= found->hasOpenLoop || command.condition >= 0;
+    addCallees(function, command.callee, *found);
+    if (command.condition < 0)
+      function.numIssued += double(command.trips) * found->numIssued;
     if (!function.firstHostCall)
       function.firstHostCall = found->firstHostCall;
   }
 
-  static void check(const JsonNode &node, const Interface &interface,
-                    Command &command, const Function &callee);
+  void check(const JsonNode &node, const Interface &interface, Command &command,
+             const Function &callee) const;
+  static void addCallees(Function &function, int32_t number,
+                         const Function &callee);
 
   // Far above what programs nest, and safe on a small stack.
   static constexpr int maxDepth = 64;
@@ -146,7 +157,7 @@ std::vector<int64_t> resolveSlices(const JsonNode &node, Command &command,
 }
 
 void Resolver::check(const JsonNode &node, const Interface &interface,
-                     Command &command, const Function &callee) {
+                     Command &command, const Function &callee) const {
   const Interface &own = *callee.own;
   size_t count = command.buffers.size() - (command.arena >= 0 ? 1 : 0);
   auto typeOf = [&](size_t i) -> const TensorType & {
@@ -174,9 +185,28 @@ void Resolver::check(const JsonNode &node, const Interface &interface,
   if (own.arenaBytes > room)
     node.fail("has " + std::to_string(room) + " bytes for the arena of '" +
               callee.name + "', which takes " + std::to_string(own.arenaBytes));
-  if (callee.exchanges() || callee.streams() > 1)
+  const bool isBeside = callee.isExchanging || callee.streams() > 1;
+  if (isBeside && !program.isGpu())
     node["function"].fail("exchanges data between ranks or streams, which no "
-                          "loop does");
+                          "loop of a CPU does");
+  // Ranks that leave a loop after different iterations wait for ever.
+  if (callee.isExchanging && command.condition >= 0)
+    node["function"].fail("exchanges data between ranks, and how often it runs "
+                          "depends on data, which may differ between them");
+  if (command.stream != 0)
+    node["stream"].fail("must be 0: the commands of a loop have streams of "
+                        "their own");
+}
+
+void Resolver::addCallees(Function &function, int32_t number,
+                          const Function &callee) {
+  auto add = [&](int32_t one) {
+    std::vector<int32_t> &own = function.callees;
+    if (std::find(own.begin(), own.end(), one) == own.end())
+      own.push_back(one);
+  };
+  add(number);
+  std::for_each(callee.callees.begin(), callee.callees.end(), add);
 }
 } // namespace
 

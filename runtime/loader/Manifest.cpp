@@ -50,13 +50,6 @@ int32_t Function::events() const {
   return count;
 }
 
-bool Function::exchanges() const {
-  return std::any_of(commands.begin(), commands.end(),
-                     [](const Command &command) {
-                       return command.op == Command::Op::Collective;
-                     });
-}
-
 namespace {
 constexpr int64_t pageSize = 4096;
 

@@ -206,8 +206,8 @@ struct Command {
   Collective collective;
   std::vector<std::vector<int32_t>> groups;
 
-  // Loop: on a CPU only; buffers are the callee's arguments, carries first,
-  // then the optional memory of its arena.
+  // Loop: buffers are the callee's arguments, carries first, then the optional
+  // memory of its arena.
   std::string calleeName;
   int32_t callee = -1; // index among the program's functions
   int32_t numCarries =
@@ -240,13 +240,16 @@ struct Function {
   std::vector<Command> commands;
   /// The function's own interface; without one, the program's.
   std::optional<Interface> own;
-  /// Whether it counts values of casts, and the first command that calls back
-  /// into the process, or null; both in its loops too.
-  bool isCounting = false;
+  // Of its commands and those of its loops: whether casts are counted, ranks
+  // exchange data, and a loop's length is data; the first command that calls
+  // back into the process, or null.
+  bool isCounting = false, isExchanging = false, hasOpenLoop = false;
   const Command *firstHostCall = nullptr;
+  /// How many commands a run issues, at least. Nested loops may exceed 2^63.
+  double numIssued = 0;
+  /// The functions that its loops run, and those that these run.
+  std::vector<int32_t> callees;
 
-  /// True if ranks exchange data in it.
-  bool exchanges() const;
   int32_t streams() const;
   int32_t events() const;
 };

@@ -146,3 +146,30 @@ func.func @calls(%a: tensor<f32>) -> tensor<f32> {
     }
   return %r#1 : tensor<f32>
 }
+
+// -----
+
+// A mask follows from constants: the body computes it again, and reads the bound alone.
+// CHECK-LABEL: func.func @mask
+func.func @mask(%a: tensor<4x4xf32>, %n: tensor<f32>) -> tensor<4x4xf32> {
+  // CHECK: plan.iterate @loop0 carries(%arg0, %{{.*}}) reads(%arg1) while 1
+  %i = stablehlo.iota dim = 0 : tensor<4x4xi32>
+  %j = stablehlo.iota dim = 1 : tensor<4x4xi32>
+  %m = stablehlo.compare GE, %i, %j, SIGNED : (tensor<4x4xi32>, tensor<4x4xi32>) -> tensor<4x4xi1>
+  %z = stablehlo.constant dense<0.0> : tensor<f32>
+  %zs = stablehlo.broadcast_in_dim %z, dims = [] : (tensor<f32>) -> tensor<4x4xf32>
+  %r:2 = stablehlo.while(%x = %a, %mask = %m) : tensor<4x4xf32>, tensor<4x4xi1>
+    cond {
+      %s = stablehlo.slice %x [0:1, 0:1] : (tensor<4x4xf32>) -> tensor<1x1xf32>
+      %t = stablehlo.reshape %s : (tensor<1x1xf32>) -> tensor<f32>
+      %p = stablehlo.compare LT, %t, %n : (tensor<f32>, tensor<f32>) -> tensor<i1>
+      stablehlo.return %p : tensor<i1>
+    } do {
+      %y = stablehlo.select %mask, %x, %zs : tensor<4x4xi1>, tensor<4x4xf32>
+      stablehlo.return %y, %mask : tensor<4x4xf32>, tensor<4x4xi1>
+    }
+  return %r#0 : tensor<4x4xf32>
+}
+// CHECK: func.func private @loop0(%[[X:.*]]: tensor<4x4xf32> {{.*}}, %{{.*}}: tensor<i1> {{.*}}, %{{.*}}: tensor<f32>)
+// CHECK: %[[M:.*]] = stablehlo.compare GE
+// CHECK: stablehlo.select %[[M]], %[[X]]

@@ -318,6 +318,18 @@ def test_kernels_stay_ptx_where_none_is_assembled() -> None:
     assert "cuLaunchKernel" in exe.trace
 
 
+def commands_of_a_run(manifest: dict[str, Any], name: str) -> Iterator[tuple[Any, Any]]:
+    """Yields commands with their function's buffers: those of a loop in each iteration."""
+    function = manifest["functions"][name]
+    own = isinstance(function, dict)
+    for command in function["commands"] if own else function:
+        if command["op"] != "loop":
+            yield command, (function if own else manifest)["buffers"]
+            continue
+        for _ in range(command["trips"]):
+            yield from commands_of_a_run(manifest, command["function"])
+
+
 @pytest.mark.parametrize(
     ("layers", "scanned", "recipe"),
     [
@@ -333,18 +345,18 @@ def test_a_llama_of_8b_shape_compiles(layers: int, scanned: bool, recipe: str) -
     text = gpu_steps.large(layers, scanned)
     artefact, manifest = compile_step(text, recipe, carryScales=False, planOnly=plan_only)
     assert plan_only or section(artefact, manifest, "cubin")[:4] == b"\x7fELF"
-    buffers = manifest["buffers"]
-    gemms = [c for c in manifest["functions"]["step"] if c["op"] == "gemm"]
+    issued = list(commands_of_a_run(manifest, "step"))
+    gemms = [c | {"buffers": buffers} for c, buffers in issued if c["op"] == "gemm"]
     # Layers share their kernels, wherever in a stack their weights lie.
-    kernels = [c["symbol"] for c in manifest["functions"]["step"] if c["op"] == "kernel"]
+    kernels = [c["symbol"] for c, _ in issued if c["op"] == "kernel"]
     assert len(set(kernels)) < 160 and len(kernels) > 50 * layers
     # A layer has seven linear layers of three products; a checkpoint computes six again. All
     # attentions are the library's, forward and backward, under every recipe.
     assert len(gemms) >= 21 * layers
-    attentions = [c for c in manifest["functions"]["step"] if c["op"] == "attention"]
+    attentions = [c for c, _ in issued if c["op"] == "attention"]
     assert sum(command["gradient"] for command in attentions) == layers
     assert len(attentions) == (3 if scanned else 2) * layers
-    linear = [{buffers[gemm[side]]["dtype"] for side in "ab"} for gemm in gemms]
+    linear = [{gemm["buffers"][gemm[side]]["dtype"] for side in "ab"} for gemm in gemms]
     # A checkpoint computes all linear layers but the last one again.
     narrow = (27 if scanned else 21) * layers
     assert sum(bool(kinds & FP8) for kinds in linear) == (narrow if "fp8" in recipe else 0)

@@ -8,14 +8,17 @@ include "mlir/Pass/PassBase.td"
 def OutlineLoops : Pass<"scalify-outline-loops", "::mlir::ModuleOp"> {
   let summary = "outline the bodies of loops that a plan runs as loops";
   let description = [{
-    For CPUs. Before: StableHLO with loops. After: a loop of unknown trip count,
+    Before: StableHLO with loops. After: a loop of unknown trip count,
     and one that would unroll to more than `max-ops` ops, is a `plan.iterate`
     of a function that computes the next carries. Carries that the body returns
-    unchanged, and values from outside that it reads, are reads. A loop of
-    unknown trip count has one more carry, its condition.
+    unchanged, and values from outside that it reads, are reads; but those that
+    follow from constants alone by cheap ops, as a causal mask, the function
+    computes. A loop of unknown trip count has one more carry, its condition. On
+    a GPU it waits for the host, which a remark says.
 
-    A loop stays, to be unrolled, if its body has collectives or host calls with
-    side effects, whose order a plan has only within one program.
+    A loop stays, to be unrolled, if its body has host calls with side effects,
+    whose order a plan has only within one program. With collectives it stays on
+    a CPU, if its trip count is unknown, and up to 16 times `max-ops` ops.
 
     ```mlir
     %r = stablehlo.while(%x = %a) : tensor<f32>

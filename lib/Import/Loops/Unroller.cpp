@@ -116,7 +116,7 @@ MaybeValues Unroller::unroll(stablehlo::WhileOp loop) {
   if (!trips) {
     loop.emitOpError(
         "runs a number of times that is not known: a plan has "
-        "such loops on a CPU only, without collectives, and "
+        "such loops without collectives, and "
         "without callbacks that have side effects; give it "
         "constant bounds (jax.lax.scan, or fori_loop with Python "
         "integers), or loop over steps; scalify.transform leaves "

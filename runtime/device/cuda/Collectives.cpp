@@ -65,12 +65,6 @@ Collectives::~Collectives() {
   }
 }
 
-bool Collectives::isIn(const Function &function) {
-  return std::any_of(
-      function.commands.begin(), function.commands.end(),
-      [](const Command &c) { return c.op == Command::Op::Collective; });
-}
-
 /// Pairwise exchanges may involve any ranks, so they use a communicator of all.
 Collectives::Key Collectives::keyOf(const Collective &what,
                                     const Groups &groups) const {
@@ -105,8 +99,8 @@ void Collectives::connect(const Program &program) {
   keys = agree(std::move(keys));
   for (const auto &[index, key] : needed) {
     auto found = std::find(keys.begin(), keys.end(), key);
-    routes[index] = {size_t(found - keys.begin()),
-                     session.makeEvent(UntimedEvent)};
+    routes[index] = size_t(found - keys.begin());
+    events.push_back(session.makeEvent(UntimedEvent));
   }
   makeCommunicators(shareId(), keys);
 }
@@ -237,8 +231,7 @@ void Collectives::issue(const Command &command, const void *source,
   if (!issued.empty() && issued.back().stream != stream)
     session.check(driver.cuStreamWaitEvent(stream, issued.back().event, 0),
                   "cuStreamWaitEvent");
-  const Route &route = routes.at(command.index);
-  NcclComm comm = made[route.number + 1]; // the first is the world
+  NcclComm comm = made[routes.at(command.index) + 1]; // the first is the world
   if (what.elements == 0)
     ;
   else if (isJoined(what))
@@ -247,7 +240,9 @@ void Collectives::issue(const Command &command, const void *source,
     exchange(what, comm, source, destination, stream);
   else
     gather(what, comm, source, destination, stream);
-  EventHandle event = route.done.get();
+  if (issued.size() == events.size())
+    events.push_back(session.makeEvent(UntimedEvent));
+  EventHandle event = events[issued.size()].get();
   session.check(driver.cuEventRecord(event, stream), "cuEventRecord");
   issued.push_back({&command, event, stream});
   current = nullptr;

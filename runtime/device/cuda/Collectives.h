@@ -24,8 +24,6 @@ public:
   Collectives(const Collectives &) = delete;
   Collectives &operator=(const Collectives &) = delete;
 
-  static bool isIn(const Function &function);
-
   void begin(const StepCall &call);
   void issue(const Command &command, const void *source, void *destination,
              StreamHandle stream);
@@ -77,12 +75,10 @@ private:
   int32_t rank, ranks, stageRanks;
   double seconds;
   NcclComm world = nullptr;
-  std::vector<NcclComm> made; // the world, then one for each key
-  struct Route {
-    size_t number = 0; // of the key
-    Owned<EventHandle> done;
-  };
-  std::map<size_t, Route> routes; // by the command's index
+  std::vector<NcclComm> made;      // the world, then one for each key
+  std::map<size_t, size_t> routes; // number of the key, by the command's index
+  /// Of the collectives of a step in their order; a loop's are many.
+  std::vector<Owned<EventHandle>> events;
   DeviceBlock scratch;
 
   // Of the running step.

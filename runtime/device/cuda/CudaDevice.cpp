@@ -6,6 +6,7 @@
 #include "device/cuda/Module.h"
 #include "device/cuda/RecordingDriver.h"
 #include "device/cuda/Staging.h"
+#include "device/cuda/Timing.h"
 #include "loader/Image.h"
 
 #include <algorithm>
@@ -39,7 +40,10 @@ public:
   void finish(StepCall &call, uint64_t *counts) override;
   void abandon() noexcept override;
   bool isAsynchronous() const override { return true; }
-  uint64_t nanoseconds(size_t command) override;
+  std::vector<CommandTime> takeTimes() override { return timing.take(); }
+  bool goesOn(const Command &loop, const void *flag, int64_t trip) override;
+  void beginIteration(const Function &body) override { fork(body); }
+  void endIteration(const Function &body) override { join(body); }
 
   void kernel(const Command &command, void *const *buffers,
               uint64_t *counters) override;
@@ -71,7 +75,7 @@ protected:
 private:
   void loadCommands(const Program &program);
   std::unique_ptr<AttentionPlan> planAttention(const Command &command);
-  void prepareTimes(const StepCall &call);
+  void startTime(const Command &command);
   void zeroCounters(const Function &function);
   void addCounters(const Function &function, uint64_t *counts) const;
   void synchronize();
@@ -81,32 +85,41 @@ private:
   void record(const Owned<EventHandle> &event, StreamHandle on) const;
   void wait(const Owned<EventHandle> &event, StreamHandle on) const;
   /// True if commands run one after another: each is waited for or timed.
-  bool isSerial() const { return isTimed || isBlocking; }
+  bool isSerial() const { return timing.isOn() || isBlocking; }
   StreamHandle streamOf(const Command &command) const {
     return command.stream == 0 || isSerial()
                ? stream.get()
                : sides[size_t(command.stream) - 1].get();
   }
-  size_t counterBytes(const Function &function) const;
+  /// The words that a function and its loops count into.
+  struct Range {
+    size_t begin = 0, end = 0;
+    size_t bytes() const { return (end - begin) * sizeof(uint64_t); }
+  };
+  Range countersOf(const Function &function) const;
 
   /// Issues one command: errors name it, and it is timed if requested.
   template <typename Fn> void issue(const Command &command, Fn fn) {
     session.command = &command;
-    if (isTimed)
-      record(events[numTimed++], stream.get());
+    if (timing.isOn())
+      startTime(command);
     fn(*session.driver);
     if (isBlocking)
       synchronize();
     session.command = nullptr;
   }
 
+  /// A graph has a node for each command of each iteration.
+  static constexpr double mostCaptured = 1 << 17;
+
   Session session;
   int32_t number; // of the GPU
   Owned<StreamHandle> stream;
   std::vector<Owned<StreamHandle>> sides; // the other streams of plans
   Owned<EventHandle> forked;
-  std::vector<Owned<EventHandle>> joined;     // one per side stream
-  std::vector<Owned<EventHandle>> planEvents; // shared by all functions
+  std::vector<Owned<EventHandle>> joined; // one per side stream
+  std::map<size_t, size_t> eventAt;       // by the index of record and wait
+  std::vector<Owned<EventHandle>> planEvents;
   DeviceBlock arenaMemory, constantMemory, counterMemory, rankMemory;
   HostBlock counterCopy;
   CallerMemory callers;
@@ -119,13 +132,13 @@ private:
   DeviceBlock attentionWorkspace;
   std::unique_ptr<Collectives> collectives; // if the program has any
   std::vector<size_t> counterAt; // by command, in words from counterMemory
+  std::vector<const Function *> functions;
   std::map<const Function *, Staging> staging;
   std::map<const Function *, Graphs> graphs;
-  std::vector<Owned<EventHandle>> events;
+  Timing timing;
+  HostBlock flagCopy;                // of a loop's condition
   std::vector<DevicePtr> parameters; // scratch of the kernel being launched
   std::vector<void *> parameterPlaces;
-  size_t numTimed = 0;
-  bool isTimed = false;
   /// The way of the running step's commands to the stream.
   enum class Mode : uint8_t { Direct, Capture, Replay } mode = Mode::Direct;
   /// Waits after every command, so that an error names the one that failed.
@@ -157,7 +170,7 @@ void CudaDevice::connect(const Program &program, Communicator *comm,
                          uint32_t rank) {
   bool hasCollectives = false, hasNumber = false;
   for (const Function &function : program.functions) {
-    hasCollectives |= Collectives::isIn(function);
+    hasCollectives |= function.isExchanging;
     for (const Buffer &buffer : program.interfaceOf(function).buffers)
       hasNumber |= buffer.kind == Buffer::Kind::Rank;
   }
@@ -171,9 +184,11 @@ void CudaDevice::connect(const Program &program, Communicator *comm,
 }
 
 void CudaDevice::loadCommands(const Program &program) {
-  size_t mostBytes = 0, mostBuffers = 0, mostWorkspace = 0;
+  size_t words = 0, mostBuffers = 0, mostWorkspace = 0;
+  bool hasOpenLoop = false;
   for (const Function &function : program.functions) {
-    size_t words = 0;
+    functions.push_back(&function);
+    hasOpenLoop |= function.hasOpenLoop;
     for (const Command &command : function.commands) {
       counterAt.push_back(words);
       words += command.counters.size() * counterWords;
@@ -192,14 +207,16 @@ void CudaDevice::loadCommands(const Program &program) {
       }
       session.command = nullptr;
     }
-    mostBytes = std::max(mostBytes, words * sizeof(uint64_t));
     staging[&function];
     graphs[&function];
   }
   if (attentionLibrary)
     attentionWorkspace = session.allocate(mostWorkspace, "attention workspace");
-  counterMemory = session.allocate(mostBytes, "counters");
-  counterCopy = session.allocateHost(mostBytes);
+  counterAt.push_back(words);
+  counterMemory = session.allocate(words * sizeof(uint64_t), "counters");
+  counterCopy = session.allocateHost(words * sizeof(uint64_t));
+  if (hasOpenLoop)
+    flagCopy = session.allocateHost(1);
   parameters.resize(mostBuffers + 1);
   for (DevicePtr &parameter : parameters)
     parameterPlaces.push_back(&parameter);
@@ -217,19 +234,29 @@ CudaDevice::planAttention(const Command &command) {
   return made;
 }
 
-size_t CudaDevice::counterBytes(const Function &function) const {
-  if (function.commands.empty())
-    return 0;
-  const Command &last = function.commands.back();
-  return (counterAt[last.index] + last.counters.size() * counterWords) *
-         sizeof(uint64_t);
+/// The functions between those in the order of the program are included.
+CudaDevice::Range CudaDevice::countersOf(const Function &function) const {
+  Range range = {counterAt.back(), 0};
+  auto add = [&](const Function &one) {
+    if (one.commands.empty())
+      return;
+    range.begin = std::min(range.begin, counterAt[one.commands.front().index]);
+    range.end = std::max(range.end, counterAt[one.commands.back().index + 1]);
+  };
+  add(function);
+  for (int32_t callee : function.callees)
+    add(*functions[size_t(callee)]);
+  range.begin = std::min(range.begin, range.end);
+  return range;
 }
 
-void CudaDevice::prepareTimes(const StepCall &call) {
-  isTimed = call.isTimed;
-  numTimed = 0;
-  while (isTimed && events.size() <= call.function->commands.size())
-    events.push_back(session.makeEvent());
+void CudaDevice::startTime(const Command &command) {
+  if (timing.isFull()) {
+    timing.end(session, stream.get());
+    synchronize();
+    timing.read(session);
+  }
+  timing.start(session, stream.get(), command.index);
 }
 
 bool CudaDevice::begin(StepCall &call) {
@@ -237,15 +264,18 @@ bool CudaDevice::begin(StepCall &call) {
   staging[call.function].begin(session, callers, stream.get(), call);
   // Before the other streams start, and outside of graphs.
   fillUnwritten(call);
-  prepareTimes(call);
+  timing.begin(call.isTimed);
   Graphs &known = graphs[call.function];
   mode = Mode::Direct;
   // Ranks would have to capture and replay the same steps, but whether a rank
-  // does depends on the addresses of its own arguments.
-  const bool isExchanging = Collectives::isIn(*call.function);
+  // does depends on the addresses of its own arguments. The host reads the
+  // condition of a loop whose length is data, which a capture forbids.
+  const bool isCaptured = !call.function->isExchanging &&
+                          !call.function->hasOpenLoop &&
+                          call.function->numIssued <= mostCaptured;
   if (collectives)
     collectives->begin(call);
-  if (!isExchanging && !isTimed && !isBlocking && known.isWarm()) {
+  if (isCaptured && !isSerial() && known.isWarm()) {
     mode = known.find(call) ? Mode::Replay : Mode::Capture;
     if (mode == Mode::Replay)
       return false;
@@ -257,10 +287,15 @@ bool CudaDevice::begin(StepCall &call) {
 }
 
 void CudaDevice::makeStreams(const Program &program) {
-  int32_t streams = 1, events = 0;
+  int32_t streams = 1;
+  size_t count = 0;
   for (const Function &function : program.functions) {
     streams = std::max(streams, function.streams());
-    events = std::max(events, function.events());
+    // A loop's events are not those of the function around it.
+    for (const Command &command : function.commands)
+      if (command.op == Command::Op::Record || command.op == Command::Op::Wait)
+        eventAt[command.index] = count + size_t(command.event);
+    count += size_t(function.events());
   }
   for (int32_t i = 1; i < streams; ++i) {
     sides.push_back(session.makeStream());
@@ -268,7 +303,7 @@ void CudaDevice::makeStreams(const Program &program) {
   }
   if (!sides.empty())
     forked = session.makeEvent(UntimedEvent);
-  for (int32_t i = 0; i < events; ++i)
+  while (planEvents.size() < count)
     planEvents.push_back(session.makeEvent(UntimedEvent));
 }
 
@@ -303,17 +338,18 @@ void CudaDevice::join(const Function &function) const {
 }
 
 void CudaDevice::zeroCounters(const Function &function) {
-  if (size_t bytes = counterBytes(function))
-    session.check(session.driver->cuMemsetD8Async(counterMemory.get(), 0, bytes,
-                                                  stream.get()),
+  Range range = countersOf(function);
+  if (range.bytes())
+    session.check(session.driver->cuMemsetD8Async(
+                      counterMemory.get() + range.begin * sizeof(uint64_t), 0,
+                      range.bytes(), stream.get()),
                   "cuMemsetD8Async");
 }
 
 void CudaDevice::finish(StepCall &call, uint64_t *counts) {
   const Driver &driver = *session.driver;
   Graphs &known = graphs[call.function];
-  if (isTimed)
-    record(events[numTimed], stream.get());
+  timing.end(session, stream.get());
   if (mode != Mode::Replay)
     join(*call.function);
   if (mode == Mode::Capture)
@@ -321,18 +357,23 @@ void CudaDevice::finish(StepCall &call, uint64_t *counts) {
   if (mode != Mode::Direct)
     known.launch(session, stream.get());
   // Before the copies, in which the driver may block forever.
-  if (Collectives::isIn(*call.function))
+  if (call.function->isExchanging)
     collectives->finish(stream.get());
-  size_t bytes = counterBytes(*call.function);
-  if (bytes)
-    session.check(driver.cuMemcpyDtoHAsync_v2(counterCopy.get(),
-                                              counterMemory.get(), bytes,
-                                              stream.get()),
+  Range range = countersOf(*call.function);
+  if (range.bytes()) {
+    const size_t at = range.begin * sizeof(uint64_t);
+    session.check(driver.cuMemcpyDtoHAsync_v2(
+                      static_cast<uint8_t *>(counterCopy.get()) + at,
+                      counterMemory.get() + at, range.bytes(), stream.get()),
                   "cuMemcpyDtoHAsync");
+  }
   staging[call.function].finish(session, stream.get(), call);
   synchronize();
+  timing.read(session);
   known.setWarm();
   addCounters(*call.function, counts);
+  for (int32_t callee : call.function->callees)
+    addCounters(*functions[size_t(callee)], counts);
 }
 
 void CudaDevice::abandon() noexcept {
@@ -366,13 +407,15 @@ void CudaDevice::addCounters(const Function &function, uint64_t *counts) const {
             words[counterAt[command.index] + counterWords * i + word];
 }
 
-uint64_t CudaDevice::nanoseconds(size_t command) {
-  float milliseconds = 0;
-  session.check(session.driver->cuEventElapsedTime(&milliseconds,
-                                                   events[command].get(),
-                                                   events[command + 1].get()),
-                "cuEventElapsedTime");
-  return uint64_t(double(milliseconds) * 1e6);
+bool CudaDevice::goesOn(const Command &loop, const void *flag, int64_t trip) {
+  session.command = &loop;
+  session.check(session.driver->cuMemcpyDtoHAsync_v2(
+                    flagCopy.get(), onDevice(flag), 1, stream.get()),
+                "cuMemcpyDtoHAsync");
+  synchronize();
+  session.command = nullptr;
+  return isReal() ? *static_cast<const uint8_t *>(flagCopy.get()) != 0
+                  : trip == 0;
 }
 
 void CudaDevice::kernel(const Command &command, void *const *buffers,
@@ -449,14 +492,14 @@ void CudaDevice::setBytes(void *dst, size_t bytes, uint8_t byte) {
 void CudaDevice::record(const Command &command) {
   issue(command, [&](const Driver &) {
     if (!isSerial())
-      record(planEvents[size_t(command.event)], streamOf(command));
+      record(planEvents[eventAt.at(command.index)], streamOf(command));
   });
 }
 
 void CudaDevice::wait(const Command &command) {
   issue(command, [&](const Driver &) {
     if (!isSerial())
-      wait(planEvents[size_t(command.event)], streamOf(command));
+      wait(planEvents[eventAt.at(command.index)], streamOf(command));
   });
 }
 

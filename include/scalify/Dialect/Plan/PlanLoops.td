@@ -20,7 +20,8 @@ def LoopOp : Plan_Op<"loop", [
     place. Iteration i gets the memory at start + i * step, moved to between 0
     and the last place.
 
-    On a CPU only.
+    Commands of the callee may be on several streams: these start and end within
+    an iteration. The loop itself is on the first stream.
 
     ```mlir
     plan.loop @loop0 carries(%i, %sum : memref<i32>, memref<8xf32>)
