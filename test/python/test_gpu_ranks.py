@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import re
 from collections import Counter
 from typing import Any
@@ -64,6 +66,42 @@ def test_sums_in_the_order_of_ranks_ask_nccl_for_no_sum() -> None:
     asked = re.findall(r"^ncclAllGather (\S+) .* count=(\d+) .*\n.* args=\[(.*?),", calls, re.M)
     assert sorted(count for _, count, _ in asked) == ["4", "4096"]
     assert all(parts == read for parts, _, read in asked)
+
+
+def test_a_long_scan_sums_over_ranks_in_each_iteration() -> None:
+    """Unrolled it would be too long: the sums are those of a loop, one behind another."""
+    steps, rows, width = 8000, 2, 32
+    on = functools.partial(NamedSharding, AbstractMesh((2,), ("tensor",)))
+
+    def run(w: Any, x: Any) -> Any:
+        def cell(h: Any, row: Any) -> Any:
+            h = jnp.tanh(h @ w + row)
+            return h, h
+
+        return jax.lax.scan(cell, jnp.zeros((rows, width)), x)[1]
+
+    shapes = [jax.ShapeDtypeStruct(s, jnp.float32) for s in ((width, width), (steps, rows, width))]
+    sharded = jax.jit(
+        run,
+        in_shardings=(on(PartitionSpec("tensor", None)), on(PartitionSpec())),
+        out_shardings=on(PartitionSpec()),
+    )
+    lowered = sharded.trace(*shapes).lower(lowering_platforms=("cpu",))
+    local = partition(lowered.as_text(debug_info=True))
+    options = {"recipe": "none", "target": "sm_90a", "sums": "nccl", "ptxas": "none"}
+    exe = compile_text(local.text, options, device="null")
+    exe(np.zeros((width // 2, width), np.float32), np.zeros((steps, rows, width), np.float32))
+    calls = [line for line in exe.trace.splitlines() if re.match("nccl|cuLaunch", line)]
+    # Behind each sum, of the rank's half, a kernel reads and stores a row, at its place.
+    behind = [b for a, b in itertools.pairwise(calls) if a.startswith("ncclReduceScatter")]
+    assert len(behind) == steps
+    rows_at = [[int(at) for at in re.findall(r"arena\+(\d+)", line)] for line in behind]
+    _, read, _, stored = zip(*rows_at, strict=True)
+    for places in (read, stored):
+        assert [at - places[0] for at in places] == [
+            4 * rows * width // 2 * i for i in range(steps)
+        ]
+    assert "Capture" not in exe.trace
 
 
 @pytest.mark.parametrize(
