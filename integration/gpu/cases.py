@@ -202,6 +202,22 @@ def _updates() -> Iterator[Program]:
         yield Program(name, text, leaves, "near", {"recipe": recipe}, tolerance=tolerance)
 
 
+def _scan(x: Any) -> Any:
+    def cell(h: Any, row: Any) -> tuple[Any, Any]:
+        h = jnp.tanh(0.5 * h + row)
+        return h, 2 * h
+
+    return jax.lax.scan(cell, x[0], x)
+
+
+def _until(n: Any, x: Any) -> Any:
+    def body(carry: Any) -> Any:
+        i, v = carry
+        return i + 1, jnp.tanh(v) + x
+
+    return jax.lax.while_loop(lambda carry: carry[0] < n, body, (0, x))
+
+
 def kernels(small: bool) -> Iterator[Program]:
     """Yields one program for each class of kernels."""
     rows, width = (16, 96) if small else (96, 768)
@@ -226,7 +242,9 @@ def kernels(small: bool) -> Iterator[Program]:
     for name in ("f32", "bf16", "f8E4M3FN"):
         dtype = np.float32 if name == "f32" else FORMATS[name][0]
         table.append((f"transpose {name}", jnp.transpose, (x.astype(dtype),)))
-    for name, fn, inputs in table[1:2] if small else table:
+    table.append(("loop of known length", _scan, (normal(1024, width, seed=7),)))
+    table.append(("loop whose length is data", _until, (np.full((), 9, np.int32), x)))
+    for name, fn, inputs in (table[1], table[-1]) if small else table:
         yield Program(f"kernel {name}", lower(fn, *inputs), inputs, "near")
     if not small:
         yield from _updates()

@@ -66,7 +66,10 @@ def recorded(exe: Executable) -> Figures:
     Raises:
         Wrong: one was not.
     """
-    commands = exe.manifest["functions"]["step"]
+    commands = [*exe.manifest["functions"]["step"]]
+    for command in commands:  # also of loops, which are found on the way
+        if command["op"] == "loop":
+            commands += exe.manifest["functions"][command["function"]]["commands"]
     launched = re.findall(r"^cuLaunchKernel (\w+)", "\n".join(exe.trace), re.MULTILINE)
     products = sum(line.startswith("cublasLtMatmul ") for line in exe.trace)
     symbols = {command["symbol"] for command in commands if command["op"] == "kernel"}
