@@ -59,10 +59,13 @@ Value import::buildNextAfter(ImplicitLocOpBuilder &b, Value from, Value to) {
               stablehlo::OrOp::create(b, sizeX, sizeY), zero));
   next = stablehlo::SelectOp::create(b, isEqual, y, next);
 
-  Value infinity = number(APFloat::getInf(semantics).bitcastToAPInt());
+  bool hasInfinity = APFloat::semanticsHasInf(semantics);
+  Value last = number((hasInfinity ? APFloat::getInf(semantics)
+                                   : APFloat::getLargest(semantics))
+                          .bitcastToAPInt());
   Value isNaN = stablehlo::OrOp::create(
-      b, compare(b, ComparisonDirection::GT, sizeX, infinity),
-      compare(b, ComparisonDirection::GT, sizeY, infinity));
+      b, compare(b, ComparisonDirection::GT, sizeX, last),
+      compare(b, ComparisonDirection::GT, sizeY, last));
   Value nan = number(APFloat::getQNaN(semantics).bitcastToAPInt());
   next = stablehlo::SelectOp::create(b, isNaN, nan, next);
   return stablehlo::BitcastConvertOp::create(b, type, next);

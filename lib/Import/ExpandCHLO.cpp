@@ -55,7 +55,7 @@ namespace {
 /// The element types of an expansion; floats narrower than F32 are converted.
 enum class Types {
   Real,   // F32 and F64
-  IEEE,   // floats with infinities
+  IEEE,   // floats with the bits of IEEE 754: NaN above all numbers
   Narrow, // integers whose products fit 64 bits
   Any
 };
@@ -102,13 +102,21 @@ constexpr Expansion kExpansions[] = {
     {"chlo.zeta", binary<import::buildZeta>, Types::Real},
 };
 
+/// True if bits without the sign are in the order of magnitudes, with zero
+/// first and NaN last.
+bool hasOrderedBits(const llvm::fltSemantics &semantics) {
+  return APFloat::semanticsHasZero(semantics) &&
+         APFloat::semanticsHasNaN(semantics) &&
+         !APFloat::getQNaN(semantics).bitcastToAPInt().isSignMask();
+}
+
 bool isOf(Types types, Type element) {
   auto real = dyn_cast<FloatType>(element);
   switch (types) {
   case Types::Real:
     return element.isF32() || element.isF64();
   case Types::IEEE:
-    return real && real.getWidth() > 8;
+    return real && hasOrderedBits(real.getFloatSemantics());
   case Types::Narrow:
     return element.getIntOrFloatBitWidth() <= 32;
   case Types::Any:

@@ -10,6 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "StateDecay.h"
 #include "StorageFormats.h"
 
 #include "scalify/Dialect/Scalify/Donation.h"
@@ -19,6 +20,7 @@
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 #include "scalify/Precision/DotRoles.h"
 #include "scalify/Precision/StoredState.h"
+#include "scalify/Scaling/NoiseAnalysis.h"
 
 #include "mlir/IR/Matchers.h"
 #include "llvm/ADT/APFloat.h"
@@ -252,7 +254,7 @@ public:
 
 private:
   Type getFormat(unsigned index, Value written);
-  StringRef getReasonAgainst(unsigned index, Value written);
+  StringRef getReasonAgainst(unsigned index, Value written, FloatType format);
   bool isSecondMoment(unsigned index, Value written);
   std::optional<int64_t> getExponent(unsigned index, Value written);
   Type getWholeType(unsigned index);
@@ -342,13 +344,26 @@ ScaleHint StateCaster::makeHint(unsigned index, int64_t exponent,
   return hint;
 }
 
+/// True if errors of rounding in each step outgrow a value that each step
+/// multiplies by `decay`. Stochastic rounding has twice the mean square of
+/// rounding to nearest; by that, smaller changes would be lost for ever.
+static bool outgrows(double decay, FloatType format) {
+  return 2 * getRoundingNoise(format) >= 1 - decay * decay;
+}
+
 /// Returns why state is no moment that a narrow format holds; empty if it is.
-StringRef StateCaster::getReasonAgainst(unsigned index, Value written) {
+StringRef StateCaster::getReasonAgainst(unsigned index, Value written,
+                                        FloatType format) {
   Value own = func.getArgument(index);
   // A sum of gradients between two updates is no average: like sums over
   // micro-batches it is rounded once, when it is used.
   if (isReset(written, own))
     return "is a sum that the step sets to zero";
+  if (std::optional<double> decay = findDecay(own, written);
+      decay && outgrows(*decay, format))
+    return *decay == 1
+               ? "is a sum over all steps"
+               : "decays so slowly that its rounding errors would outgrow it";
   if (isSecondMoment(index, written))
     return {};
   // A step moves a slow average by less than a narrow format rounds it.
@@ -371,7 +386,9 @@ Type StateCaster::getFormat(unsigned index, Value written) {
   Type format = isSecondMoment(index, written)
                     ? recipe.getStorage().secondMoments
                     : recipe.getStorage().firstMoments;
-  StringRef reason = format ? getReasonAgainst(index, written) : StringRef();
+  StringRef reason =
+      format ? getReasonAgainst(index, written, cast<FloatType>(format))
+             : StringRef();
   if (reason.empty())
     return format;
   emitRemark(func.getArgument(index).getLoc())

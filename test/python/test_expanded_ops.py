@@ -414,6 +414,18 @@ def test_next_numbers(dtype: type) -> None:
     np.testing.assert_array_equal(np.asarray(got), want.view(word))
 
 
+@pytest.mark.parametrize(
+    "dtype", [ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2]
+)
+def test_next_numbers_of_8_bits(dtype: type) -> None:
+    every = np.arange(256, dtype=np.uint8).view(dtype)
+    x, y = np.meshgrid(every, every)
+    (got,) = compiled(lax.nextafter, (x, y)).run([x, y])
+    want = np.nextafter(x, y).astype(np.float32)
+    np.testing.assert_array_equal(np.asarray(got).astype(np.float32), want)
+    np.testing.assert_array_equal(np.signbit(got), np.signbit(want))
+
+
 @pytest.mark.parametrize("recipe", ["none", "fp8"])
 @pytest.mark.parametrize("name", ["lecun_normal", "he_normal", "truncated_normal"])
 def test_truncated_initializers(name: str, recipe: str) -> None:

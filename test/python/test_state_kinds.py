@@ -68,6 +68,33 @@ def by_difference(m: Any, g: Any) -> Any:
     return m + 0.1 * (g - m)
 
 
+def summed(m: Any, g: Any) -> Any:
+    """Never decays, as the point `z` of schedule-free optimizers."""
+    return m - 0.01 * g
+
+
+def summed_if_finite(m: Any, g: Any) -> Any:
+    return jnp.where(jnp.isfinite(jnp.sum(g)), m + 0.01 * jnp.tanh(g), m)
+
+
+def summed_in_a_loop(m: Any, g: Any) -> Any:
+    return jax.lax.fori_loop(0, 3, lambda _, m: m + 0.1 * g, m)
+
+
+def summed_squares(m: Any, g: Any) -> Any:
+    """Adagrad's."""
+    return m + g * g
+
+
+def slow(m: Any, g: Any) -> Any:
+    """Errors of E4M3 would be as large as this average after as many steps as it keeps."""
+    return 0.9999 * m + 0.0001 * g
+
+
+def decayed(m: Any, g: Any) -> Any:
+    return m - 0.01 * (g + 20.0 * m)
+
+
 @pytest.mark.parametrize(
     ("update", "stored"),
     [
@@ -78,6 +105,12 @@ def by_difference(m: Any, g: Any) -> Any:
         (added, "f32"),
         (added_by_mask, "f32"),
         (by_difference, "f8E4M3FN"),
+        (summed, "f32"),
+        (summed_if_finite, "f32"),
+        (summed_in_a_loop, "f32"),
+        (summed_squares, "f32"),
+        (slow, "f32"),
+        (decayed, "f8E4M3FN"),
     ],
 )
 def test_state_is_stored_by_what_it_is(update: Callable[[Any, Any], Any], stored: str) -> None:
@@ -109,6 +142,22 @@ def test_an_average_of_parameters_stays_wide(average: Callable[[Any, Any], Any])
     exact, found = moved
     # FP8 products move the weights themselves with a cosine of 0.99.
     assert exact @ found > 0.97 * np.linalg.norm(exact) * np.linalg.norm(found)
+
+
+def test_the_point_of_a_schedule_free_optimizer_stays_wide() -> None:
+    tx = optax.contrib.schedule_free_adamw(1e-2, warmup_steps=2, weight_decay=1e-3)
+
+    def step(w: Any, state: Any, x: Any) -> tuple[Any, Any]:
+        updates, state = tx.update(jax.grad(loss)(w, x), state, w)
+        return optax.apply_updates(w, updates), state
+
+    w = np.eye(16, dtype=np.float32)
+    fn = scalify.jit(step, LEVEL, donate_argnums=(0, 1))
+    args = fn.executable(w, tx.init(w), np.ones((32, 16), np.float32)).manifest["args"]
+    kinds = {row["name"]: row["dtype"] for row in args}
+    (point,) = (kind for name, kind in kinds.items() if name.endswith(".z"))
+    assert point == "f32"
+    assert "f16" in kinds.values()
 
 
 def test_a_sum_that_stays_wide_is_a_remark() -> None:

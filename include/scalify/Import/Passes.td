@@ -156,7 +156,7 @@ def ExpandCHLOPass : Pass<"scalify-expand-chlo", "::mlir::ModuleOp"> {
     These are computed in f64 for f64, else in f32, where erf is within 3 ulp,
     erfc within 12 ulp for |x| < 4 and then within x*x ulp of its ever smaller
     value, and erf_inv within 4 ulp. `next_after` is arithmetic on the bits of
-    any float with infinities.
+    any float whose bits are in the order of its values, FP8 too.
     `chlo.ragged_dot` is part of the normal form and stays. Other ops without an
     expansion stay as well, and --scalify-validate-import reports them.
   }];

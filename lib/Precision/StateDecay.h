@@ -1,0 +1,21 @@
+//===- StateDecay.h - How fast state forgets its old value ------*- C++ -*-===//
+
+#ifndef SCALIFY_LIB_PRECISION_STATEDECAY_H
+#define SCALIFY_LIB_PRECISION_STATEDECAY_H
+
+#include "mlir/IR/Value.h"
+
+#include <optional>
+
+namespace scalify {
+
+/// Returns the factor of the old value `own` of state in its new value: 1 for a
+/// sum over all steps, 0 if it is replaced. Of alternatives that selects and
+/// branches choose, the largest factor counts, and steps that keep the state do
+/// not. Nothing is returned if the new value is not linear in the old one, or a
+/// factor is unknown.
+std::optional<double> findDecay(mlir::Value own, mlir::Value written);
+
+} // namespace scalify
+
+#endif // SCALIFY_LIB_PRECISION_STATEDECAY_H
