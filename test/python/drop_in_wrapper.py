@@ -287,6 +287,23 @@ def _(jit: Any) -> Any:
     return back.dtype
 
 
+@entry(
+    W,
+    "a sum in bfloat16 or float16",
+    differs="Sums in F32 and rounds once. `jax.jit` on a CPU may round each partial sum, as of a "
+    "bias's gradient, with an error of several units in the last place.",
+)
+def _(jit: Any) -> Any:
+    x = jnp.asarray([1.0] * 40, jnp.float32) / 3
+    for dtype in (jnp.bfloat16, jnp.float16):
+        narrow = x.astype(dtype)
+        total = jit(lambda x: jax.lax.reduce(x, jnp.zeros((), x.dtype), jax.lax.add, (0,)))(narrow)
+        # Either way within a rounding of each partial sum.
+        exact = 40 * float(narrow[0])
+        assert abs(float(total) - exact) <= 40 * exact * jnp.finfo(dtype).eps
+    return total.dtype
+
+
 @entry(W, "arrays without elements and of rank 0")
 def _(jit: Any) -> Any:
     return jit(lambda a, b: (a + 1, b + 1), donate_argnums=(0, 1))(jnp.ones((0, 3)), jnp.ones(()))

@@ -13,6 +13,7 @@ import pytest
 from cpu_run import check, compile_text, compiled
 from jax import lax
 
+import scalify
 from scalify import errors
 
 RNG = np.random.default_rng(0)
@@ -523,3 +524,26 @@ def test_a_sum_along_rows_has_one_order_inside_of_another_sum(columns: int) -> N
     (apart,) = run(lambda rows: rows.sum(), rows)
     (total,) = run(lambda x: (x * x).sum(1).sum(), x)
     assert total == apart
+
+
+@pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float16])
+def test_gradients_in_16_bits_are_rounded_after_each_op(dtype: Any) -> None:
+    """`jax.jit` keeps excess precision between ops, and rounds each partial sum of a bias."""
+    rng = np.random.default_rng(0)
+    w, v = (rng.normal(size=(16, 16)).astype(dtype) / 4 for _ in range(2))
+    x, bias = rng.normal(size=(48, 16)).astype(dtype), np.zeros(16, dtype)
+
+    def loss(w: Any, bias: Any) -> Any:
+        return jnp.mean(jnp.square((jnp.tanh(x @ w + bias) @ v).astype(jnp.float32)))
+
+    def rounded(value: Any) -> np.ndarray:
+        return np.asarray(value).astype(np.float32).astype(dtype).astype(np.float64)
+
+    a, b, c = (np.asarray(each, np.float64) for each in (x, w, v))
+    h = rounded(np.tanh(rounded(a @ b)))
+    g = rounded(rounded(np.float32(2 / 768) * rounded(h @ c).astype(np.float32)) @ c.T)
+    g = rounded(g * rounded(1 - h))
+    g = rounded(g + rounded(g * h))
+    found = scalify.jit(jax.grad(loss, argnums=(0, 1)), "none")(w, bias)
+    for got, want in zip(found, (a.T @ g, g.sum(0)), strict=True):
+        np.testing.assert_array_equal(np.asarray(got, np.float64), rounded(want))

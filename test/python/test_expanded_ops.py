@@ -414,9 +414,7 @@ def test_next_numbers(dtype: type) -> None:
     np.testing.assert_array_equal(np.asarray(got), want.view(word))
 
 
-@pytest.mark.parametrize(
-    "dtype", [ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2]
-)
+@pytest.mark.parametrize("dtype", [ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2])
 def test_next_numbers_of_8_bits(dtype: type) -> None:
     every = np.arange(256, dtype=np.uint8).view(dtype)
     x, y = np.meshgrid(every, every)
