@@ -12,7 +12,9 @@ module attributes {scalify.recipe = #scalify.recipe<"fp16">} {
       %m: tensor<4xf32> {tf.aliasing_output = 1 : i32, scalify.role = #scalify.role<moment>},
       %g: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
     %0 = stablehlo.add %w, %g {scalify.scale = 0 : i32} : tensor<4xf32>
-    %1 = stablehlo.add %m, %g {scalify.scale = 0 : i32} : tensor<4xf32>
+    %half_m = stablehlo.constant dense<0.5> : tensor<4xf32>
+    %kept_m = stablehlo.multiply %m, %half_m : tensor<4xf32>
+    %1 = stablehlo.add %kept_m, %g {scalify.scale = 0 : i32} : tensor<4xf32>
     return %0, %1 : tensor<4xf32>, tensor<4xf32>
   }
 }

@@ -24,11 +24,19 @@ module attributes {scalify.recipe = #scalify.recipe<"fp16">} {
       %vx: tensor<4xf32> {tf.aliasing_output = 5 : i32, scalify.role = #scalify.role<moment>},
       %g: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
     %0 = stablehlo.add %w, %g {scalify.scale = 0 : i32} : tensor<4xf32>
-    %1 = stablehlo.add %mw, %g {scalify.scale = 0 : i32} : tensor<4xf32>
-    %2 = stablehlo.add %vw, %g {scalify.scale = 0 : i32} : tensor<4xf32>
+    %half_mw = stablehlo.constant dense<0.5> : tensor<4xf32>
+    %kept_mw = stablehlo.multiply %mw, %half_mw : tensor<4xf32>
+    %1 = stablehlo.add %kept_mw, %g {scalify.scale = 0 : i32} : tensor<4xf32>
+    %half_vw = stablehlo.constant dense<0.5> : tensor<4xf32>
+    %kept_vw = stablehlo.multiply %vw, %half_vw : tensor<4xf32>
+    %2 = stablehlo.add %kept_vw, %g {scalify.scale = 0 : i32} : tensor<4xf32>
     %3 = stablehlo.add %x, %g {scalify.scale = 0 : i32} : tensor<4xf32>
-    %4 = stablehlo.add %mx, %g {scalify.scale = 0 : i32} : tensor<4xf32>
-    %5 = stablehlo.add %vx, %g {scalify.scale = 0 : i32} : tensor<4xf32>
+    %half_mx = stablehlo.constant dense<0.5> : tensor<4xf32>
+    %kept_mx = stablehlo.multiply %mx, %half_mx : tensor<4xf32>
+    %4 = stablehlo.add %kept_mx, %g {scalify.scale = 0 : i32} : tensor<4xf32>
+    %half_vx = stablehlo.constant dense<0.5> : tensor<4xf32>
+    %kept_vx = stablehlo.multiply %vx, %half_vx : tensor<4xf32>
+    %5 = stablehlo.add %kept_vx, %g {scalify.scale = 0 : i32} : tensor<4xf32>
     return %0, %1, %2, %3, %4, %5 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
   }
 }
@@ -66,7 +74,9 @@ module attributes {scalify.recipe = #scalify.recipe<"fp16">} {
       %g: tensor<4xf32>, %h: tensor<2x3xf32>) -> (tensor<4xf32>, tensor<2x3xf32>, tensor<4xf32>) {
     %0 = stablehlo.add %w, %g {scalify.scale = 0 : i32} : tensor<4xf32>
     %1 = stablehlo.add %x, %h {scalify.scale = 0 : i32} : tensor<2x3xf32>
-    %2 = stablehlo.add %mx, %g {scalify.scale = 0 : i32} : tensor<4xf32>
+    %half_mx = stablehlo.constant dense<0.5> : tensor<4xf32>
+    %kept_mx = stablehlo.multiply %mx, %half_mx : tensor<4xf32>
+    %2 = stablehlo.add %kept_mx, %g {scalify.scale = 0 : i32} : tensor<4xf32>
     return %0, %1, %2 : tensor<4xf32>, tensor<2x3xf32>, tensor<4xf32>
   }
 }

@@ -82,9 +82,13 @@ module attributes {scalify.recipe = #scalify.recipe<"fp16">} {
     // CHECK-DAG: %[[SW:.*]] = stablehlo.constant dense<3.125000e-02> : tensor<f32>
     // CHECK-DAG: %[[SM:.*]] = stablehlo.constant dense<9.765625E-4> : tensor<f32>
     // CHECK-DAG: %[[SV:.*]] = stablehlo.constant dense<4.8828125E-4> : tensor<f32>
-    %m1 = stablehlo.add %m, %g {scalify.scale = -10 : i32} : tensor<4xf32>
+    %half_m = stablehlo.constant dense<0.5> : tensor<4xf32>
+    %kept_m = stablehlo.multiply %m, %half_m : tensor<4xf32>
+    %m1 = stablehlo.add %kept_m, %g {scalify.scale = -10 : i32} : tensor<4xf32>
     %gg = stablehlo.multiply %g, %g {scalify.scale = -21 : i32} : tensor<4xf32>
-    %v1 = stablehlo.add %v, %gg {scalify.scale = -21 : i32} : tensor<4xf32>
+    %half_v = stablehlo.constant dense<0.5> : tensor<4xf32>
+    %kept_v = stablehlo.multiply %v, %half_v : tensor<4xf32>
+    %v1 = stablehlo.add %kept_v, %gg {scalify.scale = -21 : i32} : tensor<4xf32>
     %r = stablehlo.sqrt %v1 {scalify.scale = -10 : i32} : tensor<4xf32>
     %u = stablehlo.divide %m1, %r {scalify.scale = 0 : i32} : tensor<4xf32>
     %w1 = stablehlo.subtract %w, %u {scalify.scale = -3 : i32} : tensor<4xf32>
@@ -93,7 +97,8 @@ module attributes {scalify.recipe = #scalify.recipe<"fp16">} {
     // CHECK: %[[M1:.*]] = stablehlo.add
     // CHECK: %[[QM:.*]] = scalify.quantize %[[M1]], %[[SM]] {{.*}} -> tensor<4xf16>
     // CHECK: %[[DM:.*]] = scalify.dequantize %[[QM]], %[[SM]]
-    // CHECK: %[[V1:.*]] = stablehlo.add %arg2
+    // CHECK: %[[VKEPT:.*]] = stablehlo.multiply %arg2
+    // CHECK: %[[V1:.*]] = stablehlo.add %[[VKEPT]]
     // CHECK: %[[W1:.*]] = stablehlo.subtract
     // CHECK: %[[QW:.*]] = scalify.quantize %[[W1]], %[[SW]] {{.*}} -> tensor<4xf16>
     // CHECK: %[[DW:.*]] = scalify.dequantize %[[QW]], %[[SW]]

@@ -27,10 +27,14 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8-lm-o2">} {
     // CHECK: %[[LEAST:.*]] = stablehlo.multiply %[[WV]]
     // CHECK: scalify.dequantize %[[M]], %[[RM]]
     // CHECK: scalify.quantize %{{.*}}, %[[WM]]
-    %m1 = stablehlo.add %m, %g {scalify.phase = #scalify.phase<optimizer>, scalify.scale = -10 : i32} : tensor<4x2xf32>
+    %half_m = stablehlo.constant dense<0.5> : tensor<4x2xf32>
+    %kept_m = stablehlo.multiply %m, %half_m {scalify.phase = #scalify.phase<optimizer>} : tensor<4x2xf32>
+    %m1 = stablehlo.add %kept_m, %g {scalify.phase = #scalify.phase<optimizer>, scalify.scale = -10 : i32} : tensor<4x2xf32>
     // CHECK: scalify.dequantize %[[V]], %[[RV]]
     %gg = stablehlo.multiply %g, %g {scalify.phase = #scalify.phase<optimizer>, scalify.scale = -21 : i32} : tensor<4x2xf32>
-    %v1 = stablehlo.add %v, %gg {scalify.phase = #scalify.phase<optimizer>, scalify.scale = -21 : i32} : tensor<4x2xf32>
+    %half_v = stablehlo.constant dense<0.5> : tensor<4x2xf32>
+    %kept_v = stablehlo.multiply %v, %half_v {scalify.phase = #scalify.phase<optimizer>} : tensor<4x2xf32>
+    %v1 = stablehlo.add %kept_v, %gg {scalify.phase = #scalify.phase<optimizer>, scalify.scale = -21 : i32} : tensor<4x2xf32>
     %r = stablehlo.sqrt %v1 {scalify.phase = #scalify.phase<optimizer>, scalify.scale = -10 : i32} : tensor<4x2xf32>
     // CHECK: stablehlo.broadcast_in_dim %[[LEAST]]
     // CHECK: scalify.quantize %{{.*}}, %[[WV]]

@@ -21,13 +21,19 @@ module attributes {scalify.recipe = #scalify.recipe<"fp16", moments = f8E4M3FN>}
     // CHECK: stablehlo.multiply %arg4, %arg4
     %gg = stablehlo.multiply %g, %g {scalify.phase = #scalify.phase<optimizer>, scalify.scale = -21 : i32} : tensor<4x2xf32>
     // CHECK: %[[DM:.*]] = scalify.dequantize %[[M]]
-    // CHECK-NEXT: %[[M1:.*]] = stablehlo.add %[[DM]], %arg4
-    %m1 = stablehlo.add %m, %g {scalify.phase = #scalify.phase<optimizer>, scalify.scale = -10 : i32} : tensor<4x2xf32>
+    // CHECK-NEXT: %[[MKEPT:.*]] = stablehlo.multiply %[[DM]]
+    // CHECK-NEXT: %[[M1:.*]] = stablehlo.add %[[MKEPT]], %arg4
+    %half_m = stablehlo.constant dense<0.5> : tensor<4x2xf32>
+    %kept_m = stablehlo.multiply %m, %half_m {scalify.phase = #scalify.phase<optimizer>} : tensor<4x2xf32>
+    %m1 = stablehlo.add %kept_m, %g {scalify.phase = #scalify.phase<optimizer>, scalify.scale = -10 : i32} : tensor<4x2xf32>
     // CHECK: %[[QM:.*]] = scalify.quantize %[[M1]], {{.*}}scalify.state = "value"
     // CHECK: %[[DV:.*]] = scalify.dequantize %[[V]], {{.*}}scalify.phase = #scalify.phase<optimizer>
     // CHECK-NEXT: %[[VV:.*]] = stablehlo.multiply %[[DV]], %[[DV]] {scalify.phase = #scalify.phase<optimizer>}
-    // CHECK-NEXT: %[[V1:.*]] = stablehlo.add %[[VV]]
-    %v1 = stablehlo.add %v, %gg {scalify.phase = #scalify.phase<optimizer>, scalify.scale = -21 : i32} : tensor<4x2xf32>
+    // CHECK-NEXT: %[[VKEPT:.*]] = stablehlo.multiply %[[VV]]
+    // CHECK-NEXT: %[[V1:.*]] = stablehlo.add %[[VKEPT]]
+    %half_v = stablehlo.constant dense<0.5> : tensor<4x2xf32>
+    %kept_v = stablehlo.multiply %v, %half_v {scalify.phase = #scalify.phase<optimizer>} : tensor<4x2xf32>
+    %v1 = stablehlo.add %kept_v, %gg {scalify.phase = #scalify.phase<optimizer>, scalify.scale = -21 : i32} : tensor<4x2xf32>
     %r = stablehlo.sqrt %v1 {scalify.phase = #scalify.phase<optimizer>, scalify.scale = -10 : i32} : tensor<4x2xf32>
     %u = stablehlo.divide %m1, %r {scalify.phase = #scalify.phase<optimizer>, scalify.scale = 0 : i32} : tensor<4x2xf32>
     // CHECK: %[[DW:.*]] = scalify.dequantize %[[W]]
