@@ -109,6 +109,8 @@ std::optional<double> DecayFinder::find(Value value, bool isWhole) const {
     return find(op->getOperand(number), isWhole);
   if (isa<stablehlo::SelectOp>(op))
     return findOfAlternatives(op->getOperands().drop_front(), isWhole);
+  if (isa<stablehlo::MaxOp, stablehlo::MinOp, stablehlo::ClampOp>(op))
+    return findOfAlternatives(op->getOperands(), isWhole);
   if (isa<stablehlo::CaseOp, stablehlo::IfOp>(op)) {
     SmallVector<Value> values;
     for (Region &region : op->getRegions())

@@ -10,10 +10,10 @@
 namespace scalify {
 
 /// Returns the factor of the old value `own` of state in its new value: 1 for a
-/// sum over all steps, 0 if it is replaced. Of alternatives that selects and
-/// branches choose, the largest factor counts, and steps that keep the state do
-/// not. Nothing is returned if the new value is not linear in the old one, or a
-/// factor is unknown.
+/// sum over all steps, 0 if it is replaced. Of alternatives that selects,
+/// branches and extrema choose, the largest factor counts, and steps that keep
+/// the state do not. Nothing is returned if the new value is not linear in the
+/// old one, or a factor is unknown.
 std::optional<double> findDecay(mlir::Value own, mlir::Value written);
 
 } // namespace scalify

@@ -99,6 +99,25 @@ static bool reachesRoot(Value value, int depth = 8) {
          });
 }
 
+/// True if the step takes the root of a difference from which the value, or its
+/// square, is one part, as of a variance: rounding may leave less than zero.
+static bool entersVariance(Value value, int depth = 8) {
+  return depth > 0 && llvm::any_of(value.getUsers(), [&](Operation *user) {
+           if (isa<stablehlo::SubtractOp>(user))
+             return !isScalar(user->getOperand(0)) &&
+                    !isScalar(user->getOperand(1)) &&
+                    reachesRoot(user->getResult(0));
+           bool isFactor =
+               isa<stablehlo::MulOp, stablehlo::DivOp>(user) &&
+               llvm::all_of(user->getOperands(), [&](Value operand) {
+                 return operand == value || isScalar(operand);
+               });
+           return (isFactor ||
+                   isa<stablehlo::ConvertOp, stablehlo::ReshapeOp>(user)) &&
+                  entersVariance(user->getResult(0), depth - 1);
+         });
+}
+
 namespace {
 /// The terms of a sum: with any sign, none below zero, or none below zero and
 /// one of them a square.
@@ -256,7 +275,8 @@ private:
   Type getFormat(unsigned index, Value written);
   StringRef getReasonAgainst(unsigned index, Value written, FloatType format);
   bool isSecondMoment(unsigned index, Value written);
-  std::optional<int64_t> getExponent(unsigned index, Value written);
+  std::optional<int64_t> getExponent(unsigned index, Value written,
+                                     FloatType format);
   Type getWholeType(unsigned index);
   void findStreams();
   void findNewParams();
@@ -364,6 +384,10 @@ StringRef StateCaster::getReasonAgainst(unsigned index, Value written,
     return *decay == 1
                ? "is a sum over all steps"
                : "decays so slowly that its rounding errors would outgrow it";
+  if (llvm::any_of(findAlternatives(written), [](Value value) {
+        return !isa<BlockArgument>(value) && entersVariance(value);
+      }))
+    return "is a part of a variance, which rounding could make negative";
   if (isSecondMoment(index, written))
     return {};
   // A step moves a slow average by less than a narrow format rounds it.
@@ -397,12 +421,9 @@ Type StateCaster::getFormat(unsigned index, Value written) {
   return {};
 }
 
-/// A parameter keeps its declared scale. A moment takes the scale of the value
-/// written, or the largest of its alternatives' scales.
-std::optional<int64_t> StateCaster::getExponent(unsigned index, Value written) {
-  auto declared = func.getArgAttrOfType<IntegerAttr>(index, kScaleAttr);
-  if (declared && declared.getInt() != kZeroScale)
-    return declared.getInt();
+/// Returns the scale of the value written, or the largest of its alternatives'
+/// scales.
+static std::optional<int64_t> getWrittenExponent(Value written) {
   std::optional<int64_t> largest;
   for (Value value : findAlternatives(written)) {
     Operation *def = value.getDefiningOp();
@@ -413,6 +434,21 @@ std::optional<int64_t> StateCaster::getExponent(unsigned index, Value written) {
       return found.getInt();
   }
   return largest;
+}
+
+/// State keeps its declared scale, unless it is a moment of which the step
+/// writes values that would saturate there, as where it starts at 1e-8.
+std::optional<int64_t> StateCaster::getExponent(unsigned index, Value written,
+                                                FloatType format) {
+  auto declared = func.getArgAttrOfType<IntegerAttr>(index, kScaleAttr);
+  std::optional<int64_t> found = getWrittenExponent(written);
+  if (!declared || declared.getInt() == kZeroScale)
+    return found;
+  int64_t room = llvm::ilogb(APFloat::getLargest(format.getFloatSemantics()));
+  bool isMoment = isOneOf(getRoleAttr(func, index), Role::Moment);
+  return isMoment && found && *found > declared.getInt() + room
+             ? found
+             : declared.getInt();
 }
 
 template <typename Op> Value StateCaster::create(ValueRange operands) {
@@ -519,7 +555,8 @@ void StateCaster::run() {
     Type format = getFormat(i, written);
     if (!format || isa<BlockArgument>(written))
       continue;
-    std::optional<int64_t> exponent = getExponent(i, written);
+    std::optional<int64_t> exponent =
+        getExponent(i, written, cast<FloatType>(format));
     if (!exponent) {
       caster.refuse(written.getDefiningOp(),
                     "state stays wide: '" +

@@ -81,6 +81,15 @@ def summed_in_a_loop(m: Any, g: Any) -> Any:
     return jax.lax.fori_loop(0, 3, lambda _, m: m + 0.1 * g, m)
 
 
+def reward(m: Any, g: Any) -> Any:
+    """Cocob's: a sum that starts again from zero."""
+    return jnp.maximum(m + 0.1 * g, 0.0)
+
+
+def largest(m: Any, g: Any) -> Any:
+    return jnp.maximum(m, jnp.abs(g))
+
+
 def summed_squares(m: Any, g: Any) -> Any:
     """Adagrad's."""
     return m + g * g
@@ -108,6 +117,8 @@ def decayed(m: Any, g: Any) -> Any:
         (summed, "f32"),
         (summed_if_finite, "f32"),
         (summed_in_a_loop, "f32"),
+        (reward, "f32"),
+        (largest, "f8E4M3FN"),
         (summed_squares, "f32"),
         (slow, "f32"),
         (decayed, "f8E4M3FN"),
@@ -158,6 +169,44 @@ def test_the_point_of_a_schedule_free_optimizer_stays_wide() -> None:
     (point,) = (kind for name, kind in kinds.items() if name.endswith(".z"))
     assert point == "f32"
     assert "f16" in kinds.values()
+
+
+def test_a_moment_that_starts_tiny_does_not_saturate() -> None:
+    """A running maximum that starts at 1e-8: at the scale of its start E4M3 ends at 3e-6."""
+
+    def step(w: Any, m: Any, x: Any) -> tuple[Any, Any]:
+        g = jax.grad(loss)(w, x)
+        m = largest(m, g)
+        return w - 0.1 * g / m, m
+
+    rng = np.random.default_rng(0)
+    w = (rng.normal(size=(16, 16)) / 4).astype(np.float32)
+    x = rng.normal(size=(32, 16)).astype(np.float32)
+    m = np.full((16, 16), 1e-8, np.float32)
+    exact = np.asarray(jax.jit(step)(w, m, x)[1])
+    _, found = scalify.jit(step, LEVEL, donate_argnums=(0, 1))(w, m, x)
+    assert np.median(np.abs(np.asarray(found) / exact - 1)) < 2.0**-3
+
+
+def test_the_parts_of_a_variance_stay_wide() -> None:
+    """Of centred RMSProp: with a mean in E4M3 a variance was negative, and its root NaN."""
+    tx = optax.rmsprop(1e-3, centered=True)
+
+    def step(w: Any, state: Any, x: Any) -> tuple[Any, Any]:
+        updates, state = tx.update(jax.grad(loss)(w, x), state, w)
+        return optax.apply_updates(w, updates), state
+
+    rng = np.random.default_rng(0)
+    w = (rng.normal(size=(16, 16)) / 4).astype(np.float32)
+    x = rng.normal(size=(32, 16)).astype(np.float32)
+    fn = scalify.jit(step, LEVEL, donate_argnums=(0, 1))
+    state = tx.init(w)
+    kinds = [row["dtype"] for row in fn.executable(w, state, x).manifest["args"]]
+    assert kinds[:3] == ["f16", "f32", "f32"]
+    # One batch again and again: the variance falls to zero.
+    for _ in range(30):
+        w, state = fn(w, state, x)
+    assert np.isfinite(np.asarray(w)).all()
 
 
 def test_a_sum_that_stays_wide_is_a_remark() -> None:
