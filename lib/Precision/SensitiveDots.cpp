@@ -29,10 +29,13 @@ using namespace scalify;
 /// 0.98, the second the bar of docs/research/numerics.md, the first above its
 /// 0.95. docs/stages/precision.md compares the analysis with measurements.
 static constexpr double kMaxWorstError = 0.08, kMaxTotalError = 0.04;
-/// Dots are widened until predicted errors are within this share of the limits:
-/// where the analysis fits a program, it errs by up to a factor of two
-/// (docs/stages/precision.md).
-static constexpr double kRoom = 0.5;
+/// Dots are widened until predicted errors are within a share of the limits.
+/// Where the analysis fits a program, it errs by up to a factor of two for most
+/// gradients, and of seven for those of queries and keys of sharp attention,
+/// whose scores are larger than those of independent queries and keys
+/// (docs/stages/precision.md). 16 bits are cheap enough to leave room for
+/// these, F32 is not.
+static constexpr double kRoom = 0.5, kNarrowRoom = 0.125;
 static constexpr unsigned kMaxWideningRounds = 8;
 /// No error is a hundred times its gradient: if so much is predicted, the
 /// analysis has lost track of the values, and cannot tell whether other dots
@@ -67,11 +70,11 @@ private:
   bool isWithin(double share) const {
     return worst <= share * kMaxWorstError && all <= share * kMaxTotalError;
   }
-  SmallVector<double> weigh() const;
+  SmallVector<double> weigh(double room) const;
   double getNoise(Operation *dot, bool isWide) const {
     return isWide ? 0 : dots.find(dot)->second.sensitiveNoise;
   }
-  void widen(RoundedDot::Turn turn, bool isWide, Found &found);
+  void widen(RoundedDot::Turn turn, bool isWide, double room, Found &found);
   void widenUntilWithin(RoundedDot::Turn turn, bool isWide, Found &found);
   void widenMost(RoundedDot::Turn turn, Found &found);
 
@@ -122,12 +125,12 @@ void SensitivityFinder::predict() {
 
 /// Returns the weight of each gradient's variance, by the excess over its
 /// limit.
-SmallVector<double> SensitivityFinder::weigh() const {
+SmallVector<double> SensitivityFinder::weigh(double room) const {
   SmallVector<double> weights;
-  double limit = kRoom * kMaxWorstError;
+  double limit = room * kMaxWorstError;
   for (auto [value, error] : llvm::zip(gradients, errors)) {
     double own = facts.lookup(value).rms * facts.lookup(value).rms;
-    double excess = error > limit || all > kRoom * kMaxTotalError
+    double excess = error > limit || all > room * kMaxTotalError
                         ? std::max(error, limit) / limit
                         : 0;
     weights.push_back(excess / own);
@@ -142,9 +145,10 @@ static double countWork(Operation *dot) {
   return std::sqrt(elements * a * b);
 }
 
-void SensitivityFinder::widen(RoundedDot::Turn turn, bool isWide,
+void SensitivityFinder::widen(RoundedDot::Turn turn, bool isWide, double room,
                               Found &found) {
-  NoiseAnalysis::Sources parts = noise.attribute(sources, gradients, weigh());
+  NoiseAnalysis::Sources parts =
+      noise.attribute(sources, gradients, weigh(room));
   double total = 0;
   SmallVector<std::pair<size_t, Operation *>> candidates;
   for (auto &[dot, rounded] : dots) {
@@ -159,8 +163,8 @@ void SensitivityFinder::widen(RoundedDot::Turn turn, bool isWide,
     double second = parts.lookup(b.second) * countWork(a.second);
     return first > second || (first == second && a.first < b.first);
   });
-  double reach = std::max(worst / (kRoom * kMaxWorstError),
-                          all / (kRoom * kMaxTotalError));
+  double reach =
+      std::max(worst / (room * kMaxWorstError), all / (room * kMaxTotalError));
   double left = (1 - 1 / reach) * total;
   for (auto [place, dot] : candidates) {
     if (left <= 0)
@@ -177,12 +181,21 @@ void SensitivityFinder::widen(RoundedDot::Turn turn, bool isWide,
   }
 }
 
+/// True if the recipe's formats for sensitive dots are narrow.
+static bool areSensitiveFormatsNarrow(
+    const llvm::MapVector<Operation *, RoundedDot> &dots) {
+  return llvm::any_of(
+      dots, [](auto &entry) { return entry.second.sensitiveNoise > 0; });
+}
+
 void SensitivityFinder::widenUntilWithin(RoundedDot::Turn turn, bool isWide,
                                          Found &found) {
-  for (unsigned round = 0; round < kMaxWideningRounds && !isWithin(kRoom);
+  bool isNarrow = !isWide && areSensitiveFormatsNarrow(dots);
+  double room = isNarrow ? kNarrowRoom : kRoom;
+  for (unsigned round = 0; round < kMaxWideningRounds && !isWithin(room);
        ++round) {
     auto before = sources;
-    widen(turn, isWide, found);
+    widen(turn, isWide, room, found);
     if (sources == before)
       break;
     predict();
@@ -235,13 +248,6 @@ SensitivityFinder::Found SensitivityFinder::find() {
   widenMost(RoundedDot::Second, more);
   // If the dots that may not be widened dominate the error, others do not help.
   return isWithin(1) ? more : found;
-}
-
-/// True if the recipe's formats for sensitive dots are narrow.
-static bool areSensitiveFormatsNarrow(
-    const llvm::MapVector<Operation *, RoundedDot> &dots) {
-  return llvm::any_of(
-      dots, [](auto &entry) { return entry.second.sensitiveNoise > 0; });
 }
 
 llvm::MapVector<Operation *, SensitiveDot>
