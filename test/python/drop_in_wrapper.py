@@ -294,13 +294,11 @@ def _(jit: Any) -> Any:
     "bias's gradient, with an error of several units in the last place.",
 )
 def _(jit: Any) -> Any:
-    x = jnp.asarray([1.0] * 40, jnp.float32) / 3
     for dtype in (jnp.bfloat16, jnp.float16):
-        narrow = x.astype(dtype)
-        total = jit(lambda x: jax.lax.reduce(x, jnp.zeros((), x.dtype), jax.lax.add, (0,)))(narrow)
+        x = jnp.full(40, 1 / 3, dtype)
+        total = jit(lambda x: jax.lax.reduce(x, x[0] * 0, jax.lax.add, (0,)))(x)
         # Either way within a rounding of each partial sum.
-        exact = 40 * float(narrow[0])
-        assert abs(float(total) - exact) <= 40 * exact * jnp.finfo(dtype).eps
+        assert abs(float(total) / 40 / float(x[0]) - 1) <= 40 * jnp.finfo(dtype).eps
     return total.dtype
 
 
