@@ -242,20 +242,6 @@ use(
 )
 use(R, "metrics kept in a list, `np.mean(losses)`", lambda r: np.mean([r[1], r[1]]))
 
-
-@entry(
-    R,
-    "a sum in bfloat16 or float16",
-    differs="Sums in F32 and rounds once; `jax.jit` may round each partial sum, as of a bias.",
-)
-def _(jit: Any) -> Any:
-    for dtype in (jnp.bfloat16, jnp.float16):
-        x = jnp.full(40, 1 / 3, dtype)
-        total = jit(lambda x: jax.lax.reduce(x, x[0] * 0, jax.lax.add, (0,)))(x)
-        assert abs(float(total) / 40 / float(x[0]) - 1) <= 40 * jnp.finfo(dtype).eps  # of each sum
-    return total.dtype
-
-
 C = "Checkpoints"
 use(C, "`pickle.dumps(state)`", lambda r: pickle.loads(pickle.dumps(r[0])))
 use(

@@ -287,6 +287,14 @@ def _(jit: Any) -> Any:
     return back.dtype
 
 
+@entry(W, "a sum in bfloat16", differs="Sums in F32 and rounds once; `jax.jit` each partial sum.")
+def _(jit: Any) -> Any:
+    x = jnp.full(40, 1 / 3, jnp.bfloat16)
+    total = jit(lambda x: jax.lax.reduce(x, x[0] * 0, jax.lax.add, (0,)))(x)
+    assert abs(float(total) / 40 / float(x[0]) - 1) <= 40 * jnp.finfo(x.dtype).eps  # each sum's
+    return total.dtype
+
+
 @entry(W, "arrays without elements and of rank 0")
 def _(jit: Any) -> Any:
     return jit(lambda a, b: (a + 1, b + 1), donate_argnums=(0, 1))(jnp.ones((0, 3)), jnp.ones(()))
