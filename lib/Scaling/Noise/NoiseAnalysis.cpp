@@ -22,10 +22,15 @@ using namespace mlir;
 using namespace scalify;
 
 /// Errors of carries settle within some iterations, or grow evenly, so the
-/// analysis executes no more iterations than these.
+/// analysis executes no more iterations than these, and fewer than have facts
+/// of their own (128, and 16 of inner loops). Of 16 programs of the zoo with
+/// loops, under `fp8`, four that scan 64 positions get other formats with 48
+/// outer iterations, and none with 128. Inner loops only bound the cost: none
+/// gets other formats with 6 of their iterations.
 static constexpr int64_t kMaxTrips = 96, kMaxInnerTrips = 12;
 /// Nor does it build more steps of a nest of loops than this multiple of the
-/// nest's ops: two or more outer iterations of all inner ones.
+/// nest's ops: two or more outer iterations of all inner ones. It too bounds
+/// the cost: with 64, none of these programs gets other formats.
 static constexpr size_t kMaxNestSteps = 256;
 
 NoiseAnalysis::NoiseAnalysis(FunctionOpInterface func, ScaleAnalysis &facts)
