@@ -44,7 +44,7 @@ bench-torch: build ## time training steps beside PyTorch in F32 and BF16, eager 
 	@.venv/bin/python scripts/torch_environment.py benchmarks/torch_peer.py $(ARGS)
 
 bench-memory: build ## compare the memory of training steps by recipe with XLA's (ARGS= for options)
-	@$(PY) benchmarks/memory.py $(ARGS)
+	@$(PY) benchmarks/step_memory.py $(ARGS)
 
 roofline: build ## compare each command of training steps with the peaks of this machine's cores and memory (ARGS= for options)
 	@$(PY) benchmarks/roofline.py $(ARGS)
