@@ -570,7 +570,14 @@ FailureOr<KernelRows> scalify::codegen::emitKernel(plan::KernelOp kernel,
     }
     // Merging from the inside out keeps the positions to the left.
     const SmallVector<int64_t> original(space->extents);
+    // The first loops of which tiles are ranges stay apart from the others.
+    int64_t tileRank = 0;
+    for (int64_t rows = 1;
+         rows % space->tiles != 0 && tileRank < int64_t(original.size());)
+      rows *= original[tileRank++];
     for (int64_t i = int64_t(original.size()) - 2; i >= 0; --i) {
+      if (i + 1 == tileRank)
+        continue;
       if (space->hasRows && size_t(i) + 1 == space->rowRank)
         continue;
       if (!canMerge(emitter.scope, log, nest.getLoops()[i],

@@ -4,6 +4,7 @@
 
 #include "scalify/Codegen/Passes.h"
 #include "scalify/Dialect/Plan/Plan.h"
+#include "scalify/Dialect/Plan/PlanTiles.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
 
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
@@ -48,6 +49,8 @@ static std::string keyOf(plan::KernelOp kernel) {
     op.print(os, state);
   if (auto pairs = kernel.getInplace())
     llvm::interleaveComma(*pairs, os << "inplace");
+  if (std::optional<plan::Tiling> tiling = plan::tilingOf(kernel))
+    os << "tiles" << tiling->tiles;
   return key;
 }
 

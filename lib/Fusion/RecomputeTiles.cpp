@@ -44,6 +44,7 @@ public:
   void apply();
 
 private:
+  bool mayBeTiled(OpOperand &use) const;
   bool mayRepeat(Operation *command);
   bool isUnchanged(OpOperand &read) const;
   Operation *findWriter(Value buffer) const;
@@ -112,6 +113,16 @@ bool Repeat::isUnchanged(OpOperand &read) const {
   }
 }
 
+/// True if a command of one of the groups touches the buffer in its own tile: a
+/// copy would be written in the same group.
+bool Repeat::mayBeTiled(OpOperand &use) const {
+  Operation *user = use.getOwner();
+  if (!earlier.contains(user) && !later.contains(user))
+    return false;
+  auto aligned = plan::alignTiles(user, later.tiles);
+  return aligned && (*aligned)[use.getOperandNumber()];
+}
+
 /// Adds a command of the earlier group with all of the group that it depends
 /// on.
 bool Repeat::mayRepeat(Operation *command) {
@@ -141,9 +152,8 @@ bool Repeat::choose() {
       auto temp = operand.getDefiningOp<plan::TempOp>();
       if (!temp || temp.getWhole() || temp.getTiles() || !findWriter(operand))
         continue;
-      if (llvm::all_of(operand.getUsers(), [&](Operation *user) {
-            return earlier.contains(user) || later.contains(user);
-          }))
+      if (llvm::all_of(operand.getUses(),
+                       [&](OpOperand &use) { return mayBeTiled(use); }))
         saved.insert(operand);
     }
   for (Value value : saved)

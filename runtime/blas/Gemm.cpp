@@ -97,7 +97,7 @@ double modelledTime(const GemmPlan &plan, int64_t tileM, int64_t tileN) {
 /// element in an order that the columns and K decide, so rows change no bit.
 /// Measured, a call's time grows by about 16 / extent for either extent.
 void chooseRows(GemmPlan &plan, int threads) {
-  constexpr int64_t widest = 4096, piece = 2048, fewest = 32;
+  constexpr int64_t widest = 4096, piece = 2048, fewest = 32, fewestLast = 16;
   plan.tileN = std::max<int64_t>(plan.n > widest ? piece : plan.n, 1);
   double best = 0;
   for (int64_t parts = 1; parts <= 256; parts *= 2) {
@@ -105,6 +105,9 @@ void chooseRows(GemmPlan &plan, int threads) {
     if (parts > 1 && rows < fewest)
       break;
     rows = std::min(rows, plan.m);
+    // A single row is another kernel's, which sums in its own order.
+    if (int64_t last = plan.m % rows; last != 0 && last < fewestLast)
+      continue;
     int64_t tasks =
         ceilDiv(plan.m, rows) * ceilDiv(plan.n, plan.tileN) * plan.batches;
     auto rounds = double(ceilDiv(tasks, threads));

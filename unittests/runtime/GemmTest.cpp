@@ -107,7 +107,7 @@ void checkNarrow(const GemmShape &shape, ProductUnit unit) {
   std::vector<float> want = randomVector(span(shape, 2), 3);
   std::vector<float> start = want, first;
   reference(shape, a, b, want);
-  for (int threads : {1, 3, 8}) {
+  for (int threads : {1, 3, 16}) {
     // Tiles by the number of threads, and the same bits.
     auto product = NarrowGemm::make(shape, unit, Tiles::WholeRows, threads);
     ThreadPool pool(threads);
@@ -197,8 +197,9 @@ TEST(Gemm, BatchedAttention) {
 // Several blocks of K, and columns that are no multiple of a vector.
 TEST(Gemm, RowsOfTilesChangeNoBit) {
   for (bool isTransposed : {false, true}) {
-    GemmShape tall = make(200, 200, 1100, 0), wide = make(70, 4200, 400, 0);
-    for (GemmShape shape : {tall, wide}) {
+    GemmShape tall = make(200, 200, 1100, 0), wide = make(70, 4200, 400, 0),
+              odd = make(129, 4200, 300, 0);
+    for (GemmShape shape : {tall, wide, odd}) {
       if (isTransposed)
         shape.a = {1, shape.m};
       checkGemms(shape);
