@@ -224,8 +224,20 @@ AffineExpr IndexScope::mod(AffineExpr expr, int64_t divisor) const {
   return remainder % divisor;
 }
 
+IndexScope::Place IndexScope::placeOf(ArrayRef<AffineExpr> index,
+                                      ArrayRef<int64_t> shape) {
+  Place place;
+  for (AffineExpr expr : index)
+    place.first.push_back(expr.getAsOpaquePointer());
+  place.second.assign(shape.begin(), shape.end());
+  return place;
+}
+
 AffineExpr IndexScope::linearise(ArrayRef<AffineExpr> index,
                                  ArrayRef<int64_t> shape) const {
+  auto known = linearOf.find(placeOf(index, shape));
+  if (known != linearOf.end())
+    return known->second;
   LinearForm sum;
   int64_t stride = 1;
   for (int64_t i = shape.size() - 1; i >= 0; --i) {
@@ -260,6 +272,7 @@ AffineExpr IndexScope::linearise(ArrayRef<AffineExpr> index,
 Index IndexScope::delinearise(AffineExpr linear,
                               ArrayRef<int64_t> shape) const {
   Index index(shape.size());
+  const AffineExpr whole = linear;
   for (int64_t i = shape.size() - 1; i >= 0; --i) {
     if (i == 0) {
       index[0] = shape[0] == 1 ? constant(0) : linear;
@@ -268,6 +281,7 @@ Index IndexScope::delinearise(AffineExpr linear,
     index[i] = mod(linear, shape[i]);
     linear = floorDiv(linear, shape[i]);
   }
+  linearOf.try_emplace(placeOf(index, shape), whole);
   return index;
 }
 

@@ -14,6 +14,7 @@
 #include "mlir/IR/Value.h"
 #include "llvm/ADT/SmallVector.h"
 
+#include <map>
 #include <optional>
 
 namespace scalify::codegen {
@@ -90,7 +91,15 @@ private:
   void makeNonNegative(LinearForm &multiple, LinearForm &rest,
                        int64_t divisor) const;
 
+  /// The index and the shape of an element.
+  using Place = std::pair<std::vector<const void *>, std::vector<int64_t>>;
+  static Place placeOf(llvm::ArrayRef<mlir::AffineExpr> index,
+                       llvm::ArrayRef<int64_t> shape);
+
   mlir::MLIRContext *context;
+  /// Linear indices by the indices that delinearise() has made of them. Their
+  /// inverse does not follow from the expressions alone once loops are merged.
+  mutable std::map<Place, mlir::AffineExpr> linearOf;
   llvm::SmallVector<LoopDim> dims;
   llvm::SmallVector<IndexSymbol> symbols;
 };
