@@ -281,7 +281,17 @@ Index IndexScope::delinearise(AffineExpr linear,
     index[i] = mod(linear, shape[i]);
     linear = floorDiv(linear, shape[i]);
   }
-  linearOf.try_emplace(placeOf(index, shape), whole);
+  // An index without one of the loops is that of elements of other loops too.
+  bool isWhole = true;
+  whole.walk([&](AffineExpr expr) {
+    auto loop = dyn_cast<AffineDimExpr>(expr);
+    isWhole &= !isa<AffineSymbolExpr>(expr);
+    isWhole &= !loop || llvm::any_of(index, [&](AffineExpr one) {
+      return one.isFunctionOfDim(loop.getPosition());
+    });
+  });
+  if (isWhole)
+    linearOf.try_emplace(placeOf(index, shape), whole);
   return index;
 }
 

@@ -123,7 +123,7 @@ def test_experts() -> None:
 
 
 def layers(q: Any, k: Any, v: Any, bias: Any) -> Any:
-    """Two layers of grouped queries with one bias: a gradient is read across the tiles of its group."""
+    """Layers of grouped queries with one bias: a gradient is read across tiles of its group."""
 
     def loss(q: Any, k: Any, v: Any, bias: Any) -> Any:
         for _ in range(2):
