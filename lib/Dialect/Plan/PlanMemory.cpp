@@ -107,6 +107,7 @@ static void measureArguments(plan::ProgramOp program,
 plan::PlanMemory plan::measureMemory(plan::ProgramOp program) {
   PlanMemory memory;
   memory.arena = program.getArenaBytes().value_or(0);
+  memory.tiles = program.getTileBytes().value_or(0);
   measureArguments(program, memory);
   for (auto result : program.getBody().getOps<plan::ResultOp>())
     if (!result.getAliasArg() && !result->hasAttr(plan::kOffsetAttr))
@@ -136,6 +137,7 @@ llvm::json::Object plan::toJSON(const PlanMemory &memory) {
                             {"results", memory.results},
                             {"constants", memory.constants},
                             {"arena", memory.arena},
+                            {"tiles", memory.tiles},
                             {"kept", memory.kept},
                             {"weights", memory.weights},
                             {"gradients", memory.gradients},
@@ -167,5 +169,7 @@ std::string plan::toText(const PlanMemory &memory) {
        "from the forward to the backward");
   line("  gradients", memory.gradients, "from the backward to the update");
   line("peak", memory.peak(), "");
+  if (memory.tiles)
+    line("tiles", memory.tiles, "of each thread, not in the peak");
   return text;
 }

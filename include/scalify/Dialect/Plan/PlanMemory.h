@@ -18,6 +18,7 @@ struct PlanMemory {
   int64_t results = 0;                      // not in the memory of an argument
   int64_t constants = 0;
   int64_t arena = 0;
+  int64_t tiles = 0;     // of each thread, beside the arena
   int64_t kept = 0;      // of the arena: forward values kept for later
   int64_t weights = 0;   // of the arena: casts of weights, kept as long
   int64_t gradients = 0; // of the arena: backward values kept for the update
