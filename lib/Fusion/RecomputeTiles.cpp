@@ -45,7 +45,7 @@ public:
 
 private:
   bool mayBeTiled(OpOperand &use) const;
-  bool mayRepeat(Operation *command);
+  bool tryRepeat(Operation *command);
   bool isUnchanged(OpOperand &read) const;
   Operation *findWriter(Value buffer) const;
 
@@ -124,8 +124,8 @@ bool Repeat::mayBeTiled(OpOperand &use) const {
 }
 
 /// Adds a command of the earlier group with all of the group that it depends
-/// on.
-bool Repeat::mayRepeat(Operation *command) {
+/// on. Returns false if one cannot be repeated.
+bool Repeat::tryRepeat(Operation *command) {
   if (repeated.contains(command))
     return true;
   auto kernel = dyn_cast<plan::KernelOp>(command);
@@ -139,7 +139,7 @@ bool Repeat::mayRepeat(Operation *command) {
       continue;
     }
     Operation *writer = findWriter(operand.get());
-    if (writer ? !mayRepeat(writer) : !isUnchanged(operand))
+    if (writer ? !tryRepeat(writer) : !isUnchanged(operand))
       return false;
   }
   repeated.insert(command);
@@ -157,7 +157,7 @@ bool Repeat::choose() {
         saved.insert(operand);
     }
   for (Value value : saved)
-    if (!mayRepeat(findWriter(value)))
+    if (!tryRepeat(findWriter(value)))
       return false;
   double cost = 0;
   for (Operation *command : repeated)

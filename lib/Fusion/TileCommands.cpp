@@ -32,7 +32,7 @@ static constexpr size_t kMaxSkipped = 16;
 namespace {
 class Grouper {
 public:
-  Grouper(Operation *first, int64_t tiles) : tiles(tiles) { mayJoin(first); }
+  Grouper(Operation *first, int64_t tiles) : tiles(tiles) { tryJoin(first); }
 
   /// Adds all later commands that it can.
   void grow();
@@ -47,7 +47,7 @@ private:
     plan::Access access;
     bool isAligned;
   };
-  bool mayJoin(Operation *command);
+  bool tryJoin(Operation *command);
   bool readsResult(Operation *command) const;
   bool hoistFor(Operation *command);
 
@@ -83,7 +83,7 @@ static bool conflict(Operation *a, Operation *b) {
 }
 
 /// Adds the command if it runs in the group's tiles.
-bool Grouper::mayJoin(Operation *command) {
+bool Grouper::tryJoin(Operation *command) {
   auto aligned = plan::alignTiles(command, tiles);
   if (!aligned)
     return false;
@@ -153,7 +153,7 @@ void Grouper::grow() {
     bool isBeside = gemm && plan::countTiledDims(gemm, tiles) > 0;
     // Copies: a command that cannot join leaves the group as it is.
     Grouper with = *this;
-    if ((isBeside || readsResult(op)) && with.hoistFor(op) && with.mayJoin(op))
+    if ((isBeside || readsResult(op)) && with.hoistFor(op) && with.tryJoin(op))
       *this = std::move(with);
     else
       skipped.push_back(op);

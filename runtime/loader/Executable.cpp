@@ -53,17 +53,16 @@ Executable::Executable(Image file, const DeviceMaker &makeDevice,
     loopArgs.emplace_back(interface.args.size());
     mostArgs = std::max(mostArgs, interface.args.size());
     mostResults = std::max(mostResults, interface.results.size());
-    size_t buffers = 0, counters = 0; // of a command or a group
-    const Command *before = nullptr;
-    for (const Command &command : function.commands) {
-      bool isNext = before && command.tiles && command.group == before->group;
-      buffers = command.buffers.size() + (isNext ? buffers : 0);
-      counters = command.counters.size() + (isNext ? counters : 0);
+    function.forEachGroup([&](const Command *first, size_t count) {
+      size_t buffers = 0, counters = 0;
+      for (size_t i = 0; i < count; ++i) {
+        buffers += first[i].buffers.size();
+        counters += first[i].counters.size();
+        rows.push_back({&function, first + i, {}});
+      }
       mostBuffers = std::max(mostBuffers, buffers);
       mostCounters = std::max(mostCounters, counters);
-      rows.push_back({&function, &command, {}});
-      before = &command;
-    }
+    });
   }
   kernelArgs.resize(mostBuffers);
   kernelCounts.resize(counterWords * mostCounters);
@@ -241,20 +240,18 @@ void Executable::count(const Command &kernel, const uint64_t *words) {
     dynamicElements[size_t(kernel.counters[i])] += kernel.elements[i];
 }
 
-/// Runs the group that starts at `first`; returns its number of commands.
-size_t Executable::runTiles(const Function &function, const Command &first,
-                            ProfileRow *row) {
+/// Runs the group that starts at `first`.
+void Executable::runTiles(const Function &function, const Command &first,
+                          ProfileRow *row) {
   const std::vector<void *> &addresses = boundOf(function);
   TileRun run;
   run.commands = &first;
+  run.count = first.groupSize;
   size_t buffers = 0, words = 0;
-  const Command *end = function.commands.data() + function.commands.size();
-  for (const Command *command = &first;
-       command != end && command->tiles && command->group == first.group;
-       ++command, ++run.count) {
-    for (int32_t buffer : command->buffers)
+  for (size_t i = 0; i < run.count; ++i) {
+    for (int32_t buffer : run.commands[i].buffers)
       kernelArgs[buffers++] = addresses[size_t(buffer)];
-    words += counterWords * command->counters.size();
+    words += counterWords * run.commands[i].counters.size();
   }
   std::fill_n(kernelCounts.begin(), words, 0);
   run.buffers = kernelArgs.data();
@@ -269,7 +266,7 @@ size_t Executable::runTiles(const Function &function, const Command &first,
     counted += counterWords * run.commands[i].counters.size();
   }
   if (!profiling)
-    return run.count;
+    return;
   // Each command's share of the threads' time.
   auto wall = double((Clock::now() - start).count());
   double all = 0;
@@ -280,7 +277,6 @@ size_t Executable::runTiles(const Function &function, const Command &first,
     row[i].time.nanoseconds +=
         all > 0 ? uint64_t(wall * double(times[i]) / all) : 0;
   }
-  return run.count;
 }
 
 void Executable::execute(const Function &function, const Command &command) {
@@ -442,41 +438,28 @@ Executable::ProfileRow *Executable::rowsOf(const Function &function) {
 }
 
 void Executable::walk(const Function &function) {
-  ProfileRow *row = rowsOf(function);
+  ProfileRow *const own = rowsOf(function);
   const bool timed = (profiling || poll) && !dev->isAsynchronous();
   Clock::time_point start = timed ? Clock::now() : Clock::time_point();
-  for (size_t at = 0; at < function.commands.size();) {
-    const Command &command = function.commands[at];
-    if (side && command.isBeside) {
-      ++row;
-      ++at;
-      continue;
-    }
-    if (command.tiles) {
-      size_t count = runTiles(function, command, row);
-      at += count;
-      row += count;
-      if (side)
-        side->check();
-      if (timed)
-        pollIfDue(start = Clock::now());
-      continue;
-    }
-    execute(function, command);
-    ++at;
+  function.forEachGroup([&](const Command *first, size_t) {
+    ProfileRow *row = own + (first - function.commands.data());
+    const Command &command = *first;
+    if (side && command.isBeside)
+      return;
+    command.tiles ? runTiles(function, command, row)
+                  : execute(function, command);
     if (side)
       side->check();
-    if (timed) {
-      Clock::time_point end = Clock::now();
-      row->time.calls += profiling;
-      // The commands of a loop have rows of their own.
-      if (profiling && command.op != Command::Op::Loop)
-        row->time.nanoseconds += uint64_t((end - start).count());
-      start = end;
-      pollIfDue(end);
-    }
-    ++row;
-  }
+    if (!timed)
+      return;
+    Clock::time_point end = Clock::now();
+    // The commands of a loop, and of a group, have times of their own.
+    row->time.calls += profiling && !command.tiles;
+    if (profiling && command.op != Command::Op::Loop && !command.tiles)
+      row->time.nanoseconds += uint64_t((end - start).count());
+    start = end;
+    pollIfDue(end);
+  });
 }
 
 void Executable::walkWithSide(const Function &function) {

@@ -88,8 +88,8 @@ private:
   void sit(const Command &wait);
   void execute(const Function &function, const Command &command);
   void count(const Command &kernel, const uint64_t *words);
-  size_t runTiles(const Function &function, const Command &first,
-                  ProfileRow *row);
+  void runTiles(const Function &function, const Command &first,
+                ProfileRow *row);
   void iterate(const Command &loop, void *const *at);
   void takeTimes();
   ProfileRow *rowsOf(const Function &function);

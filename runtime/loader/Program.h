@@ -181,8 +181,10 @@ struct Command {
   std::array<int64_t, 3> gemmOffsets = {0, 0, 0};
 
   // Kernels and GEMMs of a group, on a CPU only: neighbours that run tile by
-  // tile, or 0. A buffer with a stride is memory of the thread for one tile.
+  // tile. The first command has the number of the group's commands. A buffer
+  // with a stride is memory of the thread for one tile.
   int64_t tiles = 0, group = -1;
+  size_t groupSize = 1;
   std::vector<int64_t> tileStrides;
   TiledGemm tiledGemm;
 
@@ -252,6 +254,12 @@ struct Function {
 
   int32_t streams() const;
   int32_t events() const;
+
+  /// Calls `fn(first, count)` for each command, or group of tiles, in order.
+  template <typename Fn> void forEachGroup(Fn &&fn) const {
+    for (size_t i = 0; i < commands.size(); i += commands[i].groupSize)
+      fn(commands.data() + i, commands[i].groupSize);
+  }
 };
 
 struct Section {

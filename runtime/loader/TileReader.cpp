@@ -83,7 +83,7 @@ void scalify::rt::readTiles(const JsonNode &list, const Program &program,
                             Function &function) {
   const Interface &interface = program.interfaceOf(function);
   std::set<int64_t> ended;
-  Command *before = nullptr;
+  Command *before = nullptr, *first = nullptr;
   for (size_t i = 0; i < function.commands.size(); ++i) {
     Command &command = function.commands[i];
     JsonNode node = list.at(i);
@@ -100,8 +100,11 @@ void scalify::rt::readTiles(const JsonNode &list, const Program &program,
     if (!before || before->group != command.group) {
       if (!ended.insert(command.group).second)
         tiles.fail("names a group that has ended");
+      first = &command;
     } else if (before->tiles != command.tiles) {
       tiles.fail("is not that of its group");
+    } else {
+      ++first->groupSize;
     }
     readCommand(node, interface, command);
     before = &command;

@@ -11,11 +11,6 @@ using namespace scalify::rt::test;
 namespace {
 constexpr int64_t width = 16, rows = 4;
 
-Json value(const char *name, std::vector<int64_t> shape, Json alias,
-           const char *key, const char *dtype = "f32") {
-  return {{"name", name}, {"shape", shape}, {"dtype", dtype}, {key, alias}};
-}
-
 /// `cast(from, to)` of gpuKernels(), counted.
 Json cast(int from, int to, int counter) {
   return {{"op", "kernel"},        {"symbol", "cast"},
@@ -27,27 +22,10 @@ Json cast(int from, int to, int counter) {
 /// Three iterations of cast(row, arena) and cast(arena, sum), where row is that
 /// of `stack` from its end on; before and behind the loop a cast of the sum.
 Json loopManifest() {
-  Json none = nullptr;
   Json m = gpuManifest();
-  m["arena_bytes"] = 64;
   m["counters"] = {{{"cast", "x"}, {"elements", 96}},
                    {{"cast", "y"}, {"elements", 48}}};
-  m["args"] = {value("sum", {width}, 0, "alias_result"),
-               value("stack", {rows, width}, none, "alias_result"),
-               value("goes on", {}, 1, "alias_result", "i1"),
-               value("next", {}, none, "alias_result", "i1")};
-  m["results"] = {value("sum", {width}, 0, "alias_arg"),
-                  value("goes on", {}, 2, "alias_arg", "i1")};
-  m["buffers"] = {buffer("result", 0, {width}), buffer("arg", 1, {rows, width}),
-                  buffer("temp", 0, {64}, "i8"), buffer("result", 1, {}, "i1"),
-                  buffer("arg", 3, {}, "i1")};
-  Json body;
-  body["arena_bytes"] = 64;
-  body["args"] = {value("sum", {width}, 0, "alias_result"),
-                  value("row", {width}, none, "alias_result")};
-  body["results"] = {value("sum", {width}, 0, "alias_arg")};
-  body["buffers"] = {buffer("arg", 0, {width}), buffer("arg", 1, {width}),
-                     buffer("temp", 0, {width}), buffer("result", 0, {width})};
+  Json body = setLoopInterface(m, rows, width);
   body["commands"] = {cast(1, 2, 1), cast(2, 3, 1)};
   Json loop = {{"op", "loop"},   {"function", "body"},
                {"carries", {0}}, {"reads", {1}},

@@ -9,34 +9,12 @@ using namespace scalify::rt::test;
 namespace {
 constexpr int64_t width = 16, rows = 4;
 
-Json value(const char *name, std::vector<int64_t> shape, Json alias,
-           const char *key, const char *dtype = "f32") {
-  return {{"name", name}, {"shape", shape}, {"dtype", dtype}, {key, alias}};
-}
-
 /// sum' = sum + rows of `stack`, one in each of six iterations; the last row
 /// again in those that are past it.
 Json loopManifest() {
-  Json none = nullptr;
   Json m = tinyManifest(width);
-  m["arena_bytes"] = 64;
   m["counters"] = Json::array();
-  m["args"] = {value("sum", {width}, 0, "alias_result"),
-               value("stack", {rows, width}, none, "alias_result"),
-               value("goes on", {}, 1, "alias_result", "i1"),
-               value("next", {}, none, "alias_result", "i1")};
-  m["results"] = {value("sum", {width}, 0, "alias_arg"),
-                  value("goes on", {}, 2, "alias_arg", "i1")};
-  m["buffers"] = {buffer("result", 0, {width}), buffer("arg", 1, {rows, width}),
-                  buffer("temp", 0, {64}, "i8"), buffer("result", 1, {}, "i1"),
-                  buffer("arg", 3, {}, "i1")};
-  Json body;
-  body["arena_bytes"] = 64;
-  body["args"] = {value("sum", {width}, 0, "alias_result"),
-                  value("row", {width}, none, "alias_result")};
-  body["results"] = {value("sum", {width}, 0, "alias_arg")};
-  body["buffers"] = {buffer("arg", 0, {width}), buffer("arg", 1, {width}),
-                     buffer("temp", 0, {width}), buffer("result", 0, {width})};
+  Json body = setLoopInterface(m, rows, width);
   Json add = m["functions"]["step"][0];
   add["bufs"] = {0, 1, 2};
   body["commands"] = {add,

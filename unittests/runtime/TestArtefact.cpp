@@ -70,6 +70,33 @@ Json scalify::rt::test::buffer(const char *kind, int64_t at,
           {"shape", shape}};
 }
 
+Json scalify::rt::test::value(const char *name, std::vector<int64_t> shape,
+                              Json alias, const char *key, const char *dtype) {
+  return {{"name", name}, {"shape", shape}, {"dtype", dtype}, {key, alias}};
+}
+
+Json scalify::rt::test::setLoopInterface(Json &m, int64_t rows, int64_t width) {
+  Json none = nullptr;
+  m["arena_bytes"] = 64;
+  m["args"] = {value("sum", {width}, 0, "alias_result"),
+               value("stack", {rows, width}, none, "alias_result"),
+               value("goes on", {}, 1, "alias_result", "i1"),
+               value("next", {}, none, "alias_result", "i1")};
+  m["results"] = {value("sum", {width}, 0, "alias_arg"),
+                  value("goes on", {}, 2, "alias_arg", "i1")};
+  m["buffers"] = {buffer("result", 0, {width}), buffer("arg", 1, {rows, width}),
+                  buffer("temp", 0, {64}, "i8"), buffer("result", 1, {}, "i1"),
+                  buffer("arg", 3, {}, "i1")};
+  Json body;
+  body["arena_bytes"] = 64;
+  body["args"] = {value("sum", {width}, 0, "alias_result"),
+                  value("row", {width}, none, "alias_result")};
+  body["results"] = {value("sum", {width}, 0, "alias_arg")};
+  body["buffers"] = {buffer("arg", 0, {width}), buffer("arg", 1, {width}),
+                     buffer("temp", 0, {width}), buffer("result", 0, {width})};
+  return body;
+}
+
 Json scalify::rt::test::tinyManifest(int64_t n) {
   Json none = nullptr;
   return {

@@ -35,6 +35,15 @@ void reseal(std::string &artefact);
 Json buffer(const char *kind, int64_t at, std::vector<int64_t> shape,
             const char *dtype = "f32");
 
+/// An argument (key "alias_result") or a result ("alias_arg").
+Json value(const char *name, std::vector<int64_t> shape, Json alias,
+           const char *key, const char *dtype = "f32");
+
+/// The interface of a step with a loop over slices of a stack, in `m`; returns
+/// that of the loop's body, without commands. `sum`, `stack` [rows, width] and
+/// two booleans go in, `sum` and the first boolean come out.
+Json setLoopInterface(Json &m, int64_t rows, int64_t width);
+
 /// A miniature training step with n parameters:
 ///   params' = params + batch (donated), clipped = clip(params'),
 ///   loss = total(clipped).

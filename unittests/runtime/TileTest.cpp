@@ -8,10 +8,6 @@ using namespace scalify::rt::test;
 namespace {
 constexpr int64_t tiles = 8, m = 4, n = 6, k = 3;
 
-Json value(const char *name, std::vector<int64_t> shape, const char *key) {
-  return {{"name", name}, {"shape", shape}, {"dtype", "f32"}, {key, nullptr}};
-}
-
 Json tile(int64_t offset, std::vector<int64_t> shape) {
   Json json = buffer("tile", offset, shape);
   json["offset"] = offset;
@@ -24,10 +20,10 @@ Json manifest() {
   Json json = tinyManifest(16);
   json["arena_bytes"] = 0;
   json["tile_bytes"] = 256;
-  json["args"] = {value("a", {tiles, m, k}, "alias_result"),
-                  value("b", {tiles, k, n}, "alias_result"),
-                  value("c", {tiles, m, n}, "alias_result")};
-  json["results"] = {value("sums", {tiles, m, n}, "alias_arg")};
+  json["args"] = {value("a", {tiles, m, k}, nullptr, "alias_result"),
+                  value("b", {tiles, k, n}, nullptr, "alias_result"),
+                  value("c", {tiles, m, n}, nullptr, "alias_result")};
+  json["results"] = {value("sums", {tiles, m, n}, nullptr, "alias_arg")};
   json["buffers"] = {
       buffer("arg", 0, {tiles, m, k}), buffer("arg", 1, {tiles, k, n}),
       buffer("arg", 2, {tiles, m, n}), tile(0, {tiles, m, n}),

@@ -19,7 +19,7 @@ using namespace scalify::plan;
 
 std::optional<Tiling> scalify::plan::tilingOf(Operation *command) {
   auto attr = command->getAttrOfType<DenseI64ArrayAttr>(kTilesAttr);
-  if (!attr || attr.size() != 2)
+  if (!attr || attr.size() != 2 || attr[0] < 1)
     return std::nullopt;
   return Tiling{attr[0], attr[1]};
 }
@@ -123,7 +123,8 @@ public:
 private:
   void visit(Operation *op);
   void meet(Value value, bool isOwn);
-  bool fixesLeading(ArrayRef<int64_t> shape, ArrayRef<int64_t> source) const;
+  bool fixesLeading(ArrayRef<int64_t> shape, ArrayRef<int64_t> source,
+                    ArrayRef<int64_t> operand) const;
 
   int64_t tiles;
   llvm::DenseMap<Value, bool> aligned;
@@ -144,22 +145,23 @@ void TileReads::meet(Value value, bool isOwn) {
     found->second &= isOwn;
 }
 
-/// True if the first dimensions of a shape, of more than one index, are the
-/// first ones of an operand, and the tiles divide their indices: then a tile is
-/// a range of these in both. `source` has the operand's dimension, or -1, of
-/// each; the operand's others follow in any order.
-bool TileReads::fixesLeading(ArrayRef<int64_t> shape,
-                             ArrayRef<int64_t> source) const {
-  int64_t product = 1, last = -1;
-  for (auto [dim, extent] : llvm::enumerate(shape)) {
-    if (product % tiles == 0)
-      return true;
-    if (extent == 1)
+/// Called for a result of `shape`, whose dimension i is `source[i]` of the
+/// operand, or no dimension of it (-1). Returns true if the first dimensions,
+/// without those of one index, are the operand's first ones, and the tiles
+/// divide their indices: then a tile is a range of these in both.
+bool TileReads::fixesLeading(ArrayRef<int64_t> shape, ArrayRef<int64_t> source,
+                             ArrayRef<int64_t> operand) const {
+  int64_t product = 1;
+  size_t next = 0; // dimension of the operand
+  for (size_t dim = 0; dim < shape.size() && product % tiles != 0; ++dim) {
+    if (shape[dim] == 1)
       continue;
-    if (source[dim] <= last)
+    while (next < operand.size() && operand[next] == 1)
+      ++next;
+    if (source[dim] != static_cast<int64_t>(next))
       return false;
-    last = source[dim];
-    product *= extent;
+    product *= shape[dim];
+    ++next;
   }
   return product % tiles == 0;
 }
@@ -175,22 +177,8 @@ void TileReads::visit(Operation *op) {
   int64_t count = countOf(op->getResult(0));
   auto keeps = [&](Value operand, ArrayRef<int64_t> shape,
                    ArrayRef<int64_t> source) {
-    // Operand dimensions that the shape skips must come later, or have one
-    // index.
-    int64_t next = 0;
-    bool skips = false;
-    SmallVector<int64_t> known(source);
-    ArrayRef<int64_t> extents = typeOf(operand).getShape();
-    for (auto [dim, from] : llvm::enumerate(source)) {
-      if (from < 0 || shape[dim] == 1)
-        continue;
-      for (; next < from; ++next)
-        skips |= extents[next] != 1;
-      next = from + 1;
-      if (skips)
-        known[dim] = -1;
-    }
-    meet(operand, isOwn && fixesLeading(shape, known));
+    meet(operand,
+         isOwn && fixesLeading(shape, source, typeOf(operand).getShape()));
   };
   llvm::TypeSwitch<Operation *>(op)
       .Case([&](stablehlo::BroadcastInDimOp broadcast) {
@@ -241,9 +229,9 @@ static bool splitsRows(KernelOp kernel, int64_t tiles) {
     return length != 0 && (part % length == 0 || length % part == 0);
   };
   for (Value output : kernel.getBody().front().getTerminator()->getOperands()) {
-    int64_t length = full / countOf(output);
-    if (countOf(output) % tiles != 0)
+    if (countOf(output) == 0 || countOf(output) % tiles != 0)
       return false;
+    int64_t length = full / countOf(output);
     for (int64_t extent : llvm::reverse(typeOf(output).getShape()))
       if (!fits(length *= extent))
         return false;
@@ -335,6 +323,12 @@ static LogicalResult verifyGroup(Block &block, const TileGroup &group) {
 
 LogicalResult scalify::plan::verifyTiles(ProgramOp program) {
   Block &block = program.getBody().front();
+  for (Operation &op : block)
+    if (op.hasAttr(kTilesAttr) && !tilingOf(&op))
+      return op.emitOpError("has '")
+             << kTilesAttr << "' = " << op.getAttr(kTilesAttr)
+             << ": expected the number of tiles, at least 1, and that of the "
+                "group";
   llvm::DenseSet<int64_t> seen;
   for (const TileGroup &group : findTileGroups(program)) {
     if (!seen.insert(group.tiling.group).second)

@@ -211,18 +211,16 @@ private:
 
   /// Makes room for the counts and times of the function's groups.
   void sizeForTiles(const Function &function) {
-    size_t words = 0, commands = 0;
-    const Command *before = nullptr;
-    for (const Command &command : function.commands) {
-      bool isNext = before && command.tiles && before->group == command.group;
-      words = command.counters.size() * counterWords + (isNext ? words : 0);
-      commands = 1 + (isNext ? commands : 0);
-      before = &command;
-      if (command.tiles)
-        mostBuffers = std::max(mostBuffers, command.buffers.size());
-      slots.resize(std::max(slots.size(), words * size_t(command.tiles)));
-      times.resize(std::max(times.size(), commands * size_t(command.tiles)));
-    }
+    function.forEachGroup([&](const Command *first, size_t count) {
+      const auto tiles = size_t(first->tiles);
+      size_t words = 0;
+      for (size_t i = 0; tiles && i < count; ++i) {
+        words += first[i].counters.size() * counterWords;
+        mostBuffers = std::max(mostBuffers, first[i].buffers.size());
+      }
+      slots.resize(std::max(slots.size(), words * tiles));
+      times.resize(std::max(times.size(), count * tiles));
+    });
   }
 
   /// Runs one tile of all commands of a group, with the counts and times in

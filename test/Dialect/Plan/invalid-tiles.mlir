@@ -20,6 +20,19 @@ plan.program @across {
 
 // -----
 
+plan.program @attribute {
+  %x = plan.argument 0 : memref<16x64xf32>
+  %y = plan.result 0 : memref<16x64xf32>
+  // expected-error @+1 {{has 'plan.tiles' = array<i64: 0, 0>: expected the number of tiles, at least 1, and that of the group}}
+  plan.kernel "negate" reads(%x : memref<16x64xf32>) writes(%y : memref<16x64xf32>) attributes {plan.tiles = array<i64: 0, 0>} {
+  ^bb0(%a: tensor<16x64xf32>):
+    %0 = stablehlo.negate %a : tensor<16x64xf32>
+    plan.yield %0 : tensor<16x64xf32>
+  }
+}
+
+// -----
+
 plan.program @rows {
   %x = plan.argument 0 : memref<10x64xf32>
   %y = plan.result 0 : memref<10x64xf32>
