@@ -10,7 +10,6 @@
 
 #include "TileGroups.h"
 
-#include "scalify/Dialect/Plan/PlanStreams.h"
 #include "scalify/Dialect/Plan/PlanTiles.h"
 #include "scalify/Fusion/Passes.h"
 
@@ -43,17 +42,13 @@ public:
   ArrayRef<Operation *> getCommands() const { return commands; }
 
 private:
-  struct Use {
-    plan::Access access;
-    bool isAligned;
-  };
   bool tryJoin(Operation *command);
   bool readsResult(Operation *command) const;
   bool hoistFor(Operation *command);
 
   int64_t tiles;
   SmallVector<Operation *> commands, skipped, hoisted;
-  SmallVector<Use> uses; // of the commands
+  SmallVector<plan::TiledAccess> uses; // of the commands
 };
 
 class TileCommandsPass
@@ -68,11 +63,6 @@ private:
 };
 } // namespace
 
-static bool isBuffer(Operation *op) {
-  return isa<plan::TempOp, plan::ArgumentOp, plan::ResultOp, plan::ConstantOp,
-             plan::RankOp>(op);
-}
-
 static bool conflict(Operation *a, Operation *b) {
   SmallVector<plan::Access> others = plan::accessesOf(b);
   return llvm::any_of(plan::accessesOf(a), [&](const plan::Access &access) {
@@ -84,22 +74,15 @@ static bool conflict(Operation *a, Operation *b) {
 
 /// Adds the command if it runs in the group's tiles.
 bool Grouper::tryJoin(Operation *command) {
-  auto aligned = plan::alignTiles(command, tiles);
-  if (!aligned)
+  auto accesses = plan::tiledAccessesOf(command, tiles);
+  if (!accesses ||
+      llvm::any_of(*accesses, [&](const plan::TiledAccess &access) {
+        return llvm::any_of(uses, [&](const plan::TiledAccess &other) {
+          return access.conflictsWith(other);
+        });
+      }))
     return false;
-  SmallVector<Use> found;
-  for (auto [operand, isAligned] :
-       llvm::zip_equal(command->getOpOperands(), *aligned))
-    if (std::optional<plan::Access> access = plan::accessOf(operand))
-      found.push_back({*access, isAligned});
-  for (const Use &use : found)
-    for (const Use &other : uses)
-      if (use.access.conflictsWith(other.access) &&
-          !(use.isAligned && other.isAligned &&
-            use.access.begin == other.access.begin &&
-            use.access.end == other.access.end))
-        return false;
-  llvm::append_range(uses, found);
+  llvm::append_range(uses, *accesses);
   commands.push_back(command);
   return true;
 }
@@ -145,7 +128,7 @@ bool Grouper::hoistFor(Operation *command) {
 void Grouper::grow() {
   for (Operation *op = commands.front()->getNextNode();
        op && skipped.size() < kMaxSkipped; op = op->getNextNode()) {
-    if (isBuffer(op))
+    if (plan::isBuffer(op))
       continue;
     if (!isa<plan::KernelOp, plan::GemmOp>(op) || plan::tilingOf(op))
       return;

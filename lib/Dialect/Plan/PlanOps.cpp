@@ -29,6 +29,10 @@ int64_t scalify::plan::bufferBytes(Value buffer) {
   return type.getNumElements() * elementBytes(type.getElementType());
 }
 
+bool scalify::plan::isBuffer(Operation *op) {
+  return isa<TempOp, ConstantOp, ArgumentOp, ResultOp, RankOp>(op);
+}
+
 Value scalify::plan::getWhole(Value buffer) {
   auto temp = buffer.getDefiningOp<TempOp>();
   return temp && temp.getWhole() ? temp.getWhole() : buffer;

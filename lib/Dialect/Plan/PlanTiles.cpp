@@ -3,7 +3,6 @@
 #include "scalify/Dialect/Plan/PlanTiles.h"
 
 #include "scalify/Dialect/Plan/PlanInPlace.h"
-#include "scalify/Dialect/Plan/PlanStreams.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/StableHLO/OpKinds.h"
 
@@ -264,60 +263,65 @@ std::optional<SmallVector<bool>> scalify::plan::alignTiles(Operation *command,
 }
 
 //===----------------------------------------------------------------------===//
+// Accesses
+//===----------------------------------------------------------------------===//
+
+bool TiledAccess::conflictsWith(const TiledAccess &other) const {
+  if (!access.conflictsWith(other.access))
+    return false;
+  // The order within a tile is that of live ranges.
+  if (countOwnTiles(operand->get()) && countOwnTiles(other.operand->get()))
+    return false;
+  return !isAligned || !other.isAligned || access.begin != other.access.begin ||
+         access.end != other.access.end;
+}
+
+std::optional<SmallVector<TiledAccess>>
+scalify::plan::tiledAccessesOf(Operation *command, int64_t tiles) {
+  auto aligned = alignTiles(command, tiles);
+  if (!aligned)
+    return std::nullopt;
+  SmallVector<TiledAccess> accesses;
+  for (auto [operand, isAligned] :
+       llvm::zip_equal(command->getOpOperands(), *aligned))
+    if (std::optional<Access> access = accessOf(operand))
+      accesses.push_back({&operand, *access, isAligned});
+  return accesses;
+}
+
+//===----------------------------------------------------------------------===//
 // Verification
 //===----------------------------------------------------------------------===//
 
-namespace {
-struct TiledAccess {
-  Operation *command;
-  OpOperand *operand;
-  Access access;
-  bool isAligned;
-};
-} // namespace
-
-/// Two commands of a group may touch the same bytes, of which one writes, if
-/// each tile touches its own part of one buffer.
-static bool mayShare(const TiledAccess &a, const TiledAccess &b) {
-  if (a.command == b.command || !a.access.conflictsWith(b.access))
-    return true;
-  // The order within a tile is that of live ranges.
-  if (countOwnTiles(a.operand->get()) && countOwnTiles(b.operand->get()))
-    return true;
-  return a.isAligned && b.isAligned && a.access.begin == b.access.begin &&
-         a.access.end == b.access.end;
-}
-
 static LogicalResult verifyGroup(Block &block, const TileGroup &group) {
-  SmallVector<TiledAccess> accesses;
+  SmallVector<TiledAccess> before; // of the commands before
   for (Operation &op :
        llvm::make_range(std::next(block.begin(), group.first),
                         std::next(block.begin(), group.last + 1))) {
-    if (isa<TempOp, ConstantOp, ArgumentOp, ResultOp, RankOp>(op))
+    if (isBuffer(&op))
       continue;
     std::optional<Tiling> tiling = tilingOf(&op);
     if (!tiling || tiling->group != group.tiling.group ||
         tiling->tiles != group.tiling.tiles)
       return op.emitOpError("lies between the commands of tile group ")
              << group.tiling.group;
-    auto aligned = alignTiles(&op, tiling->tiles);
-    if (!aligned)
+    auto accesses = tiledAccessesOf(&op, tiling->tiles);
+    if (!accesses)
       return op.emitOpError("cannot run in ") << tiling->tiles << " tiles";
-    for (auto [operand, isAligned] : llvm::zip(op.getOpOperands(), *aligned)) {
-      int64_t own = countOwnTiles(operand.get());
-      if (own && (own != tiling->tiles || !isAligned))
+    for (const TiledAccess &access : *accesses) {
+      int64_t own = countOwnTiles(access.operand->get());
+      if (own && (own != tiling->tiles || !access.isAligned))
         return op.emitOpError("does not touch one tile of operand ")
-               << operand.getOperandNumber();
-      if (std::optional<Access> access = accessOf(operand))
-        accesses.push_back({&op, &operand, *access, isAligned});
-    }
-  }
-  for (auto [i, access] : llvm::enumerate(accesses))
-    for (const TiledAccess &other : ArrayRef(accesses).take_front(i))
-      if (!mayShare(access, other))
-        return access.command->emitOpError("shares bytes of operand ")
+               << access.operand->getOperandNumber();
+      if (llvm::any_of(before, [&](const TiledAccess &other) {
+            return access.conflictsWith(other);
+          }))
+        return op.emitOpError("shares bytes of operand ")
                << access.operand->getOperandNumber()
                << " with other tiles of its group, of which one writes";
+    }
+    llvm::append_range(before, *accesses);
+  }
   return success();
 }
 

@@ -102,6 +102,9 @@ struct LiveRange {
   bool isLastAlone = true;
 };
 
+/// True if the op names memory, and is no command.
+bool isBuffer(mlir::Operation *op);
+
 /// Returns the temporary that a buffer is a part of, or the buffer itself.
 mlir::Value getWhole(mlir::Value buffer);
 

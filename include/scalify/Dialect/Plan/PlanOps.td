@@ -151,7 +151,7 @@ def TempOp : Plan_BufferOp<"temp"> {
     parts too.
 
     With `tiles`, it is memory of each thread that holds one of as many tiles,
-    for commands that run [tile by tile](fusion.md#tiles). `offset` is from the
+    for commands that run tile by tile (docs/stages/fusion.md). `offset` is from the
     start of the thread's memory.
 
     ```mlir

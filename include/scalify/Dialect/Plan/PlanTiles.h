@@ -14,7 +14,7 @@
 #ifndef SCALIFY_DIALECT_PLAN_PLANTILES_H
 #define SCALIFY_DIALECT_PLAN_PLANTILES_H
 
-#include "scalify/Dialect/Plan/Plan.h"
+#include "scalify/Dialect/Plan/PlanStreams.h"
 
 #include <optional>
 
@@ -47,6 +47,21 @@ size_t countTiledDims(GemmOp gemm, int64_t tiles);
 /// the buffer alone; none if the command cannot run in `tiles` tiles.
 std::optional<llvm::SmallVector<bool>> alignTiles(mlir::Operation *command,
                                                   int64_t tiles);
+
+/// What a command in tiles touches through one operand.
+struct TiledAccess {
+  mlir::OpOperand *operand;
+  Access access;
+  bool isAligned; // tile t touches tile t of the buffer alone
+
+  /// True if a tile of one command may touch bytes that another tile of the
+  /// other command touches, and one of them writes.
+  bool conflictsWith(const TiledAccess &other) const;
+};
+
+/// Returns the accesses of a command; none if it cannot run in `tiles` tiles.
+std::optional<llvm::SmallVector<TiledAccess>>
+tiledAccessesOf(mlir::Operation *command, int64_t tiles);
 
 /// Returns the number of a buffer's tiles if it is a thread's memory for one
 /// tile, 0 otherwise.
