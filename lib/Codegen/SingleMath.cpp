@@ -47,21 +47,40 @@ Value Real::toReal(Value integer) {
 // exponent is exact.
 static constexpr double kLog2High = 0x1.62e4p-1, kLog2Low = 0x1.7f7d1cp-20;
 
+/// Returns a * 2^k, for `a` in [1/2, 2) and whole k from -152 on, which must
+/// not overflow. A subnormal result is rounded once, and no operation has one:
+/// some processors take a hundred cycles or more for it.
+static Value timesPowerOfTwo(Real &d, Value a, Value k) {
+  auto plus = [&](Value x, Value y) { return d.make<arith::AddIOp>(x, y); };
+  Value whole = d.bits(d.add(k, d.c(integerOffset(d.number))));
+  Value exponent = d.make<arith::ShLIOp>(whole, d.ci(23));
+  Value normal = plus(d.bits(a), exponent);
+  // Times 2^64, the smallest subnormal is the last place of this number. Adding
+  // it rounds, and leaves the multiple of that subnormal: its bits.
+  Value magic = d.c(0x1p-62);
+  Value lifted = d.fromBits(plus(normal, d.ci(int64_t(64) << 23)));
+  Value subnormal =
+      d.make<arith::SubIOp>(d.bits(d.add(lifted, magic)), d.bits(magic));
+  Value isSmall = d.make<arith::CmpIOp>(arith::CmpIPredicate::slt, normal,
+                                        d.ci(0x00800000));
+  return d.fromBits(d.select(isSmall, subnormal, normal));
+}
+
 Value codegen::exponential32(Real &d, Value x) {
-  // Outside these limits the result is 0 or infinite.
-  x = d.select(d.is(F::OLT, x, -105.0), d.c(-105.0), x);
-  x = d.select(d.is(F::OGT, x, 90.0), d.c(90.0), x);
-  Value k = d.nearest(d.mul(x, d.c(0x1.715476p+0)));
+  // Below, the result is 0.
+  Value limited = d.select(d.is(F::OLT, x, -105.0), d.c(-105.0), x);
+  Value k = d.nearest(d.mul(limited, d.c(0x1.715476p+0)));
   Value minusK = d.neg(k);
-  Value r = d.fma(minusK, d.c(kLog2Low), d.fma(minusK, d.c(kLog2High), x));
+  Value r =
+      d.fma(minusK, d.c(kLog2Low), d.fma(minusK, d.c(kLog2High), limited));
   // (e^r - 1 - r) / r^2, within 3e-9 of e^r.
   Value tail = d.polynomial(
       r, {0.49999994f, 0.16666521f, 0.04166839f, 0.0083687175f, 0.0013814596f});
   Value series = d.fma(d.mul(r, r), tail, r);
-  // In two steps, since 2^128 overflows; a subnormal result is rounded once.
-  Value half = d.floor(d.mul(k, d.c(0.5)));
-  Value scale = d.powerOfTwo(half);
-  return d.mul(d.fma(series, scale, scale), d.powerOfTwo(d.sub(k, half)));
+  Value found = timesPowerOfTwo(d, d.add(series, d.c(1.0)), k);
+  // Infinite above the largest operand of a finite result; NaN of a NaN.
+  return d.select(d.is(F::OLE, x, 0x1.62e42ep+6), found,
+                  d.add(x, d.c(INFINITY)));
 }
 
 Value codegen::logarithm32(Real &d, Value x) {

@@ -65,6 +65,25 @@ def test_unary(name: str) -> None:
     check(fn, points, rtol=max(rtol, 1e-30), atol=1e-37 if rtol else 0)
 
 
+def test_exponentials_are_within_a_unit_in_the_last_place() -> None:
+    """Where results are subnormal too, which XLA flushes; and where they end in 0 or infinity."""
+    x = np.concatenate(
+        [
+            np.linspace(-105, -86, 400_001),
+            np.linspace(-86, 88.8, 400_001),
+            [-np.inf, -3e38, 88.72283, 88.72284, 89.0, 3e38, np.inf, np.nan, 0.0, 1e-45],
+        ],
+        axis=None,
+    ).astype(np.float32)
+    (got,) = compiled(jnp.exp, [x]).run([x])
+    with np.errstate(over="ignore"):
+        want = np.exp(x.astype(np.float64)).astype(np.float32)
+    assert np.array_equal(np.isnan(got), np.isnan(want))
+    # As integers, neighbours differ by one; infinity follows the largest number.
+    apart = np.abs(got.view(np.int32).astype(np.int64) - want.view(np.int32).astype(np.int64))
+    assert apart[~np.isnan(want)].max() <= 1
+
+
 @pytest.mark.parametrize("fn", [np.sin, np.cos])
 def test_trigonometry_keeps_large_angles(fn: Any) -> None:
     x = np.concatenate([np.linspace(-1e5, 1e5, 4001), normal(1000) * 10, [0.0]])
