@@ -1,10 +1,7 @@
 #include "blas/Dnnl.h"
-#include "blas/ProductUnit.h"
-#include "loader/CpuFeatures.h"
 #include "support/Error.h"
 
 #include <cstdio>
-#include <cstdlib>
 #include <dlfcn.h>
 #include <optional>
 #include <string>
@@ -12,28 +9,6 @@
 using namespace scalify::rt;
 
 namespace {
-constexpr ProductUnit kUnits[] = {ProductUnit::F32, ProductUnit::AVX512BF16,
-                                  ProductUnit::AMX};
-
-ProductUnit readCap() {
-  const char *text = std::getenv("SCALIFY_CPU_ISA");
-  if (!text || !*text)
-    return ProductUnit::AMX;
-  for (ProductUnit unit : kUnits)
-    if (std::string(text) == name(unit))
-      return unit;
-  badArgument(
-      std::string("SCALIFY_CPU_ISA is '") + text +
-      "'; it is one of f32, avx512_bf16 and amx, and caps the unit that "
-      "multiplies BF16");
-}
-
-/// The part of the library that is in use, or why none is.
-struct Loaded {
-  ProductUnit unit = ProductUnit::F32;
-  std::optional<Dnnl> library;
-};
-
 void *openLibrary() {
   // Its own version alone: structures of the C API differ between versions.
   for (const char *path : {SCALIFY_DNNL_PATH, "libdnnl.so.2"})
@@ -89,63 +64,40 @@ void warnOfMissing(const std::string &why) {
       why.c_str());
 }
 
-Loaded load() {
-  Loaded loaded;
-  ProductUnit cap = readCap();
-  if (cap == ProductUnit::F32 || !hasBF16Unit())
-    return loaded;
+std::optional<Dnnl> load() {
   void *handle = openLibrary();
   if (!handle) {
     const char *reason = dlerror();
     warnOfMissing(std::string("cannot load oneDNN: ") +
                   (reason ? reason : "unknown error"));
-    return loaded;
+    return {};
   }
   Dnnl dnnl;
   if (const char *missing = findAll(handle, dnnl)) {
     warnOfMissing(std::string("oneDNN has no function '") + missing + "'");
-    return loaded;
+    return {};
   }
-  // Refused if the process has already used the library. The library itself
-  // asks the operating system for AMX's registers.
-  if (cap == ProductUnit::AVX512BF16)
-    dnnl.setMaxCpuIsa(dnnl_cpu_isa_avx512_core_bf16);
-  int isa = dnnl.getEffectiveCpuIsa();
-  auto covers = [isa](int wanted) { return (isa & wanted) == wanted; };
-  if (!covers(dnnl_cpu_isa_avx512_core_bf16))
-    return loaded; // capped by ONEDNN_MAX_CPU_ISA
-  loaded.unit = covers(dnnl_cpu_isa_avx512_core_amx) ? ProductUnit::AMX
-                                                     : ProductUnit::AVX512BF16;
+  // Without AMX, for which there are kernels of our own. Refused if the process
+  // has already used the library.
+  dnnl.setMaxCpuIsa(dnnl_cpu_isa_avx512_core_bf16);
+  constexpr int wanted = dnnl_cpu_isa_avx512_core_bf16;
+  if ((dnnl.getEffectiveCpuIsa() & wanted) != wanted)
+    return {}; // capped by ONEDNN_MAX_CPU_ISA
   Dnnl::check(dnnl.engineCreate(&dnnl.engine, dnnl_cpu, 0), "engine_create");
   Dnnl::check(
       dnnl.streamCreate(&dnnl.stream, dnnl.engine, dnnl_stream_default_flags),
       "stream_create");
-  loaded.library = dnnl;
-  return loaded;
-}
-
-const Loaded &getLoaded() {
-  // Never unloaded, like OpenBLAS.
-  static const Loaded loaded = load();
-  return loaded;
+  return dnnl;
 }
 } // namespace
 
-const char *scalify::rt::name(ProductUnit unit) {
-  switch (unit) {
-  case ProductUnit::F32:
-    return "f32";
-  case ProductUnit::AVX512BF16:
-    return "avx512_bf16";
-  case ProductUnit::AMX:
-    return "amx";
-  }
-  return "";
+const Dnnl *Dnnl::find() {
+  // Never unloaded, like OpenBLAS.
+  static const std::optional<Dnnl> loaded = load();
+  return loaded ? &*loaded : nullptr;
 }
 
-ProductUnit scalify::rt::productUnit() { return getLoaded().unit; }
-
-const Dnnl &Dnnl::get() { return *getLoaded().library; }
+const Dnnl &Dnnl::get() { return *find(); }
 
 void Dnnl::check(dnnl_status_t status, const char *call) {
   if (status != dnnl_success)

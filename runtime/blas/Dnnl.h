@@ -1,5 +1,5 @@
-// oneDNN, loaded at run time, for products of BF16 on the unit that this
-// processor has: AMX or AVX512-BF16. Without such a unit or the library the
+// oneDNN, loaded at run time, for products of BF16 on AVX512-BF16. AMX has
+// kernels of our own (AmxGemm.h); without either unit or the library the
 // runtime widens the operands to F32 (NarrowGemm.h).
 //
 // Not linked, so that a machine without the unit needs no library.
@@ -42,7 +42,9 @@ struct Dnnl {
   dnnl_engine_t engine = nullptr;
   dnnl_stream_t stream = nullptr;
 
-  /// Returns the library. productUnit() must not be F32.
+  /// Returns the library, or null after a warning.
+  static const Dnnl *find();
+  /// Returns the library that find() has found.
   static const Dnnl &get();
 
   /// Throws an Error that names the call if `status` is a failure.

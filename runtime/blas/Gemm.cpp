@@ -144,6 +144,30 @@ void chooseShares(GemmPlan &plan) {
     }
 }
 
+/// Chooses the grid of tasks that ends first on this machine's threads. A task
+/// packs its part of both operands, which takes as long as 16 more columns and
+/// 64 more rows.
+void chooseBlocks(GemmPlan &plan, int threads) {
+  constexpr int64_t panel = 32;
+  double best = 0;
+  for (int64_t partsM = 1; partsM <= 256; partsM *= 2)
+    for (int64_t partsN = 1; partsN <= 256; partsN *= 2) {
+      int64_t rows = ceilDiv(ceilDiv(plan.m, partsM), panel) * panel;
+      int64_t cols = ceilDiv(ceilDiv(plan.n, partsN), panel) * panel;
+      int64_t tasks =
+          ceilDiv(plan.m, rows) * ceilDiv(plan.n, cols) * plan.batches;
+      auto rounds = double(ceilDiv(tasks, threads));
+      double time = rounds * double(rows + 64) * double(cols + 16);
+      // With one task a thread, all wait for the slowest.
+      time *= 1 + 1 / (32 * rounds);
+      if (best != 0 && time >= best)
+        continue;
+      best = time;
+      plan.tileM = std::min(rows, plan.m);
+      plan.tileN = std::min(cols, plan.n);
+    }
+}
+
 /// Products of few rows have no whole ones.
 void chooseTiles(GemmPlan &plan, Tiles tiles, int threads) {
   constexpr int64_t fewRows = 64;
@@ -155,7 +179,9 @@ void chooseTiles(GemmPlan &plan, Tiles tiles, int threads) {
     plan.batchesPerTask = plan.batches;
     return;
   }
-  if (tiles == Tiles::WholeRows && plan.m >= fewRows)
+  if (tiles == Tiles::Blocks)
+    chooseBlocks(plan, threads);
+  else if (tiles == Tiles::WholeRows && plan.m >= fewRows)
     chooseRows(plan, threads);
   else
     chooseShares(plan);

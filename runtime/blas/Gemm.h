@@ -58,8 +58,9 @@ struct GemmPlan {
 
 /// How a product is cut into tiles. Libraries differ in what they read and
 /// write best: oneDNN's fastest products of BF16 write whole rows. A product
-/// that is itself one task of many has one tile.
-enum class Tiles { Any, WholeRows, One };
+/// that is itself one task of many has one tile. Blocks are for kernels of
+/// which no cut changes a bit.
+enum class Tiles { Any, WholeRows, Blocks, One };
 
 /// Plans the product. Returns "", or why `shape` cannot run. BLAS needs one
 /// unit stride in each operand, and extents that fit its 32-bit integers. The

@@ -1,6 +1,8 @@
 #include "blas/NarrowGemm.h"
+#include "blas/AmxGemm.h"
 #include "blas/Blas.h"
 #include "blas/Dnnl.h"
+#include "support/ThreadMemory.h"
 
 #include <array>
 #include <atomic>
@@ -115,7 +117,7 @@ private:
 };
 
 //===----------------------------------------------------------------------===//
-// On the unit
+// On AVX512-BF16
 //===----------------------------------------------------------------------===//
 
 /// A matrix in memory, of oneDNN's kind.
@@ -175,10 +177,10 @@ public:
   TileProduct(const TileProduct &) = delete;
   TileProduct &operator=(const TileProduct &) = delete;
 
-  void reserve() const { getScratch(packedBytes() + scratchBytes); }
+  void reserve() const { threadMemory(packedBytes() + scratchBytes); }
 
   void run(const uint16_t *a, const uint16_t *b, float *c) const {
-    uint8_t *own = getScratch(packedBytes() + scratchBytes);
+    uint8_t *own = threadMemory(packedBytes() + scratchBytes);
     if (isPacked)
       a = pack(a, reinterpret_cast<uint16_t *>(own));
     Memory memories[] = {{dnnl, left, const_cast<uint16_t *>(a)},
@@ -229,15 +231,6 @@ private:
     return to;
   }
 
-  /// Returns memory of the calling thread, on a cache line.
-  static uint8_t *getScratch(size_t bytes) {
-    thread_local std::vector<uint8_t> memory;
-    if (memory.size() < bytes + line)
-      memory.resize(bytes + line);
-    auto address = reinterpret_cast<uintptr_t>(memory.data());
-    return reinterpret_cast<uint8_t *>((address + line - 1) / line * line);
-  }
-
   static constexpr size_t line = 64;
 
   const Dnnl &dnnl;
@@ -253,10 +246,10 @@ private:
   dnnl_primitive_t primitive = nullptr;
 };
 
-class UnitGemm : public NarrowGemm {
+class DnnlGemm : public NarrowGemm {
 public:
-  UnitGemm(const GemmShape &shape, ProductUnit unit, Tiles tiles, int threads)
-      : NarrowGemm(shape, unit, tiles, threads) {
+  DnnlGemm(const GemmShape &shape, Tiles tiles, int threads)
+      : NarrowGemm(shape, ProductUnit::AVX512BF16, tiles, threads) {
     int64_t rows[] = {plan.tileM, plan.m - (plan.tilesM - 1) * plan.tileM};
     int64_t cols[] = {plan.tileN, plan.n - (plan.tilesN - 1) * plan.tileN};
     for (bool lastRow : {false, true})
@@ -300,16 +293,17 @@ NarrowGemm::NarrowGemm(const GemmShape &shape, ProductUnit unit, Tiles tiles,
   planGemm(shape, plan, tiles, threads);
 }
 
-/// A call of oneDNN takes 0.7 to 2.5 us before its first product. Measured,
-/// OpenBLAS on widened operands is faster up to 2^16 products
+/// Measured, OpenBLAS on widened operands is faster up to 2^16 products than a
+/// call of oneDNN, and up to 2^13 than a task on AMX
 /// (docs/rationale/cpu-gemm.md).
-static bool isWorthACall(const GemmShape &shape) {
-  constexpr double fewest = 1 << 16;
-  return double(shape.m) * double(shape.n) * double(shape.k) > fewest;
+static double fewestProducts(ProductUnit unit) {
+  return unit == ProductUnit::AMX ? 1 << 13 : 1 << 16;
 }
 
 static ProductUnit unitFor(const GemmShape &shape) {
-  return isWorthACall(shape) ? productUnit() : ProductUnit::F32;
+  ProductUnit unit = productUnit();
+  double products = double(shape.m) * double(shape.n) * double(shape.k);
+  return products > fewestProducts(unit) ? unit : ProductUnit::F32;
 }
 
 std::unique_ptr<NarrowGemm> NarrowGemm::make(const GemmShape &shape,
@@ -327,5 +321,7 @@ std::unique_ptr<NarrowGemm> NarrowGemm::make(const GemmShape &shape,
   // Sums of nothing are zero; BLAS sets them, and oneDNN has no such product.
   if (unit == ProductUnit::F32 || shape.k == 0)
     return std::make_unique<WidenedGemm>(shape, tiles);
-  return std::make_unique<UnitGemm>(shape, unit, tiles, threads);
+  if (unit == ProductUnit::AMX)
+    return makeAmxGemm(shape, tiles, threads);
+  return std::make_unique<DnnlGemm>(shape, tiles, threads);
 }

@@ -54,9 +54,16 @@ bool scalify::rt::hasBF16Unit() {
   // avx512_bf16; amx_bf16 comes with it on every processor so far.
   return hostLevel() >= 4 && all(Leaf(7, 1).a, {5});
 }
+
+bool scalify::rt::hasAmxBF16() {
+  // amx_bf16, amx_tile; configuration and data of tiles.
+  return hostLevel() >= 4 && all(Leaf(7).d, {22, 24}) &&
+         (savedState() & 0x60000) == 0x60000;
+}
 #else
 int scalify::rt::hostLevel() { return 0; }
 bool scalify::rt::hasBF16Unit() { return false; }
+bool scalify::rt::hasAmxBF16() { return false; }
 #endif
 
 int scalify::rt::levelOf(const std::string &mcpu) {

@@ -13,6 +13,10 @@ int hostLevel();
 /// True if the processor multiplies vectors of BF16.
 bool hasBF16Unit();
 
+/// True if the processor multiplies tiles of BF16, and the operating system
+/// can save them.
+bool hasAmxBF16();
+
 /// Returns the x86-64 level that code for `mcpu` needs, or -1 for an unknown
 /// name.
 int levelOf(const std::string &mcpu);

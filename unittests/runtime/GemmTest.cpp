@@ -14,6 +14,7 @@
 #include <gtest/gtest.h>
 #include <numeric>
 #include <random>
+#include <tuple>
 
 using namespace scalify::rt;
 
@@ -227,9 +228,45 @@ TEST(Gemm, EachExecutionWidensItsOwnOperands) {
 }
 
 TEST(Gemm, SmallProductsRunInF32) {
-  GemmShape small = make(8, 64, 64, 0), large = make(256, 256, 256, 0);
+  GemmShape small = make(4, 16, 16, 0), large = make(256, 256, 256, 0);
   EXPECT_EQ(NarrowGemm::make(small)->getUnit(), ProductUnit::F32);
   EXPECT_EQ(NarrowGemm::make(large)->getUnit(), productUnit());
+}
+
+// Sums of small integers are exact in any order: also those that are begun
+// again for a further block of K. What lies between the rows of C stays.
+TEST(Gemm, SumsOfIntegersAreExact) {
+  std::mt19937 engine(7);
+  auto integers = [&](size_t size) {
+    std::vector<float> values(size);
+    for (float &value : values)
+      value = float(int(engine() % 9) - 4);
+    return values;
+  };
+  for (int layout = 0; layout < 8; ++layout)
+    for (auto [m, n, k, alpha, beta] : {std::tuple{33, 95, 1600, 1.0f, 0.0f},
+                                        {47, 16, 1031, 0.5f, 0.0f},
+                                        {96, 64, 544, 1.0f, 0.0f},
+                                        {64, 130, 1090, 2.0f, 1.0f}}) {
+      GemmShape shape = make(m, n, k, layout);
+      (layout & 4 ? shape.c.col : shape.c.row) += 5;
+      shape.alpha = alpha;
+      shape.beta = beta;
+      std::vector<float> a = integers(span(shape, 0));
+      std::vector<float> b = integers(span(shape, 1));
+      std::vector<float> c = integers(span(shape, 2)), want = c;
+      reference(shape, a, b, want);
+      std::vector<uint16_t> narrowA = toBF16(a), narrowB = toBF16(b);
+      for (Tiles tiles : {Tiles::WholeRows, Tiles::One}) {
+        std::vector<float> found = c;
+        auto product = NarrowGemm::make(shape, productUnit(), tiles, 3);
+        NarrowGemm::Operands operands{narrowA.data(), narrowB.data(),
+                                      found.data()};
+        for (int64_t task = 0; task < product->tasks(); ++task)
+          product->run(task, operands);
+        EXPECT_EQ(found, want) << m << "x" << n << "x" << k << " " << layout;
+      }
+    }
 }
 
 // Units for BF16 take subnormals for zero; no number of FP8 is one of BF16.
