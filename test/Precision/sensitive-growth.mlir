@@ -24,4 +24,22 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8", head = true>} {
     %gw = stablehlo.dot_general %xs2, %gs, contracting_dims = [0] x [0] {scalify.phase = #scalify.phase<backward>} : (tensor<256x32xf32>, tensor<256x32xf32>) -> tensor<32x32xf32>
     return %gw : tensor<32x32xf32>
   }
+
+  // Three times that variance, and an error of 0.03: within a factor of two of
+  // the limit, by which the analysis may err.
+  // CHECK-LABEL: func.func @near_the_limit
+  // NOW: stablehlo.dot_general {{.*}}scalify.formats = #scalify.formats<bf16, bf16>, scalify.judgement = #scalify.decision<"sensitive", "{{.*}} estimated at 0.03 of their mean square">
+  func.func @near_the_limit(%x: tensor<256x96xf32> {scalify.role = #scalify.role<batch>, scalify.scale = 3 : i32},
+                         %w: tensor<96x32xf32> {scalify.role = #scalify.role<param>, scalify.scale = -4 : i32})
+      -> tensor<96x32xf32> {
+    %s = stablehlo.constant dense<1.0> : tensor<f32>
+    %xs = scalify.scale_hint %x, %s : tensor<256x96xf32>
+    %ws = scalify.scale_hint %w, %s : tensor<96x32xf32>
+    %h = stablehlo.dot_general %xs, %ws, contracting_dims = [1] x [0] : (tensor<256x96xf32>, tensor<96x32xf32>) -> tensor<256x32xf32>
+    %g = stablehlo.exponential %h {scalify.phase = #scalify.phase<backward>} : tensor<256x32xf32>
+    %xs2 = scalify.scale_hint %x, %s : tensor<256x96xf32>
+    %gs = scalify.scale_hint %g, %s : tensor<256x32xf32>
+    %gw = stablehlo.dot_general %xs2, %gs, contracting_dims = [0] x [0] {scalify.phase = #scalify.phase<backward>} : (tensor<256x96xf32>, tensor<256x32xf32>) -> tensor<96x32xf32>
+    return %gw : tensor<96x32xf32>
+  }
 }
