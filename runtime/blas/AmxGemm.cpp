@@ -1,5 +1,6 @@
 #include "blas/AmxGemm.h"
 #include "blas/AmxTiles.h"
+#include "support/Error.h"
 #include "support/ThreadMemory.h"
 
 #include <algorithm>
@@ -45,7 +46,9 @@ public:
 private:
   /// Returns as many elements of K as a panel has that stays in the first
   /// cache. Rows that are read where they lie are read in one go. No bit
-  /// depends on it: sums go on from where they were.
+  /// depends on it: sums go on from where they were, in whole steps. With a
+  /// beta, which no plan of the compiler has, K is one block, and a deep one
+  /// leaves the caches.
   int64_t chooseDepth() const {
     constexpr int64_t deep = 512;
     int64_t most = shape.beta != 0.0f || isTransposed ? plan.k
@@ -106,5 +109,8 @@ private:
 
 std::unique_ptr<NarrowGemm> scalify::rt::makeAmxGemm(const GemmShape &shape,
                                                      Tiles tiles, int threads) {
+  if (!isUsable())
+    unsupported("products on AMX need its registers, which this process has "
+                "not; SCALIFY_CPU_ISA=avx512_bf16 multiplies without them");
   return std::make_unique<AmxGemm>(shape, tiles, threads);
 }

@@ -7,8 +7,9 @@
 
 namespace scalify::rt {
 
-/// Returns a product whose bits no cut into tiles changes: each element sums K
-/// in its order, in blocks that K alone decides. Needs amx::isUsable().
+/// Returns a product whose bits no cut into tiles changes: each element sums
+/// steps of 32 elements of K in their order; within a step AMX sums even and
+/// odd ones apart. Throws an Error unless amx::isUsable().
 std::unique_ptr<NarrowGemm> makeAmxGemm(const GemmShape &shape, Tiles tiles,
                                         int threads);
 

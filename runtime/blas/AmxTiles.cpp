@@ -1,7 +1,6 @@
 #include "blas/AmxTiles.h"
 #include "loader/CpuFeatures.h"
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -18,6 +17,11 @@ using namespace scalify::rt::amx;
   __attribute__((                                                              \
       target("amx-tile,amx-bf16,avx512f,avx512bw,avx512vl,avx512dq")))
 #define SCALIFY_AMX_INLINE SCALIFY_AMX __attribute__((always_inline)) inline
+#if defined(__clang__)
+#define SCALIFY_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define SCALIFY_UNROLL _Pragma("GCC unroll 16")
+#endif
 
 /// Linux gives a process the registers when it asks (arch_prctl of x86).
 static bool askForTiles() {
@@ -29,7 +33,9 @@ static bool askForTiles() {
   std::fprintf(stderr,
                "scalify: products of BF16 and FP8 run without AMX: the "
                "operating system refuses its registers: %s\n",
-               std::strerror(errno));
+               errno == ENOSPC ? "the alternate signal stack of a thread is "
+                                 "too small for them (sigaltstack)"
+                               : std::strerror(errno));
   return false;
 }
 
@@ -38,17 +44,26 @@ bool amx::isUsable() {
   return result;
 }
 
-SCALIFY_AMX Session::Session() {
+/// GCC's intrinsics do not say that they access memory.
+static inline void finishWrites() { __asm__ volatile("" ::: "memory"); }
+
+SCALIFY_AMX static void configureTiles() {
   struct alignas(64) {
     uint8_t palette = 1, startRow = 0, reserved[14] = {};
     uint16_t bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
     uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
   } config;
+  __asm__ volatile("" ::"r"(&config) : "memory");
   _tile_loadconfig(&config);
 }
 
+SCALIFY_AMX static void releaseTiles() { _tile_release(); }
+
+// GCC takes no target for constructors and destructors.
+Session::Session() { configureTiles(); }
+
 // Registers in use make each switch of a thread dearer.
-SCALIFY_AMX Session::~Session() { _tile_release(); }
+Session::~Session() { releaseTiles(); }
 
 //===----------------------------------------------------------------------===//
 // Packing
@@ -70,7 +85,7 @@ template <bool IsWhole>
 SCALIFY_AMX_INLINE void loadRows(Words &to, const uint16_t *from,
                                  int64_t stride, int64_t rows, int64_t count) {
   __mmask32 mask = maskOf(count);
-#pragma clang loop unroll(full)
+  SCALIFY_UNROLL
   for (int i = 0; i < 16; ++i)
     if (IsWhole)
       to.rows[i] = _mm512_loadu_si512(from + i * stride);
@@ -85,7 +100,7 @@ template <bool IsWhole>
 SCALIFY_AMX_INLINE void loadPairs(Words &to, const uint16_t *from,
                                   int64_t stride, int64_t rows, int64_t count) {
   __mmask16 mask = __mmask16(maskOf(count));
-#pragma clang loop unroll(full)
+  SCALIFY_UNROLL
   for (int i = 0; i < 16; ++i) {
     const uint16_t *row = from + 2 * i * stride;
     __m256i even, odd;
@@ -104,25 +119,25 @@ SCALIFY_AMX_INLINE void loadPairs(Words &to, const uint16_t *from,
 /// Transposes the 16 x 16 words, in four rounds of exchanges.
 SCALIFY_AMX_INLINE void transpose(Words &words) {
   __m512i *r = words.rows, t[16];
-#pragma clang loop unroll(full)
+  SCALIFY_UNROLL
   for (int i = 0; i < 16; i += 2) {
     t[i] = _mm512_unpacklo_epi32(r[i], r[i + 1]);
     t[i + 1] = _mm512_unpackhi_epi32(r[i], r[i + 1]);
   }
-#pragma clang loop unroll(full)
+  SCALIFY_UNROLL
   for (int i = 0; i < 16; i += 4) {
     r[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
     r[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
     r[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
     r[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
   }
-#pragma clang loop unroll(full)
+  SCALIFY_UNROLL
   for (int i = 0; i < 16; ++i)
     if (i % 8 < 4) {
       t[i] = _mm512_shuffle_i32x4(r[i], r[i + 4], 0x88);
       t[i + 4] = _mm512_shuffle_i32x4(r[i], r[i + 4], 0xdd);
     }
-#pragma clang loop unroll(full)
+  SCALIFY_UNROLL
   for (int j = 0; j < 8; ++j) {
     r[j] = _mm512_shuffle_i32x4(t[j], t[j + 8], 0x88);
     r[j + 8] = _mm512_shuffle_i32x4(t[j], t[j + 8], 0xdd);
@@ -130,7 +145,7 @@ SCALIFY_AMX_INLINE void transpose(Words &words) {
 }
 
 SCALIFY_AMX_INLINE void store(const Words &words, uint16_t *to) {
-#pragma clang loop unroll(full)
+  SCALIFY_UNROLL
   for (int i = 0; i < 16; ++i)
     _mm512_store_si512(to + 32 * i, words.rows[i]);
 }
@@ -218,6 +233,7 @@ template <int Rows, int Cols>
 SCALIFY_AMX_INLINE void sum(const Panel &left, const uint16_t *right,
                             int64_t steps) {
   const uint16_t *a = left.data;
+  finishWrites();
   for (int64_t step = 0; step < steps; ++step) {
     _tile_loadd(6, right, 64);
     _tile_loadd(4, a, left.stride);
@@ -250,6 +266,7 @@ template <int Rows, int Cols> SCALIFY_AMX_INLINE void clearTiles() {
 /// Loads the tiles from rows that are `stride` apart.
 template <int Rows, int Cols>
 SCALIFY_AMX_INLINE void loadTiles(const float *from, int64_t stride) {
+  finishWrites();
   _tile_loadd(0, from, 4 * stride);
   if (Cols > 1)
     _tile_loadd(1, from + kTile, 4 * stride);
@@ -268,6 +285,7 @@ SCALIFY_AMX_INLINE void storeTiles(float *to, int64_t stride) {
     _tile_stored(2, to + kTile * stride, 4 * stride);
   if (Rows > 1 && Cols > 1)
     _tile_stored(3, to + kTile * stride + kTile, 4 * stride);
+  finishWrites();
 }
 
 /// Copies `cols` columns, at most 32, of the result to rows of 32.
@@ -308,13 +326,13 @@ SCALIFY_AMX_INLINE void writeTransposed(const float *sums, int64_t rows,
     for (int64_t col = 0; col < cols; col += kTile) {
       const float *from = sums + row * kPanel + col;
       Words words;
-#pragma clang loop unroll(full)
+      SCALIFY_UNROLL
       for (int i = 0; i < 16; ++i)
         words.rows[i] = _mm512_load_si512(from + i * kPanel);
       transpose(words);
       __mmask16 mask = __mmask16(maskOf(rows - row));
       float *to = c + col * update.stride + row;
-#pragma clang loop unroll(full)
+      SCALIFY_UNROLL
       for (int i = 0; i < 16; ++i)
         if (i < cols - col)
           _mm512_mask_storeu_ps(

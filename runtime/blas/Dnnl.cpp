@@ -56,11 +56,11 @@ const char *findAll(void *handle, Dnnl &dnnl) {
   return missing;
 }
 
-void warnOfMissing(const std::string &why) {
+void warnOfF32(const std::string &why) {
   std::fprintf(
       stderr,
       "scalify: products of BF16 and FP8 run in F32, at half the speed "
-      "or less: %s; install the package libdnnl2\n",
+      "or less: %s\n",
       why.c_str());
 }
 
@@ -68,21 +68,28 @@ std::optional<Dnnl> load() {
   void *handle = openLibrary();
   if (!handle) {
     const char *reason = dlerror();
-    warnOfMissing(std::string("cannot load oneDNN: ") +
-                  (reason ? reason : "unknown error"));
+    warnOfF32(std::string("cannot load oneDNN: ") +
+              (reason ? reason : "unknown error") +
+              "; install the package libdnnl2");
     return {};
   }
   Dnnl dnnl;
   if (const char *missing = findAll(handle, dnnl)) {
-    warnOfMissing(std::string("oneDNN has no function '") + missing + "'");
+    warnOfF32(std::string("oneDNN has no function '") + missing +
+              "'; install the package libdnnl2");
     return {};
   }
-  // Without AMX, for which there are kernels of our own. Refused if the process
-  // has already used the library.
+  // AMX has kernels of our own, and other bits. Refused if another user of the
+  // library in this process was first.
+  constexpr int wanted = dnnl_cpu_isa_avx512_core_bf16,
+                beyond = dnnl_cpu_isa_avx512_core_amx;
   dnnl.setMaxCpuIsa(dnnl_cpu_isa_avx512_core_bf16);
-  constexpr int wanted = dnnl_cpu_isa_avx512_core_bf16;
-  if ((dnnl.getEffectiveCpuIsa() & wanted) != wanted)
-    return {}; // capped by ONEDNN_MAX_CPU_ISA
+  int isa = dnnl.getEffectiveCpuIsa();
+  if ((isa & wanted) != wanted || (isa & beyond) == beyond) {
+    warnOfF32("oneDNN, used before in this process, does not run on "
+              "AVX512-BF16 alone");
+    return {};
+  }
   Dnnl::check(dnnl.engineCreate(&dnnl.engine, dnnl_cpu, 0), "engine_create");
   Dnnl::check(
       dnnl.streamCreate(&dnnl.stream, dnnl.engine, dnnl_stream_default_flags),

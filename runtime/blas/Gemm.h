@@ -58,14 +58,15 @@ struct GemmPlan {
 
 /// How a product is cut into tiles. Libraries differ in what they read and
 /// write best: oneDNN's fastest products of BF16 write whole rows. A product
-/// that is itself one task of many has one tile. Blocks are for kernels of
-/// which no cut changes a bit.
+/// that is itself one task of many has one tile. Blocks, of rows and columns,
+/// are for kernels of which no cut changes a bit: those for AMX take them in
+/// place of whole rows.
 enum class Tiles { Any, WholeRows, Blocks, One };
 
 /// Plans the product. Returns "", or why `shape` cannot run. BLAS needs one
 /// unit stride in each operand, and extents that fit its 32-bit integers. The
-/// number of `threads` may choose the rows of tiles of whole rows, of which no
-/// bit depends.
+/// number of `threads` may choose the rows of tiles of whole rows, and blocks,
+/// of which no bit depends.
 std::string planGemm(const GemmShape &shape, GemmPlan &plan,
                      Tiles tiles = Tiles::Any, int threads = 1);
 

@@ -19,12 +19,11 @@ public:
   virtual ~NarrowGemm() = default;
 
   /// Returns the product for as many threads, whose number changes no bit, on
-  /// productUnit(), or in F32 if it is too small for a
-  /// call on the unit. `shape` must outlive it, and be one that planGemm()
-  /// accepts.
+  /// productUnit(), or in F32 if it is too small for a call on the unit.
+  /// `shape` must outlive it, and be one that planGemm() accepts.
   static std::unique_ptr<NarrowGemm> make(const GemmShape &shape,
                                           int threads = 1);
-  /// Returns the product on a unit up to productUnit().
+  /// Returns the product on a unit up to productUnit(), which has been called.
   static std::unique_ptr<NarrowGemm>
   make(const GemmShape &shape, ProductUnit unit, Tiles tiles, int threads = 1);
   /// Returns a product of one task, on the unit that make() would choose.

@@ -11,8 +11,9 @@ enum class ProductUnit { F32, AVX512BF16, AMX };
 const char *name(ProductUnit unit);
 
 /// Returns the fastest unit that the processor, the operating system, the
-/// library and the environment's SCALIFY_CPU_ISA allow. Loads the library at
-/// the first call; throws an Error if SCALIFY_CPU_ISA names no unit.
+/// environment's SCALIFY_CPU_ISA and, for AVX512-BF16, the library allow. Asks
+/// for AMX or loads the library at the first call; throws an Error if
+/// SCALIFY_CPU_ISA names no unit.
 ProductUnit productUnit();
 
 } // namespace scalify::rt

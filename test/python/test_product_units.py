@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -85,6 +86,24 @@ def test_no_unit_is_nearer_to_f32_than_another(tmp_path: pathlib.Path) -> None:
         assert ran == unit
         errors.append(1 - cosine(exact.astype(np.float64), found.astype(np.float64)))
     assert max(errors) < 13 / 12 * min(errors)
+
+
+def test_kernels_for_amx_are_right_as_gcc_compiles_them(tmp_path: pathlib.Path) -> None:
+    """Its intrinsics say less of the memory that they access than clang's do."""
+    if _runtime.product_unit() != "amx" or not shutil.which("g++"):
+        pytest.skip("needs AMX and g++")
+    runtime, program = HERE.parents[1] / "runtime", tmp_path / "product"
+    names = ("AmxGemm", "AmxTiles", "Blas", "Dnnl", "Gemm", "NarrowGemm", "ProductUnit")
+    sources = [
+        *(runtime / f"blas/{name}.cpp" for name in names),
+        runtime / "loader/CpuFeatures.cpp",
+    ]
+    # Neither library is opened.
+    paths = ('-DSCALIFY_OPENBLAS_PATH="none"', '-DSCALIFY_DNNL_PATH="none"')
+    folders = ("-I", runtime, "-I", runtime / "include")
+    command = ["g++", "-std=c++17", "-O2", *paths, *folders, HERE / "product_on_amx.cpp", *sources]
+    subprocess.run([*map(str, command), "-ldl", "-o", str(program)], check=True)
+    assert subprocess.run([program], capture_output=True, text=True).stdout == "exact\n"
 
 
 def test_an_unknown_unit_is_refused(tmp_path: pathlib.Path) -> None:
