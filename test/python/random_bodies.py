@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from random_programs import LARGEST, Program, Value, Writer, eps_of
-from random_table import APPLY, fit, grow, grown, op, pick_index
+from random_programs import LARGEST, Program, Value, Writer
+from random_table import APPLY, fit, grow, grow_smooth, grown, op, pick_index
+
+__all__ = ["body_of", "bounded", "coarsest"]
 
 # Reductions, sorts, products ----------------------------------------------------------------------
 
@@ -44,7 +47,7 @@ def _reduced(writer: Writer) -> None:
 
 @op("argmax")
 def _argmax(x: Any, axis: int) -> Any:
-    return jnp.argmax(x, axis=axis)
+    return jnp.argmax(x, axis=axis).astype(jnp.int32)
 
 
 @op("sort")
@@ -54,7 +57,7 @@ def _sort(x: Any, axis: int) -> Any:
 
 @op("argsort")
 def _argsort(x: Any, axis: int) -> Any:
-    return jnp.argsort(x, axis=axis)
+    return jnp.argsort(x, axis=axis).astype(jnp.int32)
 
 
 @op("cumsum")
@@ -114,7 +117,7 @@ def _multiplied(writer: Writer) -> None:
         place,
         right,
         shape=(*value.shape[:-1], wide),
-        dtype="float32",
+        dtype="float64" if value.dtype == "float64" else "float32",
         is_exact=False,
         is_product=False,
         size=size,
@@ -130,8 +133,8 @@ def _loop(body: Any, *carries: Any, trips: int) -> Any:
     """The first of the carries after some trips; tanh keeps what grows."""
 
     def step(i: Any, values: Any) -> Any:
-        out = body(*values[:-1], values[-1] + i.astype(values[-1].dtype))[0]
-        return (_bounded(jnp.resize(out, values[0].shape), values[0].dtype), *values[1:])
+        out = body(*values[:-1], values[-1] + jnp.asarray(i).astype(values[-1].dtype))[0]
+        return (bounded(jnp.resize(out, values[0].shape), values[0].dtype), *values[1:])
 
     return lax.fori_loop(0, trips, step, carries)[0]
 
@@ -141,8 +144,8 @@ def _scan(body: Any, *carries: Any, trips: int) -> Any:
     """What a scan stacks: the body's result, which is its carry as well."""
 
     def step(values: Any, i: Any) -> Any:
-        out = body(*values[:-1], values[-1] + i.astype(values[-1].dtype))[0]
-        out = _bounded(jnp.resize(out, values[0].shape), values[0].dtype)
+        out = body(*values[:-1], values[-1] + jnp.asarray(i).astype(values[-1].dtype))[0]
+        out = bounded(jnp.resize(out, values[0].shape), values[0].dtype)
         return (out, *values[1:]), out
 
     return lax.scan(step, carries, jnp.arange(trips))[1]
@@ -159,8 +162,8 @@ def _while(body: Any, index: Any, *carries: Any, trips: int) -> Any:
 
     def step(state: Any) -> Any:
         i, stack, values = state
-        given = (rows[2 - i], *values[1:-1], values[-1] + i.astype(values[-1].dtype))
-        out = _bounded(jnp.resize(body(*given)[0], values[0].shape), values[0].dtype)
+        given = (rows[2 - i], *values[1:-1], values[-1] + jnp.asarray(i).astype(values[-1].dtype))
+        out = bounded(jnp.resize(body(*given)[0], values[0].shape), values[0].dtype)
         return i + 1, stack.at[i].set(out), (out, *values[1:])
 
     state = (jnp.int32(0), rows, (*carries, index))
@@ -174,24 +177,25 @@ def _cond(then: Any, otherwise: Any, which: Any, *carries: Any) -> Any:
     shape, dtype = carries[0].shape, carries[0].dtype
 
     def branch(body: Any) -> Any:
-        return lambda *values: _bounded(jnp.resize(body(*values)[0], shape), dtype)
+        return lambda *values: bounded(jnp.resize(body(*values)[0], shape), dtype)
 
-    return lax.cond(jnp.ravel(which)[0], branch(then), branch(otherwise), *carries)
+    return lax.cond(jnp.ravel(which)[0] != 0, branch(then), branch(otherwise), *carries)
 
 
-def _bounded(x: Any, dtype: Any) -> Any:
+def bounded(x: Any, dtype: Any) -> Any:
     is_float = jnp.issubdtype(x.dtype, jnp.floating)
     return jnp.tanh(x).astype(dtype) if is_float else x.astype(dtype)
 
 
-def _body(writer: Writer, arguments: list[Value]) -> Program:
-    inner = Writer(writer.draw, arguments, writer.depth + 1)
+def body_of(writer: Writer, arguments: list[Value]) -> Program:
+    """Returns a body, of which the last value is read."""
+    inner = Writer(writer.draw, arguments, writer.depth + 1, writer.smooth, writer.wide)
     for _ in range(writer.integer(1, 4)):
-        grow(inner)
+        (grow_smooth if writer.smooth else grow)(inner)
     return inner.finish([len(inner.values) - 1])
 
 
-@grown(2)
+@grown(2, smooth=True)
 def _bodied(writer: Writer) -> None:
     if writer.depth > 1:
         return
@@ -199,32 +203,37 @@ def _bodied(writer: Writer) -> None:
     if place is None:
         return
     other, at = writer.pick(lambda value: value.elements > 0), pick_index(writer)
-    kind = writer.choice(["loop", "scan", "while", "cond"])
-    which = writer.pick(lambda value: value.dtype == "bool" and value.elements > 0)
+    kind = writer.choice(
+        ["loop", "scan", "cond"] if writer.smooth else ["loop", "scan", "cond", "while"]
+    )
+    which = writer.pick(lambda value: not value.is_float and value.elements > 0)
     if other is None or (at is None if kind != "cond" else which is None):
         return
     carries = [place, other]
     # What a body gets is its own: nothing of it is known to the bit behind a trip.
     arguments = [writer.joined(i, is_exact=not writer.values[i].is_float) for i in carries]
-    value = writer.joined(place, is_exact=False, is_product=False, size=1.0)
-    value = writer.joined(place, other, **{**vars(value), "eps": _eps(writer, place, other)})
+    bodies = [
+        body_of(writer, arguments if kind == "cond" else [*arguments, writer.values[at or 0]])
+        for _ in range(2 if kind == "cond" else 1)
+    ]
+    eps = coarsest(writer, carries, bodies)
+    value = writer.joined(place, is_exact=False, is_product=False, size=1.0, eps=eps)
     if kind == "cond":
         assert which is not None
-        bodies = (_body(writer, arguments), _body(writer, arguments))
         writer.add("cond", [which, *carries], value, bodies)
         return
     assert at is not None
     trips = writer.integer(1, 4)
-    body = (_body(writer, [*arguments, writer.values[at]]),)
     if kind == "scan":
         value = Value(**{**vars(value), "shape": (trips, *value.shape)})
     if kind == "while":
         value = Value(**{**vars(value), "shape": (3, *value.shape), "size": 2.0})
-        writer.add(kind, [at, *carries], value, body, trips=trips)
+        writer.add(kind, [at, *carries], value, bodies, trips=trips)
         return
-    writer.add(kind, [*carries, at], value, body, trips=trips)
+    writer.add(kind, [*carries, at], value, bodies, trips=trips)
 
 
-def _eps(writer: Writer, *places: int) -> float:
-    """Returns the coarsest rounding that a body may make of these values."""
-    return max(eps_of("bfloat16"), *(writer.values[place].eps for place in places))
+def coarsest(writer: Writer, places: Sequence[int], bodies: Sequence[Program]) -> float:
+    """Returns the coarsest rounding of values, and of what bodies do with them."""
+    known = [writer.values[place].eps for place in places]
+    return max(known + [value.eps for body in bodies for value in body.values])

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import lax
-from random_programs import FLOATS, INTEGERS, Writer, eps_of
+from random_programs import Writer, eps_of
 from random_table import APPLY, fit, grown, op, partner
 
 # Functions that are defined and flat enough on all of what programs hold, by bounded arguments.
@@ -125,7 +125,7 @@ def _selecting(writer: Writer) -> None:
 
 @grown(2)
 def _integer(writer: Writer) -> None:
-    place = writer.pick(lambda value: value.dtype in INTEGERS)
+    place = writer.pick(lambda value: value.is_integer)
     if place is not None:
         other = partner(writer, place)
         writer.add(writer.choice(list(_INTEGER)), [place, other], writer.joined(place, other))
@@ -173,14 +173,15 @@ def _convert(x: Any, dtype: str) -> Any:
 @grown(2)
 def _converted(writer: Writer) -> None:
     place = writer.pick()
-    dtype = writer.choice(["float32", *FLOATS, *INTEGERS, "bool"])
+    dtype = writer.choice(["float32", *writer.floats, *writer.integers, "bool"])
     if place is None:
         return
     value = writer.values[place]
-    if dtype not in FLOATS and value.is_float and not value.is_exact:
+    is_float = dtype in writer.floats
+    if not is_float and value.is_float and not value.is_exact:
         return
-    eps = max(value.eps, eps_of(dtype)) if dtype in FLOATS else 0.0
+    eps = max(value.eps, eps_of(dtype)) if is_float else 0.0
     # Integers beyond a format's range become infinities; large ones are not multiplied on.
-    size = value.size if value.is_float or dtype not in FLOATS else 12.0
+    size = value.size if value.is_float or not is_float else 12.0
     changed = writer.joined(place, dtype=dtype, eps=eps, size=size, is_product=False)
     writer.add("convert", [place], changed, dtype=dtype)

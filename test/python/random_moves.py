@@ -7,8 +7,8 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from random_programs import INTEGERS, LARGEST, Value, Writer, eps_of
-from random_table import fit, grown, op, partner, pick_index
+from random_programs import LARGEST, Value, Writer, eps_of
+from random_table import addressing, fit, grown, op, partner, pick_index
 
 # Moves --------------------------------------------------------------------------------------------
 
@@ -141,24 +141,26 @@ def _spread(writer: Writer) -> None:
 
 @op("dynamic_slice")
 def _dynamic_slice(x: Any, at: Any, sizes: tuple[int, ...]) -> Any:
-    starts = [jnp.ravel(at)[i % at.size] for i in range(x.ndim)]
+    at = jnp.ravel(addressing(at, x))
+    starts = [at[i % at.size] for i in range(x.ndim)]
     return lax.dynamic_slice(x, starts, sizes)
 
 
 @op("dynamic_update_slice")
 def _dynamic_update_slice(x: Any, update: Any, at: Any) -> Any:
-    return lax.dynamic_update_slice(x, update, [jnp.ravel(at)[i % at.size] for i in range(x.ndim)])
+    at = jnp.ravel(addressing(at, x))
+    return lax.dynamic_update_slice(x, update, [at[i % at.size] for i in range(x.ndim)])
 
 
 @op("take")
 def _take(x: Any, at: Any, axis: int, mode: str) -> Any:
-    return jnp.take(x, at, axis=axis, mode=mode)
+    return jnp.take(x, addressing(at, x), axis=axis, mode=mode)
 
 
 @op("at")
 def _at(x: Any, update: Any, at: Any, how: str) -> Any:
     """x with rows overwritten, or combined with `update`'s, at indices along the first dim."""
-    rows = jnp.ravel(at)[: update.shape[0]]
+    rows = jnp.ravel(addressing(at, x))[: update.shape[0]]
     if how == "set":
         # Of two updates of one row either may win: places that differ.
         rows = jnp.arange(update.shape[0])[::-1]
@@ -272,7 +274,7 @@ def _iota(shape: tuple[int, ...], dtype: str, dim: int) -> Any:
 
 @grown(1)
 def _counted(writer: Writer) -> None:
-    dtype = writer.choice([*INTEGERS, "float32"])
+    dtype = writer.choice([*writer.integers, "float32"])
     shape = (writer.choice([2, 3, 5, 8]), writer.choice([1, 2, 4]))
     value = Value(shape, dtype, eps=eps_of(dtype))
     writer.add("iota", [], value, shape=shape, dtype=dtype, dim=writer.integer(0, 1))

@@ -26,7 +26,10 @@ __all__ = ["FLOATS", "INTEGERS", "Program", "Step", "Value", "Writer", "eps_of",
 FLOATS = ("float32", "float16", "bfloat16")
 INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32")
 SPECIAL = (0.0, -0.0, 1.0, -1.0, 0.5, np.inf, -np.inf, np.nan)
-LARGEST = 4096  # elements of a value
+# Of programs under `jax.enable_x64`.
+WIDE_FLOATS = ("float64", *FLOATS)
+WIDE_INTEGERS = ("int64", "uint64", *INTEGERS)
+LARGEST = 8192  # elements of a value
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,7 +47,11 @@ class Value:
 
     @property
     def is_float(self) -> bool:
-        return self.dtype in FLOATS
+        return self.dtype in WIDE_FLOATS
+
+    @property
+    def is_integer(self) -> bool:
+        return self.dtype in WIDE_INTEGERS
 
     @property
     def elements(self) -> int:
@@ -53,7 +60,7 @@ class Value:
 
 def eps_of(dtype: str) -> float:
     """Returns the spacing of 1 and the next larger number of a float type."""
-    return float(ml_dtypes.finfo(dtype).eps) if dtype in FLOATS else 0.0
+    return float(ml_dtypes.finfo(dtype).eps) if "float" in dtype else 0.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,20 +84,31 @@ class Program:
     donated: tuple[int, ...] = ()
     has_special: bool = False
     seed: int = 0
+    is_wide: bool = False
 
     @property
     def values(self) -> list[Value]:
         return [*self.arguments, *(step.value for step in self.steps)]
 
-    def function(self, apply: dict[str, Callable[..., Any]]) -> Callable[..., tuple[Any, ...]]:
-        """Returns the program as a JAX function of its arguments; `apply` has the ops by name."""
+    def function(
+        self, apply: dict[str, Callable[..., Any]], change: Callable[[Step, Any], Any] | None = None
+    ) -> Callable[..., tuple[Any, ...]]:
+        """Returns the program as a JAX function of its arguments.
+
+        Args:
+            apply: the ops by name.
+            change: of each operand and each result of each step, in bodies too.
+        """
 
         def run(*arguments: Any) -> tuple[Any, ...]:
             values = list(arguments)
             for step in self.steps:
-                bodies = [body.function(apply) for body in step.bodies]
+                bodies = [body.function(apply, change) for body in step.bodies]
                 operands = [values[place] for place in step.operands]
-                values.append(apply[step.op](*bodies, *operands, **dict(step.params)))
+                if change:
+                    operands = [change(step, operand) for operand in operands]
+                result = apply[step.op](*bodies, *operands, **dict(step.params))
+                values.append(change(step, result) if change else result)
             return tuple(values[place] for place in self.results)
 
         return run
@@ -123,7 +141,8 @@ class Program:
             f"v{i}: {value.dtype}{list(value.shape)}" for i, value in enumerate(self.arguments)
         )
         head = f"def program({names}):  # donated {self.donated}, seed {self.seed}"
-        return "\n".join([head + (", special values" if self.has_special else ""), *self.lines()])
+        notes = (", special values" if self.has_special else "") + (", x64" if self.is_wide else "")
+        return "\n".join([head + notes, *self.lines()])
 
 
 def _draw(rng: np.random.Generator, value: Value, has_special: bool) -> np.ndarray:
@@ -133,10 +152,10 @@ def _draw(rng: np.random.Generator, value: Value, has_special: bool) -> np.ndarr
     if not value.is_float:
         info = jnp.iinfo(dtype)
         low = -4 if info.min < 0 else 0
-        array = rng.integers(low, 9, value.shape)
+        array = rng.integers(low, 9, value.shape).astype(dtype)
         ends = rng.random(value.shape) < 0.15
-        extremes = rng.choice([info.min, info.max, info.max // 2 + 1], value.shape)
-        return np.where(ends, extremes, array).astype(dtype)
+        extremes = np.array([info.min, info.max, info.max // 2 + 1], dtype)
+        return np.where(ends, rng.choice(extremes, value.shape), array)
     # Quarters: exact in every format, so that equal elements and ties occur.
     coarse = rng.integers(-8, 9, value.shape) / 4
     array = np.where(rng.random(value.shape) < 0.3, coarse, rng.normal(size=value.shape))
@@ -149,7 +168,17 @@ def _draw(rng: np.random.Generator, value: Value, has_special: bool) -> np.ndarr
 class Writer:
     """Writes one program: values so far, and the draws that choose among them."""
 
-    def __init__(self, draw: Callable[[Any], Any], arguments: Sequence[Value], depth: int) -> None:
+    def __init__(
+        self,
+        draw: Callable[[Any], Any],
+        arguments: Sequence[Value],
+        depth: int = 0,
+        smooth: bool = False,
+        wide: bool = False,
+    ) -> None:
+        self.smooth, self.wide = smooth, wide
+        self.floats = WIDE_FLOATS if wide else FLOATS
+        self.integers = WIDE_INTEGERS if wide else INTEGERS
         self.draw = draw
         self.arguments = tuple(arguments)
         self.values = list(arguments)
@@ -205,11 +234,11 @@ class Writer:
 
 
 def _shapes() -> st.SearchStrategy[tuple[int, ...]]:
-    dims = st.sampled_from([2, 3, 1, 4, 5, 8, 17, 64])
+    dims = st.sampled_from([2, 3, 1, 4, 5, 8, 17, 64, 130])
     return (
         st.lists(dims, min_size=0, max_size=3)
         .map(tuple)
-        .filter(lambda shape: np.prod(shape) <= LARGEST // 4)
+        .filter(lambda shape: np.prod(shape) <= LARGEST // 2)
     )
 
 
@@ -228,7 +257,8 @@ def programs(
     grow: Callable[[Writer], None],
     dtypes: Sequence[str] = ("float32", "float32", *FLOATS, *INTEGERS, "bool"),
     steps: int = 12,
-    special: bool = True,
+    smooth: bool = False,
+    wide: bool = False,
 ) -> Program:
     """Draws a program.
 
@@ -237,9 +267,12 @@ def programs(
         grow: adds a step to what a writer has, or none: `random_ops.grow`.
         dtypes: of the arguments.
         steps: how many there are at most.
-        special: whether arguments may hold infinities and NaN.
+        smooth: whether it is differentiated; if not, arguments may hold infinities and NaN.
+        wide: whether there are numbers of 64 bits.
     """
-    writer = Writer(draw, draw(_arguments(dtypes)), depth=0)
+    if wide:
+        dtypes = (*WIDE_FLOATS, "float64", *WIDE_INTEGERS, "bool")
+    writer = Writer(draw, draw(_arguments(dtypes)), 0, smooth, wide)
     for _ in range(draw(st.integers(1, steps))):
         grow(writer)
     # All values that nothing reads, and the last one.
@@ -251,6 +284,7 @@ def programs(
     return writer.finish(
         results,
         donated=tuple(sorted(donated)),
-        has_special=special and draw(st.booleans()),
+        has_special=not smooth and draw(st.booleans()),
         seed=draw(st.integers(0, 2**16)),
+        is_wide=wide,
     )

@@ -25,19 +25,32 @@ import conftest  # noqa: F401 - XLA's flags, before JAX reads them
 import hypothesis
 import jax
 from hypothesis import HealthCheck, given, settings
-from random_check import check, check_gradient, check_recipe, run_oracle
+from random_check import (
+    check,
+    check_gradient,
+    check_recipe,
+    run_jit,
+    run_oracle,
+    run_tools,
+)
 from random_ops import grow, grow_smooth
 from random_programs import Program, programs
 
-KINDS = ("results", "gradients", "fp8", "bf16", "fp16")
+KINDS = ("results", "gradients", "jit", "fp8", "wide", "tools", "bf16", "fp16")
 SECONDS = 1800  # of a child, for a few hundred programs
+STEPS = 20
 NUMBERS = ("float32", "float32", "int32", "uint8")
 
 
 def _checked(kind: str) -> tuple[Callable[[Program], None], hypothesis.strategies.SearchStrategy]:
     if kind == "results":
-        return check, programs(grow)
-    smooth = programs(grow_smooth, dtypes=NUMBERS, special=False)
+        return check, programs(grow, steps=STEPS)
+    if kind == "wide":
+        return check, programs(grow, steps=STEPS, wide=True)
+    if kind in ("jit", "tools"):
+        run = run_jit if kind == "jit" else run_tools
+        return lambda program: check(program, run), programs(grow, steps=STEPS)
+    smooth = programs(grow_smooth, dtypes=NUMBERS, steps=STEPS, smooth=True)
     if kind == "gradients":
         return check_gradient, smooth
     return lambda program: check_recipe(program, kind), smooth

@@ -10,9 +10,19 @@ from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
-from random_programs import INTEGERS, Writer
+from random_programs import Writer
 
-__all__ = ["APPLY", "fit", "grow", "grow_smooth", "grown", "op", "partner", "pick_index"]
+__all__ = [
+    "APPLY",
+    "addressing",
+    "fit",
+    "grow",
+    "grow_smooth",
+    "grown",
+    "op",
+    "partner",
+    "pick_index",
+]
 
 APPLY: dict[str, Callable[..., Any]] = {}
 Grow = Callable[[Writer], None]
@@ -89,4 +99,12 @@ def _resize(x: Any, shape: tuple[int, ...]) -> Any:
 
 def pick_index(writer: Writer) -> int | None:
     """Returns the index of a value of integers that may be indices; None if there is none."""
-    return writer.pick(lambda value: value.dtype in INTEGERS and value.elements > 0)
+    return writer.pick(lambda value: value.is_integer and value.elements > 0)
+
+
+def addressing(at: Any, x: Any) -> Any:
+    """Returns indices of a type that has the sizes of x: JAX and XLA compute with both in it.
+
+    XLA:CPU clamps an index of 8 bits to the last of 130 places as to -127.
+    """
+    return at.astype(jnp.int32) if max(x.shape) > jnp.iinfo(at.dtype).max else at

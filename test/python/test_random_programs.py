@@ -24,13 +24,13 @@ def test_results(program: Program) -> None:
 
 
 @FEW
-@given(programs(grow_smooth, dtypes=["float32", "float32", "int32", "uint8"], special=False))
+@given(programs(grow_smooth, dtypes=["float32", "float32", "int32", "uint8"], smooth=True))
 def test_gradients(program: Program) -> None:
     check_gradient(program)
 
 
 @pytest.mark.parametrize("recipe", ["fp8", "bf16"])
 @settings(FEW, max_examples=15)
-@given(program=programs(grow_smooth, dtypes=["float32", "int32"], special=False))
+@given(program=programs(grow_smooth, dtypes=["float32", "int32"], smooth=True))
 def test_recipes(recipe: str, program: Program) -> None:
     check_recipe(program, recipe)
