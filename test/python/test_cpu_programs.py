@@ -8,9 +8,12 @@ import pathlib
 import subprocess
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
-from cpu_run import compile_text
+from cpu_run import check, compile_text
+from jax import lax
 from ml_dtypes import float8_e4m3fn, float8_e5m2
 from programs import PROGRAMS, lower
 from stablehlo_run import compile_stablehlo
@@ -159,3 +162,19 @@ def test_fp8_step_is_near_the_transformed_one(name: str) -> None:
     rows = exe.health()
     assert rows and all(row["elements"] > 0 for row in rows)
     assert len({row["cast"] for row in rows}) == len(rows)
+
+
+@pytest.mark.parametrize("fn", [jnp.sin, jnp.cos, jnp.tan], ids=lambda fn: fn.__name__)
+def test_values_that_are_the_same_in_all_iterations(fn: Any, tmp_path: pathlib.Path) -> None:
+    """LLVM's vectorizer has been given hundreds of them in one loop, and did not end."""
+
+    def step(x: Any, y: Any) -> Any:
+        same = lax.reduce_window(jnp.full((64,), x), jnp.inf, lax.min, (3,), (3,), "VALID") + y
+        return fn(same), jnp.cbrt(fn(same))
+
+    numbers = np.float32(0.5), np.float32(0.25)
+    source = tmp_path / "step.mlir"
+    source.write_text(jax.jit(step).lower(*numbers).as_text())
+    command = [TOOL, source, "--recipe=none", "-o", tmp_path / "step.scalify"]
+    subprocess.run(command, check=True, timeout=120)
+    check(step, *numbers)

@@ -37,6 +37,9 @@ static constexpr llvm::StringLiteral kPasses =
     "loop-mssa(licm<allowspeculation>),"
     "simplifycfg<keep-loops;switch-range-to-icmp;switch-to-arithmetic;"
     "hoist-common-insts;sink-common-insts>,"
+    // What does not depend on the iteration, and was in a branch until here:
+    // the vectorizer takes exponential time to find that it does not.
+    "loop-mssa(licm<allowspeculation>),"
     // Vectors.
     "loop-vectorize,instcombine<max-iterations=1;no-verify-fixpoint>,"
     "vector-combine,loop-unroll<O2>,"
