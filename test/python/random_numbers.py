@@ -153,6 +153,8 @@ def _argmin(x: Any, axis: int) -> Any:
 
 @op("top_k")
 def _top_k(x: Any, k: int, which: int) -> Any:
+    if jnp.issubdtype(x.dtype, jnp.floating):
+        x = jnp.where(jnp.isnan(x), jnp.asarray(jnp.nan, x.dtype), x)  # The order is by its sign.
     return lax.top_k(x, k)[which]
 
 
