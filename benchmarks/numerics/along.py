@@ -212,8 +212,10 @@ class Jitted(Path):
 
     @kept.setter
     def kept(self, kept: Any) -> None:
-        if kept:
-            self._run.executable().kept = kept
+        # The step may have been compiled once more, with formats that keep less.
+        executable = self._run.executable()
+        if found := {name: kept[name] for name in executable.kept if name in (kept or {})}:
+            executable.kept = found
 
 
 class Traced(Path):
