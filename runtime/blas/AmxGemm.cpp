@@ -9,8 +9,6 @@ using namespace scalify::rt;
 using namespace scalify::rt::amx;
 
 namespace {
-int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 class AmxGemm : public NarrowGemm {
 public:
   AmxGemm(const GemmShape &shape, Tiles tiles, int threads)
@@ -110,7 +108,8 @@ private:
 std::unique_ptr<NarrowGemm> scalify::rt::makeAmxGemm(const GemmShape &shape,
                                                      Tiles tiles, int threads) {
   if (!isUsable())
-    unsupported("products on AMX need its registers, which this process has "
-                "not; SCALIFY_CPU_ISA=avx512_bf16 multiplies without them");
+    unsupported(
+        "products on AMX need its registers, which this process "
+        "does not have; SCALIFY_CPU_ISA=avx512_bf16 multiplies without them");
   return std::make_unique<AmxGemm>(shape, tiles, threads);
 }

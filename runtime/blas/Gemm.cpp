@@ -75,8 +75,6 @@ std::string strideError(char operand, Strides strides) {
          "whole row; copy the operand first";
 }
 
-int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 /// Returns the modelled time of a product in tiles, summed over several numbers
 /// of cores. A call on a small tile packs more per product: measured, its time
 /// grows by about 32 / extent for either extent. The last row and column of

@@ -14,6 +14,9 @@
 
 namespace scalify::rt {
 
+/// Returns a / b, rounded up.
+inline int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
 /// Row and column stride of a matrix, in elements.
 struct Strides {
   int64_t row = 0;

@@ -37,8 +37,8 @@ static constexpr llvm::StringLiteral kPasses =
     "loop-mssa(licm<allowspeculation>),"
     "simplifycfg<keep-loops;switch-range-to-icmp;switch-to-arithmetic;"
     "hoist-common-insts;sink-common-insts>,"
-    // What does not depend on the iteration, and was in a branch until here:
-    // the vectorizer takes exponential time to find that it does not.
+    // Hoists invariant selects, which were branches until here: the vectorizer
+    // takes exponential time to prove that a chain of them is uniform.
     "loop-mssa(licm<allowspeculation>),"
     // Vectors.
     "loop-vectorize,instcombine<max-iterations=1;no-verify-fixpoint>,"
