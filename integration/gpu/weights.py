@@ -46,7 +46,7 @@ def fill(tensor: Tensor, stored: Mapping[str, Any] | None = None) -> NDArray[Any
 
     Args:
         tensor: the argument.
-        stored: how a recipe stores it narrow (docs/stages/precision.md); data times two to its
+        stored: how a recipe stores it narrow (docs/stages/state.md); data times two to its
             exponent are the values.
     """
     if "batch" in tensor.name:

@@ -1,4 +1,4 @@
-"""Amaxes of weights that a step computes for the next one (docs/stages/precision.md)."""
+"""Amaxes of weights that a step computes for the next one (docs/stages/state.md)."""
 
 from __future__ import annotations
 

@@ -30,9 +30,9 @@ __all__ = ["count_changes", "is_renewal_due", "measure_after_step"]
 # learning rate at most, so that sizes grow no faster than the number of steps. Errors of gradients
 # grow no faster than the fourth power of sizes: scores of attention are products of two weights,
 # and errors count by their squares. So until the next renewal they grow by the root of two at most,
-# less than the analysis errs by (docs/stages/precision.md). With a factor of 2^(1/4), 12 layers of
-# LLaMA had a gradient cosine of 0.967 (worst tensor 0.88) after 379 steps, by the formats of step
-# 320; those of step 340 have 0.9995.
+# less than the analysis errs by (docs/research/noise-model.md). With a factor of 2^(1/4), 12 layers
+# of LLaMA had a gradient cosine of 0.967 (worst tensor 0.88) after 379 steps, by the formats of
+# step 320; those of step 340 have 0.9995.
 _GROWTH = 2**0.125
 
 
