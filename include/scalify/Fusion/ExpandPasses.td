@@ -167,13 +167,13 @@ def ExpandRaggedDots
     : Pass<"scalify-expand-ragged-dots", "::mlir::func::FuncOp"> {
   let summary = "expand ragged dots into batched products of tiles";
   let description = [{
-    Before: `chlo.ragged_dot` of rows times the matrix of their group, or of sums
-    over each group's rows. After: rows are gathered into tiles of equally many
-    rows of one group, in a fixed number of tiles, and a batched dot multiplies
-    these: a device computes about the products of the rows, and not of all rows
-    with all matrices. Rows behind those of the last group become 0, and those
-    that fill up a tile never reach a result. With batching dimensions the op
-    stays.
+    Before: `chlo.ragged_dot` of rows times the matrix of their group, or of
+    sums over each group's rows. After: rows are gathered into tiles of equally
+    many rows of one group, in a fixed number of tiles, and a batched dot
+    multiplies these: a device computes about the products of the rows, and not
+    of all rows with all matrices. Rows behind those of the last group become 0,
+    and those that fill up a tile never reach a result. With batching dimensions
+    the op stays.
 
     ```mlir
     %y = "chlo.ragged_dot"(%x, %w, %sizes) ...
@@ -248,9 +248,10 @@ def ExpandUpdates : Pass<"scalify-expand-updates", "::mlir::func::FuncOp"> {
   let summary = "expand in-place updates of slices into scatters";
   let description = [{
     For CPUs. Before: StableHLO of static shapes. After: a
-    `dynamic_update_slice` of a donated argument, or a chain of them, whose last result takes that
-    argument's memory, is a `stablehlo.scatter` of one window. It stores the
-    update alone. Carries of a loop are donated arguments of its function.
+    `dynamic_update_slice` of a donated argument, or a chain of them, whose last
+    result takes that argument's memory, is a `stablehlo.scatter` of one window.
+    It stores the update alone. Carries of a loop are donated arguments of its
+    function.
 
     ```mlir
     func.func @loop0(%s: tensor<64x2x8xf32> {tf.aliasing_output = 0 : i32}, ...)

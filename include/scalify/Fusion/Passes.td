@@ -12,19 +12,20 @@ def FormHostCalls : Pass<"scalify-form-host-calls", "::mlir::func::FuncOp"> {
   let summary = "form host calls for callbacks and ops without a CPU lowering";
   let description = [{
     Before: custom calls of JAX's callbacks, and with `fallback=xla` ops without
-    a CPU lowering: library calls, long FFTs, loops of unknown trip count that
-    call back with side effects. After: a `plan.invoke` for each callback and each
-    such op. Ops that exchange values which no buffer can hold (complex ones)
-    become one `plan.invoke`, with all ops on paths between them. Its `program`
-    is a module whose `@main` holds the outlined ops; a remark names them. The
-    pass descends into branches and loops. Without `callbacks` a callback is an
-    error, since the plan's caller has no function for it.
+    a CPU lowering: calls of libraries other than LAPACK, FFTs whose length has
+    a large prime factor, loops of unknown trip count that call back with side
+    effects. After: a `plan.invoke` for each callback and each such op. Ops that
+    exchange values which no buffer can hold (complex ones) become one
+    `plan.invoke`, with all ops on paths between them. Its `program` is a module
+    whose `@main` holds the outlined ops; a remark names them. The pass descends
+    into branches and loops. Without `callbacks` a callback is an error, since
+    the plan's caller has no function for it.
 
     ```mlir
-    %1 = stablehlo.cholesky %0 : tensor<4x4xf16>
+    %1 = stablehlo.custom_call @library(%0) : (tensor<4xf32>) -> tensor<4xf32>
     // becomes
-    %1 = plan.invoke "cholesky" %0 program "module { func.func @main... }"
-        : (tensor<4x4xf16>) -> tensor<4x4xf16>
+    %1 = plan.invoke "custom_call" %0 program "module { func.func @main... }"
+        : (tensor<4xf32>) -> tensor<4xf32>
     ```
   }];
   let dependentDialects = ["::scalify::plan::PlanDialect"];
@@ -42,10 +43,12 @@ def FormLapack : Pass<"scalify-form-lapack", "::mlir::func::FuncOp"> {
   let summary = "form plan.factorize from calls of LAPACK";
   let description = [{
     For a CPU. Before: `stablehlo.cholesky`, `stablehlo.triangular_solve`, and
-    custom calls of LAPACK's real routines as JAX emits them, with matrices in
-    column-major order. After: a `plan.factorize` for each. A Cholesky factor
-    has zeros in the other triangle, and is NaN if the matrix is not positive
-    definite. Other calls of LAPACK, such as those on complex numbers, stay.
+    custom calls of LAPACK's routines as JAX emits them, on real or complex
+    matrices in column-major order. After: a `plan.factorize` for each routine
+    of `runtime/blas/LapackShape.h`; a complex operand or result is its two
+    parts, and a solver of 16 bits is computed in F32. A Cholesky factor has
+    zeros in the other triangle, and is NaN if the matrix is not positive
+    definite. Other calls stay.
 
     ```mlir
     %1:2 = stablehlo.custom_call @lapack_spotrf_ffi(%0) {...}
@@ -109,16 +112,16 @@ def PreparePlan : Pass<"scalify-prepare-plan", "::mlir::func::FuncOp"> {
   let description = [{
     Before: StableHLO without loops, branches, sorts, windows and convolutions.
     After: dots are f32, or of one 16-bit format that the target multiplies;
-    integer and F64 dots are sums of products; a reduction is over trailing dimensions or over
-    others, never both; a sum of a large tensor to few elements has two stages
-    of fixed size, so that its bits do not depend on the number of threads;
-    barriers are gone; dequantized values are rematerialised near their uses, so
-    that only the FP8 tensor lives from forward to backward; equal constant
-    scales are one value, and a scale that is an entry of `scalify.scales` is
-    its initial value as a constant, marked `plan.scale_entry`, so that both
-    kinds give the same plan. Ops that the plan cannot hold (complex arguments
-    and results, `rng`, floating-point types that kernels do not compute,
-    reductions of FP8 data) are errors.
+    integer and F64 dots are sums of products; a reduction is over trailing
+    dimensions or over others, never both; a sum of a large tensor to few
+    elements has two stages of fixed size, so that its bits do not depend on the
+    number of threads; barriers are gone; dequantized values are rematerialised
+    near their uses, so that only the FP8 tensor lives from forward to backward;
+    equal constant scales are one value, and a scale that is an entry of
+    `scalify.scales` is its initial value as a constant, marked
+    `plan.scale_entry`, so that both kinds give the same plan. Ops that the plan
+    cannot hold (complex arguments and results, `rng`, floating-point types that
+    kernels do not compute, reductions of FP8 data) are errors.
   }];
   let dependentDialects = ["::scalify::stablehlo::StableHLODialect"];
   let options = [
@@ -220,12 +223,13 @@ def FormAttention : Pass<"scalify-form-attention", "::mlir::func::FuncOp"> {
 def FormGemms : Pass<"scalify-form-gemms", "::mlir::func::FuncOp"> {
   let summary = "convert dots to strided GEMMs";
   let description = [{
-    Before: `stablehlo.dot_general` on f32. After: `plan.matmul`, whose strides
-    absorb the transposes, reshapes and slices around the dot, and whose alpha
-    absorbs multiplies of the result by constants. The GEMM reads the scales of
-    FP8 operands from memory if they are not constant, or many. An operand in a
-    layout that no GEMM reads is copied, with a remark. On a GPU, F32 dots that
-    request TF32 use it.
+    Before: `stablehlo.dot_general` on operands that the target multiplies, F32
+    or the narrow data of `scalify-narrow-dots`. After: `plan.matmul`, whose
+    strides absorb the transposes, reshapes and slices around the dot, and whose
+    alpha absorbs multiplies of the result by constants. The GEMM reads the
+    scales of FP8 operands from memory if they are not constant, or many. An
+    operand in a layout that no GEMM reads is copied, with a remark. On a GPU,
+    F32 dots that request TF32 use it.
 
     ```mlir
     %t = stablehlo.transpose %w, dims = [1, 0] : (tensor<8x4xf32>) -> tensor<4x8xf32>
@@ -437,17 +441,17 @@ def AssignStreams : Pass<"scalify-assign-streams", "::mlir::ModuleOp"> {
     Before: a program whose commands run one after another, its temporaries
     without offsets. After: commands whose results are needed late, such as
     weight gradients, run on streams of their own (`plan.stream`), beside
-    commands that leave the GPU partly idle by a cost model of an H100.
+    commands that leave the GPU partly idle by a cost model of the target.
     `plan.record` and `plan.wait` order dependent commands, which the verifier
     proves. The order of the commands in the program stays, so a machine without
     streams runs it as it is.
 
-    In the model a GEMM is tiles of 128 x 128 on 132 multiprocessors, of which
-    its last wave leaves some idle; a memory-bound command fills the GPU; no
-    command takes less than 2 us. A chain moves if two events cost less than it
-    saves. It starts after its predecessors in the program, and the first stream
-    waits for it where the model has it done, so that memory is not held for
-    longer.
+    In the model a GEMM is tiles of 128 x 128 on the target's multiprocessors,
+    of which its last wave leaves some idle; a memory-bound command fills the
+    GPU; no command takes less than a launch. A chain moves if two events cost
+    less than it saves. It starts after its predecessors in the program, and the
+    first stream waits for it where the model has it done, so that memory is not
+    held for longer.
 
     ```mlir
     plan.kernel "dy" ...
@@ -557,16 +561,16 @@ def AssignBuffers : Pass<"scalify-assign-buffers", "::mlir::ModuleOp"> {
 def KeepAmaxes : Pass<"scalify-keep-amaxes", "::mlir::ModuleOp"> {
   let summary = "carry parameter amaxes across steps";
   let description = [{
-    Does nothing unless the recipe's scales are `current`. Before: a step
-    without loops. After: instead of computing the amax of a donated argument,
-    perhaps rounded, or of its slices along the first dimension, main reads it
-    from an additional last argument, `tensor<N x f32>` named
-    `scalify.argument_amax`. Main returns the amaxes of the results that alias
-    those arguments; the kernels that produce the results compute them from
-    registers. The function `@measure` takes the arguments and returns their
-    amaxes: the caller of main calls it first, and again whenever one of the
-    arguments is not the last step's result. A maximum has the same bits in any
-    order, so the pass changes no bit of the step.
+    Does nothing unless the recipe's scales are `current`. Before: a step whose
+    loops are unrolled or `plan.iterate`. After: instead of computing the amax
+    of a donated argument, perhaps rounded, or of its slices along the first
+    dimension, main reads it from an additional last argument, `tensor<N x f32>`
+    named `scalify.argument_amax`. Main returns the amaxes of the results that
+    alias those arguments; the kernels that produce the results compute them
+    from registers. The function `@measure` takes the arguments and returns
+    their amaxes: the caller of main calls it first, and again whenever one of
+    the arguments is not the last step's result. A maximum has the same bits in
+    any order, so the pass changes no bit of the step.
 
     An argument whose new value is gathered from other ranks or concatenated
     from pieces is read as before, with a remark.

@@ -211,8 +211,9 @@ def SplitComplexPass : Pass<"scalify-split-complex", "::mlir::ModuleOp"> {
     For artefacts. Before: complex tensors anywhere but in the signature of
     `@main`. After: only operands and results of ops without a form by parts are
     complex (Fourier transforms, calls of libraries): their parts come from
-    `stablehlo.real` and `imag`, and `stablehlo.complex` joins them again. Sums and movements of data become two ops, a product of matrices
-    four; functions are computed from the parts.
+    `stablehlo.real` and `imag`, and `stablehlo.complex` joins them again. Sums
+    and movements of data become two ops, a product of matrices four; functions
+    are computed from the parts.
 
     ```mlir
     %2 = stablehlo.multiply %0, %1 : tensor<4xcomplex<f32>>
@@ -299,11 +300,11 @@ def AnnotatePhasesPass : Pass<"scalify-annotate-phases", "::mlir::ModuleOp"> {
 def AlignDonationPass : Pass<"scalify-align-donation", "::mlir::ModuleOp"> {
   let summary = "alias donated arguments with their next values";
   let description = [{
-    Before: ops have phases and donation is normalised. After: a donated argument
-    aliases the result that is its next value (new parameters, moments and
-    counters, as the flow of data has them), if one of its type and sharding is,
-    and another one otherwise. The donated arguments are the same. Later stages
-    take formats and scales of state from these pairs.
+    Before: ops have phases and donation is normalised. After: a donated
+    argument aliases the result that is its next value (new parameters, moments
+    and counters, as the flow of data has them), if one of its type and sharding
+    is, and another one otherwise. The donated arguments are the same. Later
+    stages take formats and scales of state from these pairs.
 
     ```mlir
     func.func @main(%m: tensor<4xf32> {tf.aliasing_output = 0 : i32},
@@ -325,11 +326,13 @@ def AnnotateRolesPass : Pass<"scalify-annotate-roles", "::mlir::ModuleOp"> {
   let description = [{
     Before: ops have phases and donation is normalised. After: each argument of
     `@main` has `scalify.role`: `param`, `master` (a wider copy of a param),
-    `moment` (optimizer state, shaped like a param), `state` (other donated
-    values: counters, keys), `batch`, `scalar` or `input` (keys). Existing roles
-    stay. Names that optax gives decide first (`.mu`, `.nu`, `.trace`,
-    `.count`), then use: a donated float that the forward reads is a param, one
-    that it does not read is a moment.
+    `moment` (optimizer state, shaped like a param), `state` (other state:
+    counters, loss scales, caches), `batch`, `scalar` or `input` (keys).
+    Existing roles stay. The flow of data decides (docs/stages/import.md): an
+    argument with a next value among the results is a param if it is a float
+    that the forward reads, and a moment if the forward does not read it. Where
+    the flow says nothing, the compiler's option `roles` may give names their
+    roles after Import.
   }];
 }
 

@@ -68,9 +68,9 @@ def QuantizeDots : Pass<"scalify-quantize", "::mlir::ModuleOp"> {
     Before: `scalify.scale_hint` on the operands of dots, and the attributes of
     `scalify-decide-formats`. After: a dot with `scalify.formats` and without
     `scalify.wide` has two `scalify.dequantize` operands, each on the data of
-    one `scalify.quantize` in its format. No `scalify.scale_hint`, role, kind,
-    `scalify.formats` or `scalify.whole_stack` is left. The pass decides nothing
-    about dots.
+    one `scalify.quantize` in its format. No `scalify.scale_hint`,
+    `scalify.dot_role`, `scalify.formats` or `scalify.whole_stack` is left; kind
+    and weight stay for the report. The pass decides nothing about dots.
 
     A value is cast once per format, at its definition. Reshapes and transposes
     between the cast and the dots move narrow data, so that the backward keeps
@@ -242,9 +242,9 @@ def JudgePlainForm : Pass<"scalify-judge-plain-form", "::mlir::ModuleOp"> {
     Import leaves it. After: the same, with decisions on its dots. They are made
     on the step's plain form, a clone in which loops are unrolled and nothing
     is rematerialised. The pipeline `scaling` gives the clone its scales, and
-    the models of `sensitive` and `unprofitable` judge it. So a scan, its unrolled form, and
-    either of them under a checkpoint start from the same scales, cast the same
-    dots, and then train to the same bits.
+    the models of `sensitive` and `unprofitable` judge it. So a scan, its
+    unrolled form, and either of them under a checkpoint start from the same
+    scales, cast the same dots, and then train to the same bits.
 
     Dots at one place (the layers of a stack), and dots that are one in the
     clone, form a class: all stay wide if one does, and all take the largest
@@ -254,7 +254,8 @@ def JudgePlainForm : Pass<"scalify-judge-plain-form", "::mlir::ModuleOp"> {
     applies `scalify.plain_decision`, the reason why it stays wide.
     `scalify-quantize` applies `scalify.plain_scales`, log2 of the scales of its
     operands. By the number of the class, `scalify.plain_class`,
-    `scalify-delay-scales` assigns rows to casts. It then removes the attributes.
+    `scalify-delay-scales` assigns rows to casts. It then removes the
+    attributes.
 
     ```mlir
     %y = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] {scalify.dot_role = #scalify.dot_role<linear>, scalify.plain_class = 0, scalify.plain_scales = array<i32: 1, -3>} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
@@ -342,8 +343,8 @@ def StoreState : Pass<"scalify-store-state", "::mlir::ModuleOp"> {
 def ScaleGradients : Pass<"scalify-scale-gradients", "::mlir::ModuleOp"> {
   let summary = "scale gradients before they are stored narrow";
   let description = [{
-    Before: casts of weights' gradients, which `scalify.gradient` numbers. After:
-    the operand of the cast is multiplied by a rank-0 factor, and its
+    Before: casts of weights' gradients, which `scalify.gradient` numbers.
+    After: the operand of the cast is multiplied by a rank-0 factor, and its
     dequantized data by the inverse. Under `gradient_scaling = inverse_sqrt` the
     factor is one over the root of the number of ranks that sum the gradient
     (`scalify.gradient_group`, else `simulated_ranks`); under `minimum` there is

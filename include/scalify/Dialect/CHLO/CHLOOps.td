@@ -68,7 +68,7 @@ def CHLO_IsPosInfOp : CHLO_UnaryTestOp<"is_pos_inf">;
 
 def CHLO_TopKOp : CHLO_PureOp<"top_k", [InferTypeOpAdaptorWithIsCompatible]>,
     StableHLO_ComparesTypes {
-  let summary = "the k largest elements of the last dimension, and indices";
+  let summary = "find the k largest elements of the last dimension";
   let arguments = (ins StableHLO_Tensor:$operand,
                        StableHLO_NonNegativeI64:$k);
   let results = (outs StableHLO_Tensor:$values, StableHLO_Tensor:$indices);
@@ -79,7 +79,7 @@ def CHLO_TopKOp : CHLO_PureOp<"top_k", [InferTypeOpAdaptorWithIsCompatible]>,
 }
 
 def CHLO_RaggedDotOp : CHLO_PureOp<"ragged_dot"> {
-  let summary = "a product whose groups of rows have sizes known at run time";
+  let summary = "multiply groups of rows whose sizes are known at run time";
   let arguments = (ins
     StableHLO_Tensor:$lhs, StableHLO_Tensor:$rhs,
     StableHLO_IntTensor:$group_sizes,
@@ -95,7 +95,7 @@ def CHLO_RaggedDotOp : CHLO_PureOp<"ragged_dot"> {
 
 def CHLO_ConstantOp : CHLO_PureOp<"constant", [
     ConstantLike, AllTypesMatch<["value", "output"]>]> {
-  let summary = "a constant tensor";
+  let summary = "make a constant tensor";
   let arguments = (ins ElementsAttr:$value);
   let results = (outs StableHLO_Tensor:$output);
   let assemblyFormat = "attr-dict $value";
@@ -105,7 +105,7 @@ def CHLO_ConstantOp : CHLO_PureOp<"constant", [
 
 def CHLO_ConstantLikeOp : CHLO_PureOp<"constant_like", [
     SameOperandsAndResultShape]> {
-  let summary = "a splat of the operand's shape";
+  let summary = "make a splat of the operand's shape";
   let arguments = (ins TypedAttrInterface:$value, StableHLO_Tensor:$operand);
   let results = (outs StableHLO_Tensor:$result);
 }

@@ -19,20 +19,20 @@ class Check_Op<string mnemonic, list<Trait> traits>
     : Op<Check_Dialect, mnemonic, traits>;
 
 def Check_ExpectEqOp : Check_Op<"expect_eq", [SameTypeOperands]> {
-  let summary = "expects equal elements";
+  let summary = "expect equal elements";
   let arguments = (ins AnyTensor:$lhs, AnyTensor:$rhs);
   let assemblyFormat = "$lhs `,` $rhs attr-dict `:` type($lhs)";
 }
 
 def Check_ExpectEqConstOp
     : Check_Op<"expect_eq_const", [AllTypesMatch<["lhs", "value"]>]> {
-  let summary = "expects the elements of a constant";
+  let summary = "expect the elements of a constant";
   let arguments = (ins AnyTensor:$lhs, ElementsAttr:$value);
   let assemblyFormat = "$lhs `,` $value attr-dict";
 }
 
 def Check_ExpectAlmostEqOp : Check_Op<"expect_almost_eq", [SameTypeOperands]> {
-  let summary = "expects elements that differ by no more than a tolerance";
+  let summary = "expect elements that differ by no more than a tolerance";
   let arguments = (ins AnyTensor:$lhs, AnyTensor:$rhs,
     DefaultValuedOptionalAttr<F64Attr, "1e-4">:$tolerance);
   let assemblyFormat = [{
@@ -42,7 +42,7 @@ def Check_ExpectAlmostEqOp : Check_Op<"expect_almost_eq", [SameTypeOperands]> {
 
 def Check_ExpectAlmostEqConstOp
     : Check_Op<"expect_almost_eq_const", [AllTypesMatch<["lhs", "value"]>]> {
-  let summary = "expects the elements of a constant, to within a tolerance";
+  let summary = "expect the elements of a constant, to within a tolerance";
   let arguments = (ins AnyTensor:$lhs, ElementsAttr:$value,
     DefaultValuedOptionalAttr<F64Attr, "1e-4">:$tolerance);
   let assemblyFormat = [{
@@ -52,7 +52,7 @@ def Check_ExpectAlmostEqConstOp
 
 def Check_ExpectCloseOp
     : Check_Op<"expect_close", [AllTypesMatch<["actual", "expected"]>]> {
-  let summary = "expects elements that are few representable numbers apart";
+  let summary = "expect elements that are few representable numbers apart";
   let arguments = (ins AnyTensor:$actual, AnyTensor:$expected,
     DefaultValuedAttr<UI64Attr, "1">:$max_ulp_difference,
     DefaultValuedOptionalAttr<UI64Attr, "0">:$min_ulp_difference);

@@ -8,7 +8,7 @@
 #define SCALIFY_DIALECT_PLAN_LAPACK
 
 def LapackOp : Plan_Op<"lapack", [AttrSizedOperandSegments]> {
-  let summary = "a routine of LAPACK, for each matrix of a batch";
+  let summary = "run a routine of LAPACK for each matrix of a batch";
   let description = [{
     On a CPU only, in F32 or F64, or in complex numbers of these: then a matrix
     has two buffers, of its real and its imaginary parts (so do the eigenvectors
@@ -38,7 +38,7 @@ def LapackOp : Plan_Op<"lapack", [AttrSizedOperandSegments]> {
 }
 
 def FactorizeOp : Plan_Op<"factorize", [Pure]> {
-  let summary = "a routine of LAPACK on tensors, before buffers exist";
+  let summary = "run a routine of LAPACK on tensors, before buffers exist";
   let description = [{
     `scalify-form-lapack` forms it from calls of LAPACK and from StableHLO's
     solvers.

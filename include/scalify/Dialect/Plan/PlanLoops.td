@@ -6,7 +6,7 @@
 def LoopOp : Plan_Op<"loop", [
     AttrSizedOperandSegments,
     DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
-  let summary = "runs another program of the module again and again";
+  let summary = "run another program of the module again and again";
   let description = [{
     The callee's arguments are the carries, then the reads. Its results are the
     next carries, each in the memory of its argument: an iteration overwrites
@@ -43,7 +43,7 @@ def LoopOp : Plan_Op<"loop", [
 }
 
 def IterateOp : Plan_Op<"iterate", [Pure, AttrSizedOperandSegments]> {
-  let summary = "a loop on tensors, before buffers exist";
+  let summary = "run a loop on tensors, before buffers exist";
   let description = [{
     `scalify-outline-loops` forms it from a `stablehlo.while`, whose body is the
     function `callee`: from carries and reads to the next carries. The results
@@ -70,7 +70,7 @@ def IterateOp : Plan_Op<"iterate", [Pure, AttrSizedOperandSegments]> {
 }
 
 def UndefinedOp : Plan_Op<"undefined", [Pure]> {
-  let summary = "a tensor of any elements, before buffers exist";
+  let summary = "make a tensor of any elements, before buffers exist";
   let description = [{
     A loop that writes a stack slice by slice begins with it: what the memory
     holds before is not read. No other op reads it.

@@ -84,7 +84,7 @@ def Plan_Join : I32EnumAttr<"Join", "reduction of elements across ranks", [
 
 def ProgramOp : Plan_Op<"program", [
     IsolatedFromAbove, Symbol, SingleBlock, NoTerminator, NoRegionArguments]> {
-  let summary = "one step: buffers and the commands on them, in order";
+  let summary = "hold one step: buffers and the commands on them, in order";
   let description = [{
     `scalify-assign-buffers` sets `arena_bytes` and the offsets of the
     `plan.temp` ops together. From then on the verifier proves that two
@@ -116,7 +116,7 @@ class Plan_BufferOp<string mnemonic> : Plan_Op<mnemonic> {
 }
 
 def ArgumentOp : Plan_BufferOp<"argument"> {
-  let summary = "memory of an argument of the step, or of a part of it";
+  let summary = "name the memory of an argument, or of a part of it";
   let description = [{
     With the attribute `plan.offset` it is the part that starts at that byte.
 
@@ -130,7 +130,7 @@ def ArgumentOp : Plan_BufferOp<"argument"> {
 }
 
 def ResultOp : Plan_BufferOp<"result"> {
-  let summary = "memory of a result of the step";
+  let summary = "name the memory of a result of the step";
   let description = [{
     With `alias_arg`, the memory is that argument's. The verifier proves that no
     command reads the argument, or a part of it, after the first write, and that
@@ -143,7 +143,7 @@ def ResultOp : Plan_BufferOp<"result"> {
 }
 
 def TempOp : Plan_BufferOp<"temp"> {
-  let summary = "memory in the arena, live from its first to its last command";
+  let summary = "name memory of the arena, live from first to last command";
   let description = [{
     With `whole`, the memory is a part of that temporary, from byte `start` on.
     A write to the part is a write to the whole, which lives from the first
@@ -151,8 +151,8 @@ def TempOp : Plan_BufferOp<"temp"> {
     parts too.
 
     With `tiles`, it is memory of each thread that holds one of as many tiles,
-    for commands that run tile by tile (docs/stages/fusion.md). `offset` is from the
-    start of the thread's memory.
+    for commands that run tile by tile (docs/stages/fusion.md). `offset` is from
+    the start of the thread's memory.
 
     ```mlir
     %stack = plan.temp at 128 : memref<2x16xf32>
@@ -172,13 +172,13 @@ def TempOp : Plan_BufferOp<"temp"> {
 }
 
 def ConstantOp : Plan_BufferOp<"constant"> {
-  let summary = "read-only memory known at compile time";
+  let summary = "name read-only memory known at compile time";
   let arguments = (ins ElementsAttr:$value);
   let assemblyFormat = "$value attr-dict `:` type($memory)";
 }
 
 def RankOp : Plan_BufferOp<"rank"> {
-  let summary = "read-only memory with the number of the rank that runs the step";
+  let summary = "name read-only memory that holds the number of the rank";
   let description = [{
     ```mlir
     %rank = plan.rank : memref<ui32>
@@ -194,7 +194,7 @@ def RankOp : Plan_BufferOp<"rank"> {
 def KernelOp : Plan_Op<"kernel", [
     IsolatedFromAbove, AttrSizedOperandSegments,
     SingleBlockImplicitTerminator<"YieldOp">]> {
-  let summary = "computes the written buffers from the read ones";
+  let summary = "compute the written buffers from the read ones";
   let description = [{
     The block's arguments are the read buffers as tensors, in order. The yielded
     tensors are stored to the written buffers, in order. A written buffer may
@@ -220,14 +220,14 @@ def KernelOp : Plan_Op<"kernel", [
 
 def YieldOp : Plan_Op<"yield", [
     Pure, ReturnLike, Terminator, ParentOneOf<["KernelOp"]>]> {
-  let summary = "the tensors that a kernel stores";
+  let summary = "yield the tensors that a kernel stores";
   let arguments = (ins Variadic<AnyType>:$values);
   let builders = [OpBuilder<(ins), [{ build($_builder, $_state, ::mlir::ValueRange()); }]>];
   let assemblyFormat = "($values^ `:` type($values))? attr-dict";
 }
 
 def GemmOp : Plan_Op<"gemm", [AttrSizedOperandSegments]> {
-  let summary = "c = alpha * a b, on strided matrices, for each batch index";
+  let summary = "compute c = alpha * a b on strided matrices, by batch index";
   let description = [{
     Offsets and strides count elements. `batch` has the extents of the batch
     dimensions, and `batch_strides` three strides (of a, b, c) for each.
@@ -296,7 +296,7 @@ def GemmOp : Plan_Op<"gemm", [AttrSizedOperandSegments]> {
 }
 
 def MatmulOp : Plan_Op<"matmul", [Pure, AttrSizedOperandSegments]> {
-  let summary = "a GEMM on tensors, before buffers exist";
+  let summary = "run a GEMM on tensors, before buffers exist";
   let description = [{
     `scalify-form-gemms` forms it from a `stablehlo.dot_general`. The operands
     are the tensors in memory, whatever their shape; the strides contain the
@@ -327,7 +327,7 @@ def MatmulOp : Plan_Op<"matmul", [Pure, AttrSizedOperandSegments]> {
 }
 
 def WindowsOp : Plan_Op<"windows", [Pure]> {
-  let summary = "the windows of a tensor, on tensors, before buffers exist";
+  let summary = "index the windows of a tensor, before buffers exist";
   let description = [{
     `scalify-expand-windows` and `scalify-expand-convolutions` emit it as an
     operand of their reductions and products. For each dimension in `dims` the
@@ -353,7 +353,7 @@ def WindowsOp : Plan_Op<"windows", [Pure]> {
 }
 
 def AttentionOp : Plan_Op<"attention", [AttrSizedOperandSegments]> {
-  let summary = "softmax(q k^T * scale) v, or its gradients, in 16 bits";
+  let summary = "compute softmax(q k^T * scale) v or its gradients in 16 bits";
   let description = [{
     The computation of cuDNN's fused attention; the weights are never in memory.
     The forward reads q, k, v, and writes the result and its statistics: the
@@ -386,7 +386,7 @@ def AttentionOp : Plan_Op<"attention", [AttrSizedOperandSegments]> {
 }
 
 def AttendOp : Plan_Op<"attend", [Pure]> {
-  let summary = "an attention on tensors, before buffers exist";
+  let summary = "compute an attention on tensors, before buffers exist";
   let description = [{
     `scalify-form-attention` forms it from dots around a softmax. Operands are
     the tensors in memory, whatever their shape. Results are [batch, row, head,
@@ -404,7 +404,7 @@ def AttendOp : Plan_Op<"attend", [Pure]> {
 }
 
 def CollectiveOp : Plan_Op<"collective"> {
-  let summary = "exchanges memory between the ranks of a group";
+  let summary = "exchange memory between the ranks of a group";
   let description = [{
     Every rank of a group sends `source` and receives `destination`. Memory is
     dense: the destination of `all_gather`, the source of `reduce_scatter`, and
@@ -431,7 +431,7 @@ def CollectiveOp : Plan_Op<"collective"> {
 }
 
 def MessageOp : Plan_Op<"message"> {
-  let summary = "sends memory to another rank, or receives it";
+  let summary = "send memory to another rank, or receive it";
   let description = [{
     Connects two stages of a pipeline, whose programs differ: one of them has
     the message with `to`, the other with `from`, of the same name and type.
@@ -456,7 +456,7 @@ def MessageOp : Plan_Op<"message"> {
 }
 
 def CommunicateOp : Plan_Op<"communicate", [Pure]> {
-  let summary = "a collective on tensors, before buffers exist";
+  let summary = "run a collective on tensors, before buffers exist";
   let description = [{
     `scalify-form-collectives` forms it from StableHLO's collectives. It
     accesses memory as `plan.collective` does, whatever the shapes.
@@ -471,7 +471,7 @@ def CommunicateOp : Plan_Op<"communicate", [Pure]> {
 }
 
 def HostCallOp : Plan_Op<"host_call", [AttrSizedOperandSegments]> {
-  let summary = "calls the process that runs the step, on buffers";
+  let summary = "call the process that runs the step, on buffers";
   let description = [{
     On a CPU only. `callback` is the number of a Python function that JAX
     traced, `program` is a module whose `@main` the process runs by XLA. `when`
@@ -499,7 +499,7 @@ def HostCallOp : Plan_Op<"host_call", [AttrSizedOperandSegments]> {
 
 def InvokeOp : Plan_Op<"invoke", [AttrSizedOperandSegments,
     DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
-  let summary = "calls the process that runs the step, on tensors";
+  let summary = "call the process that runs the step, on tensors";
   let description = [{
     `scalify-form-host-calls` forms it from callbacks and from ops that the
     target lacks. With `effects` it is kept even if its results have no uses,
@@ -524,7 +524,7 @@ def InvokeOp : Plan_Op<"invoke", [AttrSizedOperandSegments,
 }
 
 def CopyOp : Plan_Op<"copy"> {
-  let summary = "copies all bytes of one buffer to another of equal size";
+  let summary = "copy all bytes of one buffer to another of equal size";
   let arguments = (ins Plan_Buffer:$source, Plan_Buffer:$destination);
   let assemblyFormat = [{
     $source `to` $destination attr-dict `:` type($source) `,`
@@ -534,13 +534,13 @@ def CopyOp : Plan_Op<"copy"> {
 }
 
 def FillOp : Plan_Op<"fill"> {
-  let summary = "sets every byte of a buffer";
+  let summary = "set every byte of a buffer";
   let arguments = (ins Plan_Buffer:$destination, I64Attr:$byte);
   let assemblyFormat = "$destination `with` $byte attr-dict `:` type($destination)";
 }
 
 def RecordOp : Plan_Op<"record"> {
-  let summary = "records an event: the stream's earlier commands are done";
+  let summary = "record an event: the stream's earlier commands are done";
   let description = [{
     A command runs on the stream in its attribute `plan.stream`, or on 0 without
     it. Commands of one stream run in order. The verifier of the program proves
@@ -558,7 +558,7 @@ def RecordOp : Plan_Op<"record"> {
 }
 
 def WaitOp : Plan_Op<"wait"> {
-  let summary = "makes a stream wait for an event";
+  let summary = "make a stream wait for an event";
   let arguments = (ins I64Attr:$event, I64Attr:$stream);
   let assemblyFormat = "$event `on` $stream attr-dict";
 }

@@ -258,7 +258,8 @@ def Scalify_RecipeAttr : AttrDef<Scalify_Dialect, "Recipe"> {
       gradient of the scores), `attention` (all three), `head` (the last linear
       layer before the loss), `router` (a linear layer that chooses experts),
       `embedding` (a one-hot times a table), `convolution`, `optimizer` (dots of
-      the update, as in Muon or Shampoo): the formats of these. `true`: the
+      the update, as in Muon or Shampoo), `product` (other products of two
+      activations): the formats of these. `true`: the
       recipe's own; `false` or `wide`: not cast; a type: for all operands; `[a,
       b]`: forward and gradient. An f32 operand keeps its dots wide.
     - `forward_dot`, `input_grad`, `weight_grad`: the formats of dots that
@@ -269,15 +270,17 @@ def Scalify_RecipeAttr : AttrDef<Scalify_Dialect, "Recipe"> {
       `fast`, in the tensor cores' own registers of fewer bits, or `precise`;
       one word, or `[forward_dot, input_grad, weight_grad]`. The default is fast
       in the forward and precise for gradients.
-    - `unprofitable`: the formats of dots that a model of an H100 finds slower
-      in FP8 than in BF16; `true`: as all others.
-    - `sensitive`: the formats of dots whose rounding, by a model, lowers the
-      cosine between the gradients and those of F32 below 0.98; `true`: as all
-      others. Presets leave them wide.
+    - `unprofitable`: the formats of dots that a cost model of the target's GPU,
+      for a CPU an H100, finds slower in FP8 than in BF16; `true`: as all
+      others.
+    - `sensitive`: the formats of dots whose rounding, by the noise analysis,
+      moves the gradients too far from those of F32 (a cosine of 0.98 over all
+      and 0.96 of one, with room); `true`: as all others. Presets for FP8 make
+      them BF16, those of 16 bits leave them wide.
     - `where`: exceptions; the first match applies. A key is a regular
       expression that is searched in the name of the dot's weight and in the
       dot's location. After `forward_dot:`, `input_grad:` or `weight_grad:` it
-      matches only dots of that kind. A key that matches no dot gets a remark.
+      matches only dots of that kind. A key that matches no dot gets a warning.
       Instead of formats, `fast` or `precise` sets the dots' accumulation; the
       first match is determined separately for the two.
     - `masters`, `first_moment`, `second_moment` (`moments`: these two; `state`:

@@ -6,7 +6,7 @@
 include "scalify/Dialect/Scalify/ScalifyOps.td"
 
 def OverrideScaleOp : Scalify_Op<"override_scale", [AllTypesMatch<["value", "result"]>]> {
-  let summary = "a value whose scale the user sets";
+  let summary = "set the scale of a value";
   let description = [{
     The identity on true values, in the normal form. From here on the value
     propagates with the scale `scale`, rounded down to a power of two, instead
@@ -24,7 +24,7 @@ def OverrideScaleOp : Scalify_Op<"override_scale", [AllTypesMatch<["value", "res
 
 def RescalePointOp : Scalify_Op<"rescale_point",
     [AllTypesMatch<["value", "result"]>]> {
-  let summary = "a value whose scale the step measures";
+  let summary = "mark a value whose scale the step measures";
   let description = [{
     The identity: marks where the step measures a scale.
     `scalify-apply-rescales` converts it to a `scalify.measured_scale`, which
@@ -50,7 +50,7 @@ def RescalePointOp : Scalify_Op<"rescale_point",
 }
 
 def DataScaleOp : Scalify_Op<"data_scale", [AllTypesMatch<["value", "data"]>]> {
-  let summary = "splits a value into data and scale";
+  let summary = "split a value into data and scale";
   let description = [{
     `data * scale` is the value; the scale is the propagated one.
 
@@ -64,7 +64,7 @@ def DataScaleOp : Scalify_Op<"data_scale", [AllTypesMatch<["value", "data"]>]> {
 }
 
 def MeasuredScaleOp : Scalify_Op<"measured_scale"> {
-  let summary = "the scale of a true value, from its statistic";
+  let summary = "measure the scale of a true value by its statistic";
   let description = [{
     Let n be the statistic of `value / base`, rounded down to a power of two and
     at least 2^-14. The result is `base * n`, or `base` for a value that is all
@@ -83,7 +83,7 @@ def MeasuredScaleOp : Scalify_Op<"measured_scale"> {
 }
 
 def MeasuredRowScalesOp : Scalify_Op<"measured_row_scales"> {
-  let summary = "the scales of a true value's rows, from their statistics";
+  let summary = "measure the scales of a true value's rows by their statistics";
   let description = [{
     Like `scalify.measured_scale`, with a statistic over `axes` for each index
     of the other dimensions. The result has the value's shape, with 1 for
@@ -105,7 +105,7 @@ def MeasuredRowScalesOp : Scalify_Op<"measured_row_scales"> {
 }
 
 def SharedScaleOp : Scalify_Op<"shared_scale"> {
-  let summary = "the common scale of all ranks for one tensor";
+  let summary = "take the common scale of all ranks for one tensor";
   let description = [{
     Each entry is the scale by which one rank's tensor fits its format, or 0 if
     that tensor is all zero or not finite. The result is the largest entry over
@@ -123,7 +123,7 @@ def SharedScaleOp : Scalify_Op<"shared_scale"> {
 }
 
 def RoundScaleOp : Scalify_Op<"round_scale"> {
-  let summary = "a run-time scale rounded down to a power of two";
+  let summary = "round a run-time scale down to a power of two";
   let description = [{
     1 unless the operand is a positive number from 2^-100 to 2^100.
 

@@ -31,7 +31,7 @@ def Scalify_Word
 
 def ScaleHintOp : Scalify_Op<"scale_hint", [
     AllTypesMatch<["value", "result"]>, Moves<"Cast">]> {
-  let summary = "a value, and its scale if it is stored narrow";
+  let summary = "mark a value with its scale, for a cast";
   let description = [{
     The identity on true values. It marks a value that may use a narrow format,
     with the scale from the rules; `scalify-quantize` converts it to a cast or
@@ -49,7 +49,7 @@ def ScaleHintOp : Scalify_Op<"scale_hint", [
 
 def QuantizeOp
     : Scalify_Op<"quantize", [AttrSizedOperandSegments, Moves<"Cast">]> {
-  let summary = "casts value / scale to a narrow format: nearest even, saturating, counted";
+  let summary = "cast value / scale to a narrow format, saturating and counted";
   let description = [{
     The result represents `result * scale`. Rounding is to nearest, ties to
     even. Magnitudes beyond the format's largest finite value, including
@@ -115,7 +115,7 @@ def QuantizeOp
 }
 
 def RandomBitsOp : Scalify_Op<"random_bits"> {
-  let summary = "a random word for each element, from its index";
+  let summary = "compute a random word for each element, from its index";
   let description = [{
     Threefry-2x32 with 20 rounds, as in JAX: the key is (seed, step), the
     counter (stream, index of the element in row-major order, modulo 2^32), and
@@ -154,7 +154,7 @@ def RandomBitsOp : Scalify_Op<"random_bits"> {
 }
 
 def DequantizeOp : Scalify_Op<"dequantize", [Moves<"Cast">]> {
-  let summary = "the wide value data * scale, from narrow data";
+  let summary = "compute the wide value data * scale from narrow data";
   let description = [{
     Exact if scales are powers of two. `block` is as in `scalify.quantize`.
 

@@ -14,7 +14,7 @@ class Sdy_Op<string mnemonic, list<Trait> traits = []>
     : Op<Sdy_Dialect, mnemonic, traits>;
 
 def Sdy_MeshOp : Sdy_Op<"mesh", [Symbol]> {
-  let summary = "names a mesh";
+  let summary = "name a mesh";
   let arguments = (ins SymbolNameAttr:$sym_name, Sdy_MeshAttr:$mesh);
   let assemblyFormat = "$sym_name `=` $mesh attr-dict";
 }
@@ -22,7 +22,7 @@ def Sdy_MeshOp : Sdy_Op<"mesh", [Symbol]> {
 def Sdy_ShardingConstraintOp : Sdy_Op<"sharding_constraint", [
     Pure, SameOperandsAndResultType,
     DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
-  let summary = "requests a value's sharding";
+  let summary = "request a value's sharding";
   let arguments = (ins AnyRankedTensor:$input,
                        Sdy_TensorShardingAttr:$sharding);
   let results = (outs AnyRankedTensor:$result);
@@ -32,7 +32,7 @@ def Sdy_ShardingConstraintOp : Sdy_Op<"sharding_constraint", [
 def Sdy_ReshardOp : Sdy_Op<"reshard", [
     Pure, SameOperandsAndResultType,
     DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
-  let summary = "changes a value's sharding";
+  let summary = "change a value's sharding";
   let arguments = (ins AnyRankedTensor:$input,
                        Sdy_TensorShardingAttr:$sharding);
   let results = (outs AnyRankedTensor:$result);
@@ -40,7 +40,7 @@ def Sdy_ReshardOp : Sdy_Op<"reshard", [
 }
 
 def Sdy_ShardingGroupOp : Sdy_Op<"sharding_group"> {
-  let summary = "puts a value in a group of identical shardings";
+  let summary = "put a value in a group of identical shardings";
   let arguments = (ins AnyRankedTensor:$input, I64Attr:$group_id);
   let assemblyFormat = [{
     $input `group_id` `` `=` `` $group_id attr-dict `:` type($input)
@@ -53,7 +53,7 @@ def Sdy_ShardingGroupOp : Sdy_Op<"sharding_group"> {
 def Sdy_ManualComputationOp : Sdy_Op<"manual_computation", [
     RecursiveMemoryEffects, RecursivelySpeculatable,
     DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
-  let summary = "a computation on one device's shards of its operands";
+  let summary = "compute on one device's shards of the operands";
   let arguments = (ins Variadic<AnyRankedTensor>:$tensors,
                        Sdy_TensorShardingPerValueAttr:$in_shardings,
                        Sdy_TensorShardingPerValueAttr:$out_shardings,
@@ -80,41 +80,41 @@ class Sdy_CollectiveOp<string mnemonic, dag axes> : Sdy_Op<mnemonic, [
 
 def Sdy_AllReduceOp
     : Sdy_CollectiveOp<"all_reduce", (ins Sdy_AxisRefListAttr:$reduction_axes)> {
-  let summary = "sums partial results over axes";
+  let summary = "sum partial results over axes";
 }
 
 def Sdy_ReduceScatterOp : Sdy_CollectiveOp<"reduce_scatter",
     (ins Sdy_ListOfAxisRefListsAttr:$reduce_scatter_axes)> {
-  let summary = "sums partial results over axes, and shards dimensions by them";
+  let summary = "sum partial results over axes, and shard dimensions by them";
 }
 
 def Sdy_AllGatherOp : Sdy_CollectiveOp<"all_gather",
     (ins Sdy_ListOfAxisRefListsAttr:$gathering_axes)> {
-  let summary = "gathers dimensions that axes shard";
+  let summary = "gather dimensions that axes shard";
 }
 
 def Sdy_AllSliceOp : Sdy_CollectiveOp<"all_slice",
     (ins Sdy_ListOfAxisRefListsAttr:$slicing_axes)> {
-  let summary = "shards dimensions by axes; each device keeps its shard";
+  let summary = "shard dimensions by axes: each device keeps its shard";
 }
 
 def Sdy_AllToAllOp : Sdy_CollectiveOp<"all_to_all",
     (ins Sdy_AllToAllParamListAttr:$params)> {
-  let summary = "moves axes from one dimension to another";
+  let summary = "move axes from one dimension to another";
 }
 
 def Sdy_CollectivePermuteOp : Sdy_CollectiveOp<"collective_permute", (ins)> {
-  let summary = "sends shards to other devices; keeps the number of shards";
+  let summary = "send shards to other devices, with the same number of shards";
 }
 
 def Sdy_ConstantOp : Sdy_Op<"constant", [Pure]> {
-  let summary = "a constant that is not merged with equal ones yet";
+  let summary = "make a constant that is not merged with equal ones yet";
   let arguments = (ins ElementsAttr:$value);
   let results = (outs AnyRankedTensor:$output);
 }
 
 def Sdy_ReturnOp : Sdy_Op<"return", [Pure, ReturnLike, Terminator]> {
-  let summary = "terminates a region and returns its values";
+  let summary = "terminate a region and return its values";
   let arguments = (ins Variadic<AnyType>:$results);
   let assemblyFormat = "attr-dict ($results^ `:` type($results))?";
 }

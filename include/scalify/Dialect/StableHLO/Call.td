@@ -18,7 +18,7 @@ def StableHLO_AliasArrayAttr
 
 def StableHLO_CustomCallOp : StableHLO_Op<"custom_call", [
     DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
-  let summary = "a call of code unknown to the compiler";
+  let summary = "call code unknown to the compiler";
   let arguments = (ins
     Variadic<StableHLO_TensorTokenOrTuple>:$inputs,
     StrAttr:$call_target_name,
@@ -43,7 +43,7 @@ def StableHLO_CustomCallOp : StableHLO_Op<"custom_call", [
 
 def StableHLO_CompositeOp : StableHLO_Op<"composite", [
     DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
-  let summary = "a named op with a function of other ops as its decomposition";
+  let summary = "name a computation that a function of other ops decomposes";
   let arguments = (ins
     Variadic<StableHLO_TensorTokenOrTuple>:$inputs,
     StrAttr:$name,
@@ -57,7 +57,7 @@ def StableHLO_CompositeOp : StableHLO_Op<"composite", [
 }
 
 def StableHLO_AfterAllOp : StableHLO_PureOp<"after_all"> {
-  let summary = "a token that comes after all its operands";
+  let summary = "make a token that comes after all operands";
   let arguments = (ins Variadic<StableHLO_Token>:$inputs);
   let results = (outs StableHLO_Token:$result);
   let assemblyFormat = [{
@@ -68,13 +68,13 @@ def StableHLO_AfterAllOp : StableHLO_PureOp<"after_all"> {
 }
 
 def StableHLO_CreateTokenOp : StableHLO_PureOp<"create_token"> {
-  let summary = "a token that comes before everything";
+  let summary = "make a token that comes before everything";
   let results = (outs StableHLO_Token:$output);
   let assemblyFormat = "attr-dict `:` type(results)";
 }
 
 def StableHLO_SendOp : StableHLO_Op<"send"> {
-  let summary = "sends tensors over a channel";
+  let summary = "send tensors over a channel";
   let arguments = (ins
     Variadic<StableHLO_Tensor>:$inputs, StableHLO_Token:$token,
     StableHLO_ChannelHandleAttr:$channel_handle,
@@ -84,7 +84,7 @@ def StableHLO_SendOp : StableHLO_Op<"send"> {
 }
 
 def StableHLO_RecvOp : StableHLO_Op<"recv"> {
-  let summary = "receives tensors from a channel";
+  let summary = "receive tensors from a channel";
   let arguments = (ins
     StableHLO_Token:$token, StableHLO_ChannelHandleAttr:$channel_handle,
     DefaultValuedOptionalAttr<BoolAttr, "false">:$is_host_transfer,
@@ -93,7 +93,7 @@ def StableHLO_RecvOp : StableHLO_Op<"recv"> {
 }
 
 def StableHLO_InfeedOp : StableHLO_Op<"infeed"> {
-  let summary = "reads tensors from the host";
+  let summary = "read tensors from the host";
   let arguments = (ins StableHLO_Token:$token,
                        DefaultValuedOptionalStrAttr<StrAttr, "">:$infeed_config,
                        OptionalAttr<ArrayAttr>:$layout);
@@ -101,7 +101,7 @@ def StableHLO_InfeedOp : StableHLO_Op<"infeed"> {
 }
 
 def StableHLO_OutfeedOp : StableHLO_Op<"outfeed"> {
-  let summary = "writes tensors to the host";
+  let summary = "write tensors to the host";
   let arguments = (ins Variadic<StableHLO_Tensor>:$inputs,
                        StableHLO_Token:$token,
                        DefaultValuedOptionalStrAttr<StrAttr, "">:
@@ -110,7 +110,7 @@ def StableHLO_OutfeedOp : StableHLO_Op<"outfeed"> {
 }
 
 def StableHLO_TupleOp : StableHLO_PureOp<"tuple"> {
-  let summary = "a tuple of values";
+  let summary = "make a tuple of values";
   let arguments = (ins Variadic<StableHLO_TensorTokenOrTuple>:$val);
   let results = (outs AnyTuple:$result);
   let assemblyFormat = [{
@@ -120,7 +120,7 @@ def StableHLO_TupleOp : StableHLO_PureOp<"tuple"> {
 }
 
 def StableHLO_GetTupleElementOp : StableHLO_PureOp<"get_tuple_element"> {
-  let summary = "an element of a tuple";
+  let summary = "take an element of a tuple";
   let arguments = (ins AnyTuple:$operand,
                        ConfinedAttr<I32Attr, [IntNonNegative]>:$index);
   let results = (outs StableHLO_TensorTokenOrTuple:$result);

@@ -13,7 +13,7 @@ defvar StableHLO_ReplicaGroups = I64ElementsAttr;
 defvar StableHLO_OptionalChannel = OptionalAttr<StableHLO_ChannelHandleAttr>;
 
 def StableHLO_AllReduceOp : StableHLO_CollectiveOp<"all_reduce"> {
-  let summary = "reduces over the devices of a group; each gets the result";
+  let summary = "reduce over the devices of a group; each gets the result";
   let arguments = (ins Variadic<StableHLO_Tensor>:$operands,
                        StableHLO_ReplicaGroups:$replica_groups,
                        StableHLO_OptionalChannel:$channel_handle,
@@ -24,7 +24,7 @@ def StableHLO_AllReduceOp : StableHLO_CollectiveOp<"all_reduce"> {
 }
 
 def StableHLO_ReduceScatterOp : StableHLO_CollectiveOp<"reduce_scatter"> {
-  let summary = "reduces over the devices of a group; each gets a part";
+  let summary = "reduce over the devices of a group; each gets a part";
   let arguments = (ins StableHLO_Tensor:$operand,
                        StableHLO_NonNegativeI64:$scatter_dimension,
                        StableHLO_ReplicaGroups:$replica_groups,
@@ -37,7 +37,7 @@ def StableHLO_ReduceScatterOp : StableHLO_CollectiveOp<"reduce_scatter"> {
 
 def StableHLO_AllGatherOp
     : StableHLO_CollectiveOp<"all_gather", [SameOperandsAndResultElementType]> {
-  let summary = "joins the shards of a group's devices along a dimension";
+  let summary = "join the shards of a group's devices along a dimension";
   let arguments = (ins Variadic<StableHLO_Tensor>:$operands,
                        StableHLO_NonNegativeI64:$all_gather_dim,
                        StableHLO_ReplicaGroups:$replica_groups,
@@ -48,7 +48,7 @@ def StableHLO_AllGatherOp
 }
 
 def StableHLO_AllToAllOp : StableHLO_CollectiveOp<"all_to_all"> {
-  let summary = "each device sends a part to every device of its group";
+  let summary = "send a part to every device of the group";
   let arguments = (ins Variadic<StableHLO_Tensor>:$operands,
                        StableHLO_NonNegativeI64:$split_dimension,
                        StableHLO_NonNegativeI64:$concat_dimension,
@@ -61,7 +61,7 @@ def StableHLO_AllToAllOp : StableHLO_CollectiveOp<"all_to_all"> {
 
 def StableHLO_CollectivePermuteOp : StableHLO_CollectiveOp<
     "collective_permute", [SameOperandsAndResultType]> {
-  let summary = "sends data between pairs of devices";
+  let summary = "send data between pairs of devices";
   let arguments = (ins StableHLO_Tensor:$operand,
                        I64ElementsAttr:$source_target_pairs,
                        StableHLO_OptionalChannel:$channel_handle);
@@ -71,7 +71,7 @@ def StableHLO_CollectivePermuteOp : StableHLO_CollectiveOp<
 
 def StableHLO_CollectiveBroadcastOp : StableHLO_CollectiveOp<
     "collective_broadcast", [SameOperandsAndResultType]> {
-  let summary = "the first device of a group sends to the others";
+  let summary = "send from the first device of a group to the others";
   let arguments = (ins StableHLO_Tensor:$operand,
                        StableHLO_ReplicaGroups:$replica_groups,
                        StableHLO_OptionalChannel:$channel_handle);

@@ -8,7 +8,7 @@ include "scalify/Dialect/StableHLO/Base.td"
 
 def StableHLO_ReturnOp : StableHLO_Op<"return", [
     Pure, ReturnLike, Terminator]> {
-  let summary = "terminates a region and returns its values";
+  let summary = "terminate a region and return its values";
   let arguments = (ins Variadic<AnyType>:$results);
   let assemblyFormat = "($results^)? attr-dict (`:` type($results)^)?";
 }
@@ -17,7 +17,7 @@ def StableHLO_WhileOp : StableHLO_Op<"while", [
     RecursiveMemoryEffects,
     DeclareOpInterfaceMethods<OpAsmOpInterface,
                               ["getAsmBlockArgumentNames"]>]> {
-  let summary = "repeats a body while a condition holds";
+  let summary = "repeat a body while a condition holds";
   let arguments = (ins Variadic<StableHLO_TensorTokenOrTuple>:$operand);
   let regions = (region SizedRegion<1>:$cond, SizedRegion<1>:$body);
   let results = (outs Variadic<StableHLO_TensorTokenOrTuple>);
@@ -27,7 +27,7 @@ def StableHLO_WhileOp : StableHLO_Op<"while", [
 
 def StableHLO_CaseOp : StableHLO_Op<"case", [
     RecursiveMemoryEffects, RecursivelySpeculatable, NoRegionArguments]> {
-  let summary = "runs one branch; an index out of range takes the last";
+  let summary = "run one branch; an index out of range takes the last";
   let arguments = (ins 0DTensorOf<[I32]>:$index);
   let regions = (region VariadicRegion<SizedRegion<1>>:$branches);
   let results = (outs Variadic<StableHLO_TensorTokenOrTuple>);
@@ -36,7 +36,7 @@ def StableHLO_CaseOp : StableHLO_Op<"case", [
 
 def StableHLO_IfOp : StableHLO_Op<"if", [
     RecursiveMemoryEffects, RecursivelySpeculatable, NoRegionArguments]> {
-  let summary = "runs one of two branches";
+  let summary = "run one of two branches";
   let arguments = (ins StableHLO_ScalarPredTensor:$pred);
   let regions = (region SizedRegion<1>:$true_branch,
                         SizedRegion<1>:$false_branch);
@@ -48,7 +48,7 @@ def StableHLO_OptimizationBarrierOp
     : StableHLO_PureOp<"optimization_barrier", [
           InferTypeOpAdaptorWithIsCompatible, Moves<"Barrier">]>,
       StableHLO_ComparesTypes {
-  let summary = "keeps ops after it from merging with ops before it";
+  let summary = "keep ops after it from merging with ops before it";
   let arguments = (ins Variadic<StableHLO_TensorOrToken>:$operand);
   let results = (outs Variadic<StableHLO_TensorOrToken>:$result);
   let assemblyFormat = [{

@@ -17,7 +17,7 @@ defvar StableHLO_ConvolutionAttrs = (ins
   OptionalAttr<StableHLO_PrecisionConfigAttr>:$precision_config);
 
 def StableHLO_ConvolutionOp : StableHLO_PureOp<"convolution"> {
-  let summary = "dot products between windows and a kernel";
+  let summary = "compute dot products between windows and a kernel";
   let arguments = !con((ins StableHLO_Tensor:$lhs, StableHLO_Tensor:$rhs),
                        StableHLO_ConvolutionAttrs);
   let results = (outs StableHLO_Tensor:$result);
@@ -32,7 +32,7 @@ def StableHLO_ConvolutionOp : StableHLO_PureOp<"convolution"> {
 }
 
 def StableHLO_DynamicConvOp : StableHLO_PureOp<"dynamic_conv"> {
-  let summary = "a convolution whose padding is known at run time";
+  let summary = "convolve with padding that is known at run time";
   let arguments = !con((ins StableHLO_Tensor:$lhs, StableHLO_Tensor:$rhs,
                             StableHLO_IntTensor:$d_padding),
                        StableHLO_ConvolutionAttrs);

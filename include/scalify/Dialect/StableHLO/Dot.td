@@ -6,7 +6,7 @@
 include "scalify/Dialect/StableHLO/Base.td"
 
 def StableHLO_DotGeneralOp : StableHLO_PureOp<"dot_general"> {
-  let summary = "sums of products over contracting dimensions";
+  let summary = "sum products over contracting dimensions";
   let arguments = (ins
     StableHLO_Tensor:$lhs, StableHLO_Tensor:$rhs,
     StableHLO_DotDimensionNumbersAttr:$dot_dimension_numbers,
@@ -22,7 +22,7 @@ def StableHLO_DotGeneralOp : StableHLO_PureOp<"dot_general"> {
 }
 
 def StableHLO_DotOp : StableHLO_PureOp<"dot"> {
-  let summary = "product of matrices or vectors";
+  let summary = "multiply matrices or vectors";
   let arguments = (ins
     StableHLO_Tensor:$lhs, StableHLO_Tensor:$rhs,
     OptionalAttr<StableHLO_PrecisionConfigAttr>:$precision_config);
@@ -35,7 +35,7 @@ def StableHLO_DotOp : StableHLO_PureOp<"dot"> {
 }
 
 def StableHLO_EinsumOp : StableHLO_PureOp<"einsum"> {
-  let summary = "a product of two tensors written as an equation";
+  let summary = "multiply two tensors by an equation";
   let arguments = (ins StableHLO_Tensor:$lhs, StableHLO_Tensor:$rhs,
                        StrAttr:$einsum_config);
   let results = (outs StableHLO_Tensor:$result);
@@ -46,7 +46,7 @@ def StableHLO_EinsumOp : StableHLO_PureOp<"einsum"> {
 }
 
 def StableHLO_UnaryEinsumOp : StableHLO_PureOp<"unary_einsum"> {
-  let summary = "a sum or transpose of one tensor written as an equation";
+  let summary = "sum or transpose one tensor by an equation";
   let arguments = (ins StableHLO_Tensor:$operand, StrAttr:$einsum_config);
   let results = (outs StableHLO_Tensor:$result);
   let assemblyFormat = [{

@@ -1,7 +1,7 @@
 //===- Dynamic.td - Ops whose shapes are known at run time -*- tablegen -*-===//
 //
-// Parsed and verified, so that a program with such ops gets a clear message
-// from the import stage, which supports only static shapes.
+// `scalify-refine-shapes` replaces them by ops of static shapes, given those of
+// the arguments. A shape that depends on data is an error there.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,7 +14,7 @@ def StableHLO_ShapeTensor : 1DTensorOf<[StableHLO_Int, Index]>;
 
 def StableHLO_DynamicBroadcastInDimOp
     : StableHLO_PureOp<"dynamic_broadcast_in_dim"> {
-  let summary = "broadcast_in_dim to a shape known at run time";
+  let summary = "broadcast to a shape known at run time";
   let arguments = (ins
     StableHLO_Tensor:$operand, StableHLO_ShapeTensor:$output_dimensions,
     DenseI64ArrayAttr:$broadcast_dimensions,
@@ -28,7 +28,7 @@ def StableHLO_DynamicBroadcastInDimOp
 }
 
 def StableHLO_DynamicGatherOp : StableHLO_PureOp<"dynamic_gather"> {
-  let summary = "gather of slices whose sizes are known at run time";
+  let summary = "gather slices whose sizes are known at run time";
   let arguments = (ins
     StableHLO_Tensor:$operand, StableHLO_IntTensor:$start_indices,
     StableHLO_IntTensor:$slice_sizes,
@@ -38,7 +38,7 @@ def StableHLO_DynamicGatherOp : StableHLO_PureOp<"dynamic_gather"> {
 }
 
 def StableHLO_DynamicIotaOp : StableHLO_PureOp<"dynamic_iota"> {
-  let summary = "iota of a shape known at run time";
+  let summary = "count up in a shape known at run time";
   let arguments = (ins StableHLO_ShapeTensor:$output_shape,
                        StableHLO_NonNegativeI64:$iota_dimension);
   let results = (outs StableHLO_Tensor:$result);
@@ -83,7 +83,7 @@ def StableHLO_RealDynamicSliceOp : StableHLO_PureOp<"real_dynamic_slice"> {
 }
 
 def StableHLO_GetDimensionSizeOp : StableHLO_PureOp<"get_dimension_size"> {
-  let summary = "the size of a dimension, as a scalar";
+  let summary = "return the size of a dimension as a scalar";
   let arguments = (ins StableHLO_Tensor:$operand,
                        StableHLO_NonNegativeI64:$dimension);
   let results = (outs 0DTensorOf<[I32]>:$result);
@@ -95,7 +95,7 @@ def StableHLO_GetDimensionSizeOp : StableHLO_PureOp<"get_dimension_size"> {
 }
 
 def StableHLO_SetDimensionSizeOp : StableHLO_PureOp<"set_dimension_size"> {
-  let summary = "the same tensor with another size of a bounded dimension";
+  let summary = "set the size of a bounded dimension";
   let arguments = (ins StableHLO_Tensor:$operand, 0DTensorOf<[I32]>:$size,
                        StableHLO_NonNegativeI64:$dimension);
   let results = (outs StableHLO_Tensor:$result);

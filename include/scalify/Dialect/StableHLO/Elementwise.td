@@ -98,7 +98,7 @@ class StableHLO_UnaryInferredOp<string mnemonic>
       StableHLO_ComparesTypes;
 
 def StableHLO_AbsOp : StableHLO_UnaryInferredOp<"abs"> {
-  let summary = "absolute value; for a complex number its magnitude, a float";
+  let summary = "take the absolute value, of a complex number its magnitude";
   let arguments = (ins StableHLO_IntFloatOrComplexTensor:$operand);
   let results = (outs StableHLO_IntFloatOrComplexTensor:$result);
   let assemblyFormat = [{
@@ -133,7 +133,7 @@ def StableHLO_IsFiniteOp : StableHLO_UnaryInferredOp<"is_finite"> {
 
 def StableHLO_ConvertOp : StableHLO_ElementwiseOp<"convert", [
     StableHLO_UnaryElementwise, Moves<"Convert">]> {
-  let summary = "conversion between element types";
+  let summary = "convert between element types";
   let arguments = (ins StableHLO_Tensor:$operand);
   let results = (outs StableHLO_Tensor:$result);
   let builders = [OpBuilder<(ins "::mlir::Value":$operand,
@@ -147,7 +147,7 @@ def StableHLO_ConvertOp : StableHLO_ElementwiseOp<"convert", [
 def StableHLO_ReducePrecisionOp : StableHLO_ElementwiseOp<"reduce_precision", [
     StableHLO_UnaryElementwise, InferTypeOpAdaptorWithIsCompatible]>,
     StableHLO_ComparesTypes {
-  let summary = "rounds to a float of fewer bits and back";
+  let summary = "round to a float of fewer bits and back";
   let arguments = (ins StableHLO_FloatTensor:$operand,
                        ConfinedAttr<I32Attr, [IntPositive]>:$exponent_bits,
                        ConfinedAttr<I32Attr, [IntNonNegative]>:$mantissa_bits);
@@ -170,14 +170,14 @@ class StableHLO_QuantizationOp<string mnemonic>
 
 def StableHLO_UniformQuantizeOp
     : StableHLO_QuantizationOp<"uniform_quantize"> {
-  let summary = "conversion to a quantized type";
+  let summary = "convert to a quantized type";
   let arguments = (ins StableHLO_FloatTensor:$operand);
   let results = (outs StableHLO_TensorOf<[StableHLO_Quantized]>:$result);
 }
 
 def StableHLO_UniformDequantizeOp
     : StableHLO_QuantizationOp<"uniform_dequantize"> {
-  let summary = "conversion from a quantized type to the type it expresses";
+  let summary = "convert from a quantized type to the type it expresses";
   let arguments = (ins StableHLO_TensorOf<[StableHLO_Quantized]>:$operand);
   let results = (outs StableHLO_TensorOf<[StableHLO_Float]>:$result);
 }
@@ -231,7 +231,7 @@ def StableHLO_XorOp
 def StableHLO_CompareOp : StableHLO_ElementwiseOp<"compare", [
     SameOperandsElementType, InferTypeOpAdaptorWithIsCompatible]>,
     StableHLO_ComparesTypes {
-  let summary = "compares two tensors by element";
+  let summary = "compare two tensors by element";
   let arguments = (ins
     StableHLO_Tensor:$lhs, StableHLO_Tensor:$rhs,
     StableHLO_ComparisonDirectionAttr:$comparison_direction,
@@ -252,7 +252,7 @@ def StableHLO_CompareOp : StableHLO_ElementwiseOp<"compare", [
 def StableHLO_ComplexOp : StableHLO_ElementwiseOp<"complex", [
     SameOperandsElementType, InferTypeOpAdaptorWithIsCompatible]>,
     StableHLO_ComparesTypes {
-  let summary = "a complex tensor from real and imaginary parts";
+  let summary = "join real and imaginary parts to a complex tensor";
   let arguments = (ins StableHLO_TensorOf<[F32, F64]>:$lhs,
                        StableHLO_TensorOf<[F32, F64]>:$rhs);
   let results = (outs StableHLO_TensorOf<[StableHLO_Complex]>:$result);
@@ -269,7 +269,7 @@ def StableHLO_ComplexOp : StableHLO_ElementwiseOp<"complex", [
 def StableHLO_ClampOp : StableHLO_PureOp<"clamp", [
     StableHLO_TernaryElementwise, SameOperandsAndResultElementType,
     InferTypeOpAdaptorWithIsCompatible]>, StableHLO_ComparesTypes {
-  let summary = "limits elements to a range whose bounds may be scalars";
+  let summary = "limit elements to a range whose bounds may be scalars";
   let arguments = (ins StableHLO_Tensor:$min, StableHLO_Tensor:$operand,
                        StableHLO_Tensor:$max);
   let results = (outs StableHLO_Tensor:$result);
@@ -284,7 +284,7 @@ def StableHLO_ClampOp : StableHLO_PureOp<"clamp", [
 def StableHLO_SelectOp : StableHLO_PureOp<"select", [
     StableHLO_TernaryElementwise, InferTypeOpAdaptorWithIsCompatible]>,
     StableHLO_ComparesTypes {
-  let summary = "takes each element from one of two tensors";
+  let summary = "take each element from one of two tensors";
   let arguments = (ins StableHLO_PredTensor:$pred, StableHLO_Tensor:$on_true,
                        StableHLO_Tensor:$on_false);
   let results = (outs StableHLO_Tensor:$result);

@@ -7,7 +7,7 @@ include "scalify/Dialect/StableHLO/Base.td"
 
 def StableHLO_DynamicSliceOp
     : StableHLO_InferredOp<"dynamic_slice", [Moves<"Slice">]> {
-  let summary = "a part whose start is known at run time";
+  let summary = "take a part whose start is known at run time";
   let arguments = (ins StableHLO_Tensor:$operand,
                        Variadic<StableHLO_ScalarIntTensor>:$start_indices,
                        DenseI64ArrayAttr:$slice_sizes);
@@ -20,7 +20,7 @@ def StableHLO_DynamicSliceOp
 
 def StableHLO_DynamicUpdateSliceOp
     : StableHLO_InferredOp<"dynamic_update_slice"> {
-  let summary = "replaces a part whose start is known at run time";
+  let summary = "replace a part whose start is known at run time";
   let arguments = (ins StableHLO_Tensor:$operand, StableHLO_Tensor:$update,
                        Variadic<StableHLO_ScalarIntTensor>:$start_indices);
   let results = (outs StableHLO_Tensor:$result);
@@ -30,7 +30,7 @@ def StableHLO_DynamicUpdateSliceOp
 }
 
 def StableHLO_GatherOp : StableHLO_InferredOp<"gather"> {
-  let summary = "collects slices at the indices in a tensor";
+  let summary = "collect slices at the indices in a tensor";
   let arguments = (ins
     StableHLO_Tensor:$operand, StableHLO_IntTensor:$start_indices,
     StableHLO_GatherDimensionNumbersAttr:$dimension_numbers,
@@ -41,7 +41,7 @@ def StableHLO_GatherOp : StableHLO_InferredOp<"gather"> {
 
 def StableHLO_ScatterOp : StableHLO_Op<"scatter", [
     RecursiveMemoryEffects, RecursivelySpeculatable, SameVariadicOperandSize]> {
-  let summary = "combines slices into those at the indices in a tensor";
+  let summary = "combine slices into those at the indices in a tensor";
   let arguments = (ins
     Variadic<StableHLO_Tensor>:$inputs, StableHLO_IntTensor:$scatter_indices,
     Variadic<StableHLO_Tensor>:$updates,
@@ -54,7 +54,7 @@ def StableHLO_ScatterOp : StableHLO_Op<"scatter", [
 }
 
 def StableHLO_TorchIndexSelectOp : StableHLO_PureOp<"torch_index_select"> {
-  let summary = "gathers along one dimension, with batch dimensions before it";
+  let summary = "gather along one dimension, with batch dimensions before it";
   let arguments = (ins StableHLO_Tensor:$operand, StableHLO_IntTensor:$index,
                        I64Attr:$dim, I64Attr:$batch_dims);
   let results = (outs StableHLO_Tensor:$result);

@@ -6,7 +6,7 @@
 include "scalify/Dialect/StableHLO/Base.td"
 
 def StableHLO_RngBitGeneratorOp : StableHLO_PureOp<"rng_bit_generator"> {
-  let summary = "random bits and the generator's next state";
+  let summary = "generate random bits and the next state";
   let arguments = (ins StableHLO_RngAlgorithmAttr:$rng_algorithm,
                        StableHLO_Tensor:$initial_state);
   let results = (outs StableHLO_Tensor:$output_state,
@@ -19,7 +19,7 @@ def StableHLO_RngBitGeneratorOp : StableHLO_PureOp<"rng_bit_generator"> {
 }
 
 def StableHLO_RngOp : StableHLO_Op<"rng"> {
-  let summary = "random numbers of a distribution, from a hidden state";
+  let summary = "generate random numbers of a distribution";
   let arguments = (ins StableHLO_Tensor:$a, StableHLO_Tensor:$b,
                        StableHLO_IntTensor:$shape,
                        StableHLO_RngDistributionAttr:$rng_distribution);
@@ -31,7 +31,7 @@ def StableHLO_RngOp : StableHLO_Op<"rng"> {
 }
 
 def StableHLO_FftOp : StableHLO_PureOp<"fft"> {
-  let summary = "a discrete Fourier transform of the last dimensions";
+  let summary = "take the discrete Fourier transform of the last dimensions";
   let arguments = (ins StableHLO_FloatOrComplexTensor:$operand,
                        StableHLO_FftTypeAttr:$fft_type,
                        DenseI64ArrayAttr:$fft_length);
@@ -45,7 +45,7 @@ def StableHLO_FftOp : StableHLO_PureOp<"fft"> {
 
 def StableHLO_CholeskyOp
     : StableHLO_PureOp<"cholesky", [SameOperandsAndResultType]> {
-  let summary = "Cholesky factors of positive definite matrices";
+  let summary = "compute Cholesky factors of positive definite matrices";
   let arguments = (ins StableHLO_FloatOrComplexTensor:$a,
                        DefaultValuedOptionalAttr<BoolAttr, "false">:$lower);
   let results = (outs StableHLO_FloatOrComplexTensor:$result);
@@ -58,7 +58,7 @@ def StableHLO_CholeskyOp
 
 def StableHLO_TriangularSolveOp : StableHLO_PureOp<"triangular_solve", [
     SameOperandsAndResultElementType]> {
-  let summary = "solves systems of equations with triangular matrices";
+  let summary = "solve systems of equations with triangular matrices";
   let arguments = (ins StableHLO_FloatOrComplexTensor:$a,
                        StableHLO_FloatOrComplexTensor:$b, BoolAttr:$left_side,
                        BoolAttr:$lower, BoolAttr:$unit_diagonal,
@@ -74,7 +74,7 @@ class StableHLO_BatchNormOp<string mnemonic>
 
 def StableHLO_BatchNormTrainingOp
     : StableHLO_BatchNormOp<"batch_norm_training"> {
-  let summary = "normalises over all dimensions but one";
+  let summary = "normalise over all dimensions but one";
   let arguments = (ins StableHLO_FloatTensor:$operand,
                        StableHLO_FloatTensor:$scale,
                        StableHLO_FloatTensor:$offset, F32Attr:$epsilon,
@@ -86,7 +86,7 @@ def StableHLO_BatchNormTrainingOp
 
 def StableHLO_BatchNormInferenceOp
     : StableHLO_BatchNormOp<"batch_norm_inference"> {
-  let summary = "normalises with given statistics";
+  let summary = "normalise with given statistics";
   let arguments = (ins StableHLO_FloatTensor:$operand,
                        StableHLO_FloatTensor:$scale,
                        StableHLO_FloatTensor:$offset,
@@ -97,7 +97,7 @@ def StableHLO_BatchNormInferenceOp
 }
 
 def StableHLO_BatchNormGradOp : StableHLO_BatchNormOp<"batch_norm_grad"> {
-  let summary = "gradients of batch_norm_training";
+  let summary = "compute the gradients of batch_norm_training";
   let arguments = (ins StableHLO_FloatTensor:$operand,
                        StableHLO_FloatTensor:$scale,
                        StableHLO_FloatTensor:$mean,

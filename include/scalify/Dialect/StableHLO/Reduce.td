@@ -7,7 +7,7 @@ include "scalify/Dialect/StableHLO/Base.td"
 
 def StableHLO_ReduceOp : StableHLO_Op<"reduce", [
     RecursiveMemoryEffects, RecursivelySpeculatable, SameVariadicOperandSize]> {
-  let summary = "reduces dimensions of one or more tensors with a region";
+  let summary = "reduce dimensions of one or more tensors with a region";
   let arguments = (ins Variadic<StableHLO_Tensor>:$inputs,
                        Variadic<StableHLO_Tensor>:$init_values,
                        DenseI64ArrayAttr:$dimensions);
@@ -22,7 +22,7 @@ def StableHLO_ReduceOp : StableHLO_Op<"reduce", [
 
 def StableHLO_ReduceWindowOp : StableHLO_Op<"reduce_window", [
     RecursiveMemoryEffects, RecursivelySpeculatable, SameVariadicOperandSize]> {
-  let summary = "reduces each window of one or more tensors with a region";
+  let summary = "reduce each window of one or more tensors with a region";
   let arguments = (ins Variadic<StableHLO_Tensor>:$inputs,
                        Variadic<StableHLO_Tensor>:$init_values,
                        DenseI64ArrayAttr:$window_dimensions,
@@ -37,7 +37,7 @@ def StableHLO_ReduceWindowOp : StableHLO_Op<"reduce_window", [
 
 def StableHLO_SelectAndScatterOp : StableHLO_Op<"select_and_scatter", [
     RecursiveMemoryEffects, RecursivelySpeculatable]> {
-  let summary = "scatters to the element that a region selects in each window";
+  let summary = "scatter to the element that a region selects in each window";
   let arguments = (ins StableHLO_Tensor:$operand, StableHLO_Tensor:$source,
                        StableHLO_Tensor:$init_value,
                        OptionalAttr<DenseI64ArrayAttr>:$window_dimensions,
@@ -50,7 +50,7 @@ def StableHLO_SelectAndScatterOp : StableHLO_Op<"select_and_scatter", [
 
 def StableHLO_SortOp : StableHLO_Op<"sort", [
     RecursiveMemoryEffects, RecursivelySpeculatable]> {
-  let summary = "sorts slices of one or more tensors by a comparator";
+  let summary = "sort slices of one or more tensors by a comparator";
   let arguments = (ins Variadic<StableHLO_Tensor>:$inputs,
                        DefaultValuedOptionalAttr<I64Attr, "-1">:$dimension,
                        DefaultValuedOptionalAttr<BoolAttr, "false">:$is_stable);
@@ -62,7 +62,7 @@ def StableHLO_SortOp : StableHLO_Op<"sort", [
 def StableHLO_MapOp : StableHLO_Op<"map", [
     RecursiveMemoryEffects, RecursivelySpeculatable,
     SameOperandsAndResultShape]> {
-  let summary = "applies a region to each element";
+  let summary = "apply a region to each element";
   let arguments = (ins Variadic<StableHLO_Tensor>:$inputs,
                        DenseI64ArrayAttr:$dimensions);
   let regions = (region SizedRegion<1>:$computation);

@@ -8,7 +8,7 @@ include "scalify/Dialect/StableHLO/Base.td"
 def StableHLO_ConstantOp : StableHLO_PureOp<"constant", [
     ConstantLike, InferTypeOpAdaptorWithIsCompatible,
     DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmResultNames"]>]> {
-  let summary = "a tensor known at compile time";
+  let summary = "make a tensor known at compile time";
   let arguments = (ins ElementsAttr:$value);
   let results = (outs StableHLO_Tensor:$output);
   let hasCustomAssemblyFormat = 1;
@@ -16,7 +16,7 @@ def StableHLO_ConstantOp : StableHLO_PureOp<"constant", [
 }
 
 def StableHLO_IotaOp : StableHLO_PureOp<"iota"> {
-  let summary = "counts up from zero along one dimension";
+  let summary = "count up from zero along one dimension";
   let arguments = (ins StableHLO_NonNegativeI64:$iota_dimension);
   let results = (outs StableHLO_IntFloatOrComplexTensor:$output);
   let assemblyFormat = "`dim` `=` $iota_dimension attr-dict `:` type($output)";
@@ -25,7 +25,7 @@ def StableHLO_IotaOp : StableHLO_PureOp<"iota"> {
 
 def StableHLO_BroadcastInDimOp
     : StableHLO_PureOp<"broadcast_in_dim", [Moves<"Broadcast">]> {
-  let summary = "repeats a tensor along new or size-one dimensions";
+  let summary = "repeat a tensor along new or size-one dimensions";
   let arguments = (ins StableHLO_Tensor:$operand,
                        DenseI64ArrayAttr:$broadcast_dimensions);
   let results = (outs StableHLO_Tensor:$result);
@@ -37,7 +37,7 @@ def StableHLO_BroadcastInDimOp
 }
 
 def StableHLO_BroadcastOp : StableHLO_InferredOp<"broadcast"> {
-  let summary = "adds major dimensions by repetition";
+  let summary = "add major dimensions by repetition";
   let arguments = (ins StableHLO_Tensor:$operand,
                        DenseI64ArrayAttr:$broadcast_sizes);
   let results = (outs StableHLO_Tensor:$result);
@@ -48,7 +48,7 @@ def StableHLO_BroadcastOp : StableHLO_InferredOp<"broadcast"> {
 }
 
 def StableHLO_ReshapeOp : StableHLO_PureOp<"reshape", [Moves<"Reshape">]> {
-  let summary = "the same elements in another shape";
+  let summary = "reshape to the same number of elements";
   let arguments = (ins StableHLO_Tensor:$operand);
   let results = (outs StableHLO_Tensor:$result);
   let assemblyFormat = [{
@@ -60,7 +60,7 @@ def StableHLO_ReshapeOp : StableHLO_PureOp<"reshape", [Moves<"Reshape">]> {
 }
 
 def StableHLO_BitcastConvertOp : StableHLO_PureOp<"bitcast_convert"> {
-  let summary = "the same bits as another element type";
+  let summary = "reinterpret bits as another element type";
   let arguments = (ins StableHLO_Tensor:$operand);
   let results = (outs StableHLO_Tensor:$result);
   let assemblyFormat = [{
@@ -71,7 +71,7 @@ def StableHLO_BitcastConvertOp : StableHLO_PureOp<"bitcast_convert"> {
 
 def StableHLO_TransposeOp
     : StableHLO_InferredOp<"transpose", [Moves<"Transpose">]> {
-  let summary = "reorders dimensions";
+  let summary = "reorder dimensions";
   let arguments = (ins StableHLO_Tensor:$operand,
                        DenseI64ArrayAttr:$permutation);
   let results = (outs StableHLO_Tensor:$result);
@@ -82,7 +82,7 @@ def StableHLO_TransposeOp
 }
 
 def StableHLO_SliceOp : StableHLO_InferredOp<"slice", [Moves<"Slice">]> {
-  let summary = "a strided part with bounds known at compile time";
+  let summary = "take a strided part with bounds known at compile time";
   let arguments = (ins StableHLO_Tensor:$operand,
                        DenseI64ArrayAttr:$start_indices,
                        DenseI64ArrayAttr:$limit_indices,
@@ -102,7 +102,7 @@ def StableHLO_SliceOp : StableHLO_InferredOp<"slice", [Moves<"Slice">]> {
 }
 
 def StableHLO_ConcatenateOp : StableHLO_InferredOp<"concatenate"> {
-  let summary = "joins tensors along a dimension";
+  let summary = "join tensors along a dimension";
   let arguments = (ins Variadic<StableHLO_Tensor>:$inputs,
                        StableHLO_NonNegativeI64:$dimension);
   let results = (outs StableHLO_Tensor:$result);
@@ -113,7 +113,7 @@ def StableHLO_ConcatenateOp : StableHLO_InferredOp<"concatenate"> {
 }
 
 def StableHLO_PadOp : StableHLO_InferredOp<"pad"> {
-  let summary = "adds (or, if negative, removes) elements around and between";
+  let summary = "add (or, if negative, remove) elements around and between";
   let arguments = (ins StableHLO_Tensor:$operand,
                        StableHLO_Tensor:$padding_value,
                        DenseI64ArrayAttr:$edge_padding_low,
@@ -129,7 +129,7 @@ def StableHLO_PadOp : StableHLO_InferredOp<"pad"> {
 
 def StableHLO_ReverseOp
     : StableHLO_InferredOp<"reverse", [Moves<"Reverse">]> {
-  let summary = "reverses the order of elements along dimensions";
+  let summary = "reverse the order of elements along dimensions";
   let arguments = (ins StableHLO_Tensor:$operand,
                        DenseI64ArrayAttr:$dimensions);
   let results = (outs StableHLO_Tensor:$result);
