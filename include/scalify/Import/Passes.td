@@ -150,7 +150,8 @@ def NormalizeShardingPass
 def ExpandCHLOPass : Pass<"scalify-expand-chlo", "::mlir::ModuleOp"> {
   let summary = "expand chlo ops into stablehlo";
   let description = [{
-    Before: chlo ops. After: stablehlo only. `chlo.top_k` becomes a stable sort
+    Before: chlo ops. After: stablehlo only. An op that broadcasts becomes
+    broadcasts and the op without them. `chlo.top_k` becomes a stable sort
     that also sorts an iota of indices, and two slices; `chlo.square` becomes
     `stablehlo.multiply %x, %x`; `erf`, `erfc` and `erf_inv` become polynomials.
     These are computed in f64 for f64, else in f32, where erf is within 3 ulp,
