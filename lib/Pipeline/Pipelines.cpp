@@ -1,7 +1,7 @@
 //===- Pipelines.cpp - All passes, in their order -------------------------===//
 //
 // A pass runs in the stage of its folder, with one exception that states its
-// reason. Import, Scaling and Precision end in a pass that validates their
+// reason. Import, Scaling and Precision have a pass that validates their
 // contract; Distribution preserves the form of its input.
 //
 //===----------------------------------------------------------------------===//

@@ -132,11 +132,11 @@ static void registerPartitionPipelines() {
       buildBeforeShardy);
   static PassPipelineRegistration<> between(
       "scalify-between-shardy",
-      "replicate what cannot be split into equal, independent shards",
+      "replicate values that have no equal, independent shards",
       buildBetweenShardy);
   static PassPipelineRegistration<PartitionPipelineOptions> after(
       "scalify-after-shardy",
-      "convert what Shardy partitioned to the program of one device",
+      "convert Shardy's output to the program of one device",
       [](OpPassManager &manager, const PartitionPipelineOptions &options) {
         buildAfterShardy({options.zero, options.sumEach}, manager);
       });
@@ -170,12 +170,12 @@ void scalify::registerPipelines() {
       });
   static PassPipelineRegistration<StagePipelineOptions> scaling(
       "scalify-scaling",
-      "the Scaling stage: propagate, apply rescales, validate",
+      "the Scaling stage: scales of dot operands, proved safe or not",
       [](OpPassManager &manager, const StagePipelineOptions &options) {
         buildStages(Stage::Scaling, manager, options);
       });
   static PassPipelineRegistration<StagePipelineOptions> precision(
-      "scalify-precision", "the Precision stage: quantize, validate",
+      "scalify-precision", "the Precision stage: formats and casts",
       [](OpPassManager &manager, const StagePipelineOptions &options) {
         buildStages(Stage::Precision, manager, options);
       });
