@@ -5,6 +5,7 @@
 // sharded dimension. The rules check both, op by op. An op without a rule takes
 // and gives unsharded values only. A sum over a sharded dimension is a partial
 // result, which a collective after it completes.
+//
 //===----------------------------------------------------------------------===//
 
 #include "BatchDims.h"

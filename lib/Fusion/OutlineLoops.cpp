@@ -1,9 +1,8 @@
 //===- OutlineLoops.cpp - Loops that a plan runs as loops -----------------===//
 //
 // A loop of a plan is a program of its own that overwrites its carries. Its
-// function marks each carry as donated, so that all rules on memory of donated
-// arguments hold for carries: what a kernel may write in place, and what must
-// be copied first.
+// function marks each carry as donated, so that the rules on memory of donated
+// arguments hold for carries: writes in place, and copies before them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -109,8 +108,8 @@ bool OutlineLoopsPass::isOutlined(WhileOp loop) const {
 // Outlining
 //===----------------------------------------------------------------------===//
 
-/// What follows from constants alone is computed in the body; all else from
-/// outside is read.
+/// The body computes values that follow from constants alone, and reads all
+/// others from outside.
 void Outliner::sortValues() {
   auto isRepeated = [&](Value value) {
     llvm::SetVector<Operation *> ops;

@@ -2,9 +2,9 @@
 //
 // The result of a batched product is often larger than the caches, and read
 // once: scores of an attention, hidden values of experts. A group starts at
-// such a product. The commands that read what it has computed join if they run
-// in the same tiles, and what nothing outside reads becomes memory of a thread
-// that holds one tile.
+// such a product. The commands that read its results join if they run in the
+// same tiles. A temporary that no command outside reads becomes memory of a
+// thread that holds one tile.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,7 +23,7 @@ using namespace scalify;
 
 /// Tiles balance the threads of a machine; fewer would leave cores idle.
 static constexpr int64_t kMinTiles = 8;
-/// What a core's cache holds anyway gains nothing: 1 MiB is a usual L2.
+/// A group that a core's cache holds anyway gains nothing: 1 MiB is a usual L2.
 static constexpr int64_t kMinBytes = 1 << 20;
 /// Commands that a group may leave behind while it looks for its next one.
 static constexpr size_t kMaxSkipped = 16;
@@ -98,9 +98,8 @@ bool Grouper::readsResult(Operation *command) const {
   });
 }
 
-/// Makes room for `command` behind the group: what it needs of the skipped
-/// commands is moved in front of the group. Returns false if that is not
-/// possible.
+/// Makes room for `command` behind the group: moves the skipped commands that
+/// it needs in front of the group. Returns false if that is not possible.
 bool Grouper::hoistFor(Operation *command) {
   SmallVector<Operation *> moved, kept;
   for (Operation *op : llvm::reverse(skipped)) {
@@ -110,7 +109,7 @@ bool Grouper::hoistFor(Operation *command) {
         });
     (isNeeded ? moved : kept).push_back(op);
   }
-  // In their order, past the group and what stays between.
+  // In their order, past the group and the commands that stay between.
   std::reverse(moved.begin(), moved.end());
   std::reverse(kept.begin(), kept.end());
   for (Operation *op : moved) {

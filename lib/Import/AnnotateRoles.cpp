@@ -1,8 +1,9 @@
 //===- AnnotateRoles.cpp - Annotate arguments of main with roles ----------===//
 //
 // Next values (NextValues.h), phase of use and the flow of gradients decide, in
-// the order of `decide`. Of weights that the step does not train the flow may
-// say nothing: then the tree decides of which they are leaves, or their name.
+// the order of `decide`. Where the flow says nothing, as of weights that the
+// step does not train, the tree of which an argument is a leaf decides, or a
+// name (Pipeline/ArgumentRoles.cpp).
 //
 //===----------------------------------------------------------------------===//
 
@@ -135,7 +136,7 @@ static bool followsProduct(Value value) {
 /// attention computes both sides. In an evaluation it is also one on the left
 /// of an operand that a product computes; and of two arguments the right one is
 /// the weight, unless it is a vector. A step that trains computes weights too,
-/// as a merged LoRA does, and its own weights have new values: what stands on
+/// as a merged LoRA does, and its own weights have new values: an argument on
 /// the left, or beside another argument, is data unless it is trained. The
 /// backward, where a layer's input is an operand too, is skipped.
 void Roles::findWeights() {

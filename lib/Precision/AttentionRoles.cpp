@@ -35,7 +35,7 @@ public:
   void separateProducts();
 
 private:
-  /// What values follow from a product without another dot between.
+  /// The product that a value follows without another dot between.
   struct Following {
     Operation *dot;
     bool isExponential;

@@ -1,4 +1,4 @@
-//===- DotDecisions.h - What is decided about a dot -------------*- C++ -*-===//
+//===- DotDecisions.h - Decisions about a dot -------------------*- C++ -*-===//
 //
 // scalify-decide-formats writes these attributes, with `scalify.wide`,
 // `scalify.judgement` and `scalify.accumulation`. scalify-quantize reads them,

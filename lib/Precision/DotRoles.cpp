@@ -2,11 +2,10 @@
 //
 // A linear layer multiplies by an argument of the step; attention and other
 // products multiply two activations under batch dimensions (AttentionRoles).
-// The head is the linear layer whose
-// result reaches the loss without another linear layer, or, without a backward,
-// a result of the step: inference computes as training did. A product of
-// activations after the head, as in a contrastive loss or with labels, has the
-// same role.
+// The head is the linear layer whose result reaches the loss without another
+// linear layer, or, without a backward, a result of the step: inference
+// computes as training did. A product of activations after the head, as in a
+// contrastive loss or with labels, has the same role.
 //
 // A router is a layer whose result is sorted, or searched for its maximum, if
 // the choice selects values that the layer did not compute (rows of a table,

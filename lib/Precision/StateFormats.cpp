@@ -296,7 +296,7 @@ private:
   OpBuilder builder;
   /// The stream of random words of each argument.
   llvm::DenseMap<unsigned, int64_t> streams;
-  /// What the step returns as parameters.
+  /// The new parameters that the step returns.
   llvm::DenseSet<Value> newParams;
 };
 } // namespace

@@ -144,7 +144,7 @@ def module_of(
 ) -> Module:
     """Returns the module of a lowered function, with its weak types, mesh and callbacks."""
     own = (lowered.mesh, lowered.callbacks, lowered.effects)
-    # What a recipe adds to the results (statistics, a state) follows the function's own.
+    # Results that a recipe adds (statistics, a state) follow the function's own.
     weak = itertools.chain(lowered.out_weak, itertools.repeat(False))
     typed = [
         jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=is_weak)

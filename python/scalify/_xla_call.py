@@ -60,7 +60,7 @@ class SeveralDevicesError(Exception):
 
 
 class _Kept(Protocol):
-    """What a call needs of `KeptState`."""
+    """The part of `KeptState` that a call needs."""
 
     @property
     def measures(self) -> bool: ...

@@ -179,7 +179,7 @@ class WideCast:
 
 @dataclasses.dataclass(frozen=True)
 class HealthPolicy:
-    """What is done between two steps about casts that clip, for `scalify.Numerics(health=)`.
+    """The policy between two steps for casts that clip, for `scalify.Numerics(health=)`.
 
     Attributes:
         action: "report" warns. "rescale" moves the scales by `@rescale`. "adapt" warns of the first

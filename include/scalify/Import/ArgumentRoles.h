@@ -1,4 +1,4 @@
-//===- ArgumentRoles.h - What Import knows of arguments ---------*- C++ -*-===//
+//===- ArgumentRoles.h - Import's knowledge of arguments --------*- C++ -*-===//
 
 #ifndef SCALIFY_IMPORT_ARGUMENTROLES_H
 #define SCALIFY_IMPORT_ARGUMENTROLES_H

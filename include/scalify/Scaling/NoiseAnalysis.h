@@ -76,10 +76,10 @@ private:
     int64_t trips = 0;
     /// The iterations; those beyond have the gains of the last one.
     std::vector<Program> iterations;
-    /// What the variances of the carries, as the last iteration leaves them,
-    /// are multiplied by to be those of the results.
+    /// The variances of the results over those of the carries after the last
+    /// iteration.
     llvm::SmallVector<double, 0> exitRatios;
-    /// The root mean squares of what the loop reads.
+    /// The root mean squares of the values that the loop reads.
     llvm::SmallVector<double, 0> sizes;
 
     const Program &getIteration(int64_t trip) const {

@@ -98,8 +98,8 @@ public:
   /// Adds a bound unless the known ones imply it.
   void addL2(AxisSet axes, double bound);
   void addL1(AxisSet axes, double bound);
-  /// Widens all bounds by the rounding of one op. What may overflow the type
-  /// becomes infinite.
+  /// Widens all bounds by the rounding of one op. A bound that may overflow the
+  /// type becomes infinite.
   void round(mlir::Type element, double factor = 1);
   void clampToType(mlir::Type element);
   /// Lets bounds include zero where they exclude only magnitudes below the

@@ -132,7 +132,7 @@ private:
     /// An op read a slice that another loop wrote.
     bool readsSlices = false;
   };
-  /// What a loop wrote into a stack, slice by slice: the index of a slice, the
+  /// The slices that a loop wrote into a stack: the index of a slice, the
   /// trip count, and the facts of the iterations that were executed.
   struct Slices {
     stablehlo::LoopIndex index;

@@ -10,8 +10,7 @@ namespace scalify {
 /// The index of the largest or smallest of a row of values.
 struct Choice {
   mlir::OpResult index;
-  /// What differs between the values of a row: terms of the compared values,
-  /// without those that all of a row have in common.
+  /// The terms in which the compared values of a row differ.
   llvm::SmallVector<mlir::Value> terms;
   /// The probability that an error of variance 1 in the values changes the
   /// index: E[max(d, 0)], for d the difference of two errors, times the density

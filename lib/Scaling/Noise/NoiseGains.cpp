@@ -153,7 +153,7 @@ double scalify::getNoiseGain(OpOperand &operand, OpResult result,
     return getIndexGain(operand, result, facts);
   if (isBoolean(operand.get()))
     return getBooleanGain(operand, result, facts);
-  // What is converted to an integer may round anywhere.
+  // A value that is converted to an integer may round anywhere.
   if (isIndex(result.getType()))
     return 0;
   if (isBoolean(result) || isa<SignOp>(op))

@@ -13,7 +13,7 @@ using namespace scalify;
 
 using Results = MutableArrayRef<ScaleFacts>;
 
-/// Scales the moments. What holds for every element stays.
+/// Scales the moments. Facts that hold for every element stay.
 static ScaleFacts scaled(ScaleFacts facts, double factor) {
   facts.mean *= factor;
   facts.rms *= factor;

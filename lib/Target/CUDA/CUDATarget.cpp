@@ -30,10 +30,10 @@ static FailureOr<std::string> makePTX(ModuleOp module, StringRef chip) {
   return emitPTX(*lowered.begin(), chip);
 }
 
-/// Returns what tells one file of a program from another.
+/// Returns the path, size and time of a program, which identify its version.
 static std::string versionOf(StringRef program) {
   llvm::sys::fs::file_status status;
-  // What is absent fails when it runs, and no code is kept.
+  // An absent program fails when it runs, and no code is kept.
   if (llvm::sys::fs::status(program, status))
     return program.str();
   return llvm::formatv(

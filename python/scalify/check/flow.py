@@ -97,7 +97,7 @@ def _is_mixed_call(eqn: Any) -> bool:
 def first_iteration(closed: Any) -> Any:
     """Returns a closed jaxpr in which loops (`jax.lax.scan`) that take gradients run only once.
 
-    What such a loop stacks is that of the first iteration, repeated.
+    The stacks of such a loop repeat the first iteration.
     """
     jaxpr, consts = closed.jaxpr, closed.consts
 
@@ -183,7 +183,7 @@ def _sources(eqn: Any, index: int) -> list[Any]:
             for place in reached_inputs(program, result):
                 reached.add(place)
                 carry = place - consts
-                # What a loop carries comes from the iteration before, too.
+                # A carry comes from the iteration before, too.
                 if name == "scan" and 0 <= carry < carries and carry not in results:
                     results.add(carry)
                     pending.append(carry)

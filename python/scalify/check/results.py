@@ -1,4 +1,4 @@
-"""What a check finds, as plain values."""
+"""Results of a check, as plain values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["BARS", "Bars", "CastHealth", "Check", "Look", "Result", "Verdict", "
 
 @dataclasses.dataclass(frozen=True)
 class Bars:
-    """What a recipe must hold; docs/check.md has the reasons.
+    """The bars of a recipe; docs/check.md has the reasons.
 
     Attributes:
         whole: least cosine of all gradients together to F32's.
@@ -105,7 +105,7 @@ class WideShare:
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """What one recipe does to the step.
+    """The effect of one recipe on the step.
 
     Attributes:
         label: for tables.

@@ -48,7 +48,7 @@ def calls_of_function(step: Callable[..., Any], args: Sequence[Any], kwargs: Any
 
 
 def _calls_of(capture: Capture, step: Any, args: tuple[Any, ...], kwargs: Any) -> list[Call]:
-    # What compiles itself is called as it is, so that its static arguments are known.
+    # A function that compiles itself is called as it is, so that its static arguments are known.
     compiled = step if _compiles_itself(step) else jax.jit(step)
     calls = capture.calls_within(lambda: compiled(*args, **kwargs), needs_gradients=False)
     if not calls:

@@ -82,7 +82,7 @@ def with_more_roles(result: Result) -> tuple[str, Recipe] | None:
     for share in result.wide:
         if (found := _ROLES.match(share.reason)) and getattr(start, found[1], None) is False:
             shares[found[1]] = shares.get(found[1], 0.0) + share.flops
-    # What is left wide for its accuracy stays so.
+    # Parts that are wide for their accuracy stay so.
     shares.pop("sensitive", None)
     roles = [role for role, share in shares.items() if share >= _SOME]
     if not roles:

@@ -1,4 +1,4 @@
-"""What a compiled step of a module is fixed to, and what it takes as numbers in each call."""
+"""The constants of a compiled step of a module, and the numbers that it takes in each call."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ _WIDE = (torch.int64, torch.uint64)
 
 @dataclasses.dataclass(frozen=True)
 class _Traced:
-    """What the trace of a plan has found, for arguments of one type."""
+    """The results of tracing a plan, for arguments of one type."""
 
     plan: Plan
     outputs: Outputs

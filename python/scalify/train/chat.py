@@ -170,7 +170,7 @@ def _of_jinja(text: str, config: Mapping[str, Any]) -> Template:
     environment = jinja2.sandbox.ImmutableSandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
     )
-    # What transformers offers, too. Its clock would make tokens depend on the day.
+    # transformers offers these, and a clock, which would make tokens depend on the day.
     environment.globals["raise_exception"] = refuse
     environment.filters["tojson"] = _to_json
     try:

@@ -163,7 +163,7 @@ class Blend:
 
     @property
     def order(self) -> NDArray[np.int64]:
-        """What positions belong to: sequence, packing, seed; each source's tokens, their digest."""
+        """The order to which positions belong: sequence, packing, seed; sources and digests."""
         files = [number for one in self.sources for number in (len(one.file), one.file.digest)]
         return np.array([self.sequence, _PACKINGS.index(self.packing), self.seed, *files], np.int64)
 

@@ -1,4 +1,4 @@
-"""The ranks of a run: what each of them has, and the steps compiled for them."""
+"""The ranks of a run, the parts that each has, and the steps compiled for them."""
 
 from __future__ import annotations
 

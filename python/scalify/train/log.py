@@ -1,4 +1,4 @@
-"""What a run writes while it trains: JSON lines, a progress display, events for TensorBoard."""
+"""The logs of a run: JSON lines, a progress display, events for TensorBoard."""
 
 from __future__ import annotations
 

@@ -276,7 +276,7 @@ class ExportSection:
 
 @dataclasses.dataclass(frozen=True)
 class LogSection:
-    """What is written about a run.
+    """The files that a run writes about itself.
 
     Attributes:
         folder: of the run: log.jsonl, config.json, checkpoints, report.html.

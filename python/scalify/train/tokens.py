@@ -26,8 +26,8 @@ from scalify._tensor_file import map_tensors
 __all__ = ["TokenFile", "TokenWriter"]
 
 _KIND = "scalify.tokens/1"
-# What a digest reads of an array at most: 16 MiB, evenly spread, so that another corpus, tokenizer
-# or shuffle is noticed without reading a mapped file as a whole.
+# A digest reads at most 16 MiB of an array, evenly spread, so that another corpus, tokenizer or
+# shuffle is noticed without reading a mapped file as a whole.
 _BLOCKS, _BLOCK = 256, 1 << 16
 
 

@@ -12,8 +12,8 @@ namespace scalify::rt::tcp {
 /// Connections to a listener that have not proved yet that they are ranks of
 /// the job. There are at most `spare` more than ranks, each for at most
 /// `seconds`: a further one takes the place of the oldest from the address that
-/// has most, which has had the time to answer. What is dropped is logged, with
-/// its address.
+/// has most, which has had the time to answer. Dropped connections are logged,
+/// with their address.
 class Callers {
 public:
   static constexpr size_t spare = 64;

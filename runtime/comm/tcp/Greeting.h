@@ -5,7 +5,7 @@
 //   caller -> listener   Hello, with the caller's proof
 //   listener -> caller   Verdict, with the listener's proof
 //
-// Neither end believes the other before its proof. What follows comes from
+// Neither end believes the other before its proof. Later messages come from
 // ranks of the job.
 #ifndef SCALIFY_RUNTIME_COMM_TCP_GREETING_H
 #define SCALIFY_RUNTIME_COMM_TCP_GREETING_H

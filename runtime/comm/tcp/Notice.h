@@ -6,8 +6,8 @@
 
 namespace scalify::rt::tcp {
 
-/// What the file says. Without a secret from the environment rank 0 makes one:
-/// whoever may read the file is of the job.
+/// The content of the file. Without a secret from the environment rank 0 makes
+/// one: whoever may read the file is of the job.
 struct Notice {
   Place place;
   std::string secret; // "" if the ranks have it from their environment

@@ -6,7 +6,7 @@
 
 namespace scalify::rt::tcp {
 
-/// What a rank knows of its job. Without a secret its proofs prove nothing.
+/// A rank's knowledge of its job. Without a secret its proofs prove nothing.
 struct Knowledge {
   std::string job, secret;
 };

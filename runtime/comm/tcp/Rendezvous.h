@@ -15,7 +15,7 @@ struct Peer {
 };
 
 /// Joins the other ranks. Each two prove to one another that they know the
-/// job's secret; what does not is refused and logged, and the ranks wait on.
+/// job's secret; other peers are refused and logged, and the ranks wait on.
 /// Returns the peers by rank, this rank's own without a connection. Throws an
 /// Error that names missing ranks, and one if ranks that meet over a network
 /// have no secret.

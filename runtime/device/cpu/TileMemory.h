@@ -9,7 +9,7 @@
 
 namespace scalify::rt {
 
-/// What a thread needs for one tile at a time.
+/// The memory of a thread for one tile at a time.
 struct TileSlot {
   uint8_t *memory = nullptr;
   std::vector<void *> buffers; // of the running command

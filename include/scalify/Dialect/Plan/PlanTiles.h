@@ -2,8 +2,8 @@
 //
 // A group of neighbouring commands may run tile by tile: a thread runs one tile
 // of the first command, then that of the second, and so on, while other threads
-// run other tiles. What the commands pass to each other stays in the thread's
-// cache, and may be memory of the thread that holds one tile.
+// run other tiles. Values between the commands stay in the thread's cache, and
+// may be memory of the thread that holds one tile.
 //
 // Tile t of `tiles` is the t-th of as many equal parts of a buffer in memory
 // order; of a kernel, the rows that write these parts; of a GEMM, one index of
@@ -48,7 +48,7 @@ size_t countTiledDims(GemmOp gemm, int64_t tiles);
 std::optional<llvm::SmallVector<bool>> alignTiles(mlir::Operation *command,
                                                   int64_t tiles);
 
-/// What a command in tiles touches through one operand.
+/// The memory that a command in tiles touches through one operand.
 struct TiledAccess {
   mlir::OpOperand *operand;
   Access access;

@@ -46,7 +46,8 @@ inline constexpr llvm::StringLiteral kPartsAttr = "scalify.parts";
 /// On a rank-0 constant: kernels read it from memory, so that kernels that
 /// differ only in it share code.
 inline constexpr llvm::StringLiteral kInMemoryAttr = "scalify.in_memory";
-/// On shares of state: what they are a share of, as a flat run of its elements.
+/// On shards of state: the array of which they are a shard, as a flat run of
+/// its elements.
 inline constexpr llvm::StringLiteral kFlatAttr = "scalify.flat";
 /// The declared scale of an argument that starts as all zeros: it takes the
 /// scale of the values written into it.

@@ -20,7 +20,7 @@ REQUIRED = (
     *("model_type", "vocab_size", "hidden_size", "intermediate_size"),
     *("num_hidden_layers", "num_attention_heads"),
 )
-# What a file may leave out, as transformers' classes fill it in.
+# Fields that a file may leave out, as transformers' classes fill them in.
 DEFAULTS: dict[str, dict[str, Any]] = {
     "llama": {},
     "mistral": {
