@@ -45,7 +45,7 @@ std::string scalify::hashOf(ArrayRef<StringRef> texts) {
 std::string scalify::textWithoutLocations(Operation *op) {
   std::string text;
   llvm::raw_string_ostream os(text);
-  // Whatever the command line says of printing.
+  // Ignores printing options of the command line.
   op->print(os,
             OpPrintingFlags()
                 .useLocalScope()
@@ -83,7 +83,7 @@ public:
 
   void add(StringRef key, Code code) {
     std::lock_guard<std::mutex> lock(mutex);
-    // Whatever is dropped is only made again.
+    // Dropped code is compiled again.
     if (bytes + code->size() > kMostBytes) {
       codes.clear();
       bytes = 0;

@@ -63,7 +63,7 @@ struct QuantizeResult {
 /// The machine that kernels are emitted for.
 enum class Machine { CPU, GPU };
 
-/// How a GPU distributes a loop's iterations: not at all (every thread runs
+/// The distribution of a loop's iterations on a GPU: none (every thread runs
 /// them), over the threads of a block, over the blocks, over the threads of the
 /// grid.
 enum class Spread { None, Threads, Blocks, Grid };

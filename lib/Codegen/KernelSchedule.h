@@ -11,7 +11,7 @@
 
 namespace scalify::codegen {
 
-/// How tasks may split the outermost loop.
+/// The split of the outermost loop into tasks.
 struct KernelRows {
   /// On a GPU: the number of blocks that have work.
   int64_t rows = 1;

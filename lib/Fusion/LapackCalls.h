@@ -14,8 +14,8 @@ struct LapackMatch {
   std::string routine;                 // without the letter of its type
   std::string letters;                 // its options
   llvm::SmallVector<int64_t, 4> sizes; // batch, m, n, k
-  /// Which results of the op the routine writes, in its order; the op's other
-  /// results have no uses.
+  /// The results of the op that the routine writes, in its order; the op's
+  /// other results have no uses.
   llvm::SmallVector<unsigned> results;
   bool isComplex = false;
 };

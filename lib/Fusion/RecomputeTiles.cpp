@@ -32,7 +32,7 @@ struct Group {
   }
 };
 
-/// Which commands of an earlier group a later one repeats, and for which
+/// The commands of an earlier group that a later one repeats, and their
 /// temporaries.
 class Repeat {
 public:

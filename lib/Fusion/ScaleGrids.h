@@ -20,7 +20,7 @@ struct ScaleGrid {
   mlir::Value scale; // rank 0, or as many dimensions as the operand
   llvm::SmallVector<int64_t> order; // of these: free, then contracting
   int64_t rows = 1, columns = 1;
-  /// How many elements share a scale along rows and along columns.
+  /// The numbers of elements that share a scale along rows and columns.
   int64_t rowGrain = 1, columnGrain = 1;
 };
 

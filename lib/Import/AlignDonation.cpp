@@ -61,7 +61,7 @@ static SmallVector<unsigned> assign(ArrayRef<unsigned> arguments,
     found[i] = *own;
     llvm::erase(left, *own);
   }
-  // Who keeps its result goes first.
+  // Arguments that keep their result come first.
   for (bool keeps : {true, false})
     for (auto [i, old] : llvm::enumerate(results)) {
       if (found[i] >= 0 || (keeps && !llvm::is_contained(left, old)))

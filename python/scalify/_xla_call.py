@@ -234,7 +234,7 @@ class StepInXla:
             return results
 
 
-# How many calls within other functions each artefact has.
+# The number of calls within other functions, by artefact.
 _numbered: collections.Counter[int] = collections.Counter()
 
 

@@ -144,7 +144,7 @@ template <typename T, typename S> bool Frame<T, S>::hasNaN() {
   // Substitution keeps a NaN to the unknowns that depend on it.
   if (s.routine == LapackRoutine::Trsm || s.routine == LapackRoutine::Gtsv)
     return false;
-  // Which triangle of a symmetric matrix is read, or where reflectors are.
+  // The triangle of a symmetric matrix that is read, or that of reflectors.
   size_t option = s.routine == LapackRoutine::Syevd ? 1 : 0;
   bool isSymmetric = s.routine == LapackRoutine::Potrf ||
                      s.routine == LapackRoutine::Syevd ||

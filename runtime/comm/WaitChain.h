@@ -1,4 +1,4 @@
-// Which rank waits for which, as the ranks of an exchange tell each other.
+// The rank for which each rank waits, as the ranks of an exchange report it.
 // Independent of the runtime, for shared objects.
 #ifndef SCALIFY_RUNTIME_COMM_WAITCHAIN_H
 #define SCALIFY_RUNTIME_COMM_WAITCHAIN_H

@@ -74,7 +74,7 @@ public:
   /// True if commands only start when they are called: then a step can be
   /// interrupted only after it finishes, and the device measures the time.
   virtual bool isAsynchronous() const { return false; }
-  /// How often a timed step issued a command, and the time of all its calls.
+  /// The number of a command's calls in a timed step, and their time.
   struct CommandTime {
     uint64_t calls = 0, nanoseconds = 0;
   };

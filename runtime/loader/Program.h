@@ -247,7 +247,8 @@ struct Function {
   // back into the process, or null.
   bool isCounting = false, isExchanging = false, hasOpenLoop = false;
   const Command *firstHostCall = nullptr;
-  /// How many commands a run issues, at least. Nested loops may exceed 2^63.
+  /// The least number of commands that a run issues. Nested loops may exceed
+  /// 2^63.
   double numIssued = 0;
   /// The functions that its loops run, and those that these run.
   std::vector<int32_t> callees;

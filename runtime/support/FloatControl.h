@@ -1,4 +1,5 @@
-// How a thread's float instructions treat subnormal numbers, and round.
+// The treatment of subnormal numbers and the rounding of a thread's float
+// instructions.
 #ifndef SCALIFY_RUNTIME_SUPPORT_FLOATCONTROL_H
 #define SCALIFY_RUNTIME_SUPPORT_FLOATCONTROL_H
 

@@ -135,7 +135,7 @@ private:
   /// prediction: their share of what the edges imply. For an outcome, the
   /// probability of a flip over the variance.
   std::vector<double> shares;
-  /// Where the transposed walk is in the shares.
+  /// The position of the transposed walk in the shares.
   size_t nextShare = 0;
   std::unique_ptr<Program> main;
 };

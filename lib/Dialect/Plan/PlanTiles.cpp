@@ -110,7 +110,7 @@ static std::optional<SmallVector<bool>> alignGemm(GemmOp gemm, int64_t tiles) {
 static constexpr int64_t kMaxLanes = 64;
 
 namespace {
-/// Which values of a kernel's body a tile reads in its own tile alone.
+/// The values of a kernel's body that a tile reads in its own tile alone.
 class TileReads {
 public:
   TileReads(KernelOp kernel, int64_t tiles);
