@@ -14,10 +14,10 @@
 
 namespace scalify {
 
-/// A scale, and the rule that determined it.
 /// Removes the attributes of a scale from an op that moves narrow data.
 void eraseScale(mlir::Operation *op);
 
+/// A scale, and the rule that determined it.
 struct ScaleHint {
   mlir::Value scale;
   mlir::StringAttr rule;
