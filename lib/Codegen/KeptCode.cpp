@@ -111,8 +111,8 @@ static llvm::Expected<uint64_t> getMostBytes() {
 }
 
 namespace {
-/// The file of a key in the folder, which starts with the digest of its name
-/// and of the code behind.
+/// The file of a key in the folder: a digest of its name and of the code, then
+/// the code.
 class FolderEntry {
 public:
   FolderEntry(StringRef folder, StringRef key) : folder(folder) {
@@ -124,7 +124,7 @@ public:
 
   /// Null if the folder does not have the code.
   llvm::Expected<Code> read();
-  /// Behind `read` alone. The file is whole or absent for other processes.
+  /// Must follow `read`. The file is whole or absent for other processes.
   llvm::Error write(StringRef code);
 
 private:

@@ -87,7 +87,7 @@ private:
   chlo::RaggedDotDimensionNumbersAttr dims;
   Value lhs, rhs;
   int64_t dim, rows, groups, tileRows, tiles;
-  /// Of each group: its first row, and the row and the tile behind its last.
+  /// Of each group: its first row, and the row and the tile after its last.
   Value starts, ends, firstTiles, endTiles;
   /// The group of each tile, `groups` for those that no group uses.
   Value tileGroups;
@@ -258,7 +258,7 @@ Value RaggedDot::sumRows() {
   Value zeros = buildZeros(b, b.getLoc(), type.clone(element));
   auto windows =
       llvm::to_vector(llvm::seq<int64_t>(1, typeOf(parts).getRank()));
-  // A tile of no group has an index behind the last, which drops it.
+  // A tile of no group has an index after the last, which drops it.
   auto numbers = ScatterDimensionNumbersAttr::get(b.getContext(), windows, {0},
                                                   {}, {}, {0}, 1);
   auto scatter = ScatterOp::create(

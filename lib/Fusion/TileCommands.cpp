@@ -98,7 +98,7 @@ bool Grouper::readsResult(Operation *command) const {
   });
 }
 
-/// Makes room for `command` behind the group: moves the skipped commands that
+/// Makes room for `command` after the group: moves the skipped commands that
 /// it needs in front of the group. Returns false if that is not possible.
 bool Grouper::hoistFor(Operation *command) {
   SmallVector<Operation *> moved, kept;
@@ -156,7 +156,7 @@ int64_t Grouper::countPassedBytes() const {
   return bytes;
 }
 
-/// Moves the buffers of a command that are behind `place` in front of it.
+/// Moves the buffers of a command that are after `place` in front of it.
 static void moveBuffers(Operation *command, Operation *place) {
   for (Value operand : command->getOperands()) {
     Operation *buffer = operand.getDefiningOp();

@@ -9,7 +9,7 @@
 // All others are products: of linear attention, retention, experts' dispatch.
 // The rows of a softmax have one sum, so rounding moves the result by no more
 // than its own size. Rows of other products may vanish, and a norm or a
-// quotient behind them then amplifies the rounding without a limit.
+// quotient after them then amplifies the rounding without a limit.
 //
 //===----------------------------------------------------------------------===//
 

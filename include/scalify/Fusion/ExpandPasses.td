@@ -171,7 +171,7 @@ def ExpandRaggedDots
     sums over each group's rows. After: rows are gathered into tiles of equally
     many rows of one group, in a fixed number of tiles, and a batched dot
     multiplies these: a device computes about the products of the rows, and not
-    of all rows with all matrices. Rows behind those of the last group become 0,
+    of all rows with all matrices. Rows after those of the last group become 0,
     and those that fill up a tile never reach a result. With batching dimensions
     the op stays.
 

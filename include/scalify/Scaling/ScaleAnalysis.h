@@ -90,7 +90,7 @@ public:
   /// headroom of any constant scale. Their scales are known at run time.
   llvm::ArrayRef<GrowingCarry> getGrowingCarries() const { return growing; }
   /// Executes a loop, which `depth` others enclose, once more. Calls `visit`
-  /// behind each iteration until the facts settle, or at most 128 times.
+  /// after each iteration until the facts settle, or at most 128 times.
   /// Meanwhile `lookup` returns the facts of that iteration for values inside;
   /// afterwards all facts are as before.
   void visitIterations(stablehlo::WhileOp loop, unsigned depth,

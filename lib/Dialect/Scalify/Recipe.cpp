@@ -75,7 +75,7 @@ static RecipeAttr makePreset(MLIRContext *context, const Preset &preset) {
       storage.masters = storage.firstMoments = storage.secondMoments = f16;
   }
   // Rows of other products of activations may vanish (AttentionRoles.cpp), and
-  // 16 bits do not suffice behind a norm or a quotient.
+  // 16 bits do not suffice before a norm or a quotient.
   roles[static_cast<unsigned>(DotRole::Product)] = {wide, wide};
   GradientFormats gradients;
   if (preset.level >= 1) {

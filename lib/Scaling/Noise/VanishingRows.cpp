@@ -52,7 +52,7 @@ public:
     return values.contains(lookThroughMoves(value));
   }
 
-  /// Adds the results of an op. Rows keep vanishing behind what multiplies
+  /// Adds the results of an op. Rows keep vanishing after ops that multiply
   /// them, the mean that a norm subtracts, the stack of a scan, and sums, as of
   /// a chunk's rows and those of the chunks before, of which the first has
   /// none.
@@ -97,7 +97,7 @@ DenseMap<Value, double> scalify::findVanishingRows(FunctionOpInterface func,
                                                    const ScaleAnalysis &facts) {
   DenseMap<Value, double> found;
   VanishingValues vanishing(facts);
-  // A loop is visited behind the ops of its body.
+  // A loop is visited after the ops of its body.
   func.getFunctionBody().walk([&](Operation *op) {
     vanishing.visit(op);
     if (getPhase(op) != Phase::Forward)

@@ -13,7 +13,7 @@ namespace scalify {
 /// factor by which its relative error exceeds that of rows of one size.
 ///
 /// A row c v of a product with one term, c normal with variance s^2, has the
-/// mean square c^2 r. The gradient of c behind the norm is
+/// mean square c^2 r. The gradient of c after the norm is
 /// g r^(1/2) e (c^2 r + e)^(-3/2), for eps = e. Integrated over c, nearly all
 /// of its mean square comes from rows with c^2 r < e, and an error of variance
 /// d^2 in c changes it there by d^2 r / e of itself, as the error of a mean
