@@ -90,6 +90,8 @@ static void buildImport(bool isForXLA, const StageOptions &options,
     module.addPass(createSplitComplexPass());
   }
   buildRoles(module);
+  if (options.returnGradients)
+    module.addPass(createReturnGradientsPass());
   if (!isForXLA)
     module.addPass(createChunkSumsPass());
   module.addPass(createValidateImportPass());
@@ -126,6 +128,7 @@ static DecideFormatsOptions getDecideFormats(const StageOptions &options) {
   decide.measureUnproved = options.measureCasts;
   // A GPU multiplies FP8 faster than BF16: a guess does not outweigh that.
   decide.stays = options.formatsStay && !options.isGPU();
+  decide.noiseExponent = options.noiseExponent;
   decide.countsLoops = options.countsLoops;
   decide.rangeUse = options.rangeUse;
   return decide;
@@ -151,14 +154,15 @@ static void buildScales(const StageOptions &options, OpPassManager &module) {
 }
 
 /// Delayed scaling decides on a clone of the step, which gets its own scales.
-static std::unique_ptr<Pass> makeJudgePlainForm(bool formatsStay) {
+static std::unique_ptr<Pass>
+makeJudgePlainForm(const DecideFormatsOptions &decide) {
   StageOptions options;
   options.remarks = false;
   OpPassManager scaling(ModuleOp::getOperationName());
   // The clone has lost its phases, so that recomputation merges.
   scaling.addPass(createAnnotatePhasesPass());
   buildScales(options, scaling);
-  return createJudgePlainForm({{scaling}, formatsStay});
+  return createJudgePlainForm({{scaling}, decide.stays, decide.noiseExponent});
 }
 
 static void buildScaling(const StageOptions &options, OpPassManager &module) {
@@ -167,7 +171,7 @@ static void buildScaling(const StageOptions &options, OpPassManager &module) {
     return;
   // Of Precision, but it clones the step as Import leaves it, with the user's
   // hints of scales.
-  module.addPass(makeJudgePlainForm(getDecideFormats(options).stays));
+  module.addPass(makeJudgePlainForm(getDecideFormats(options)));
   buildScales(options, module);
   module.addPass(createValidateScales());
   module.addPass(createAnalyseRanges());

@@ -129,7 +129,7 @@ static SmallVector<Operation *> writeRoles(func::FuncOp func,
 
 LogicalResult DecideFormatsPass::decide(func::FuncOp func, WideCasts &wideCasts,
                                         ExceptionPatterns &exceptions) {
-  DotFormatChooser chooser(recipe, func, exceptions, stays);
+  DotFormatChooser chooser(recipe, func, exceptions, {stays, noiseExponent});
   SmallVector<Operation *> dots = writeRoles(func, chooser);
   if (!recipe.castsDots()) {
     numWideDots += dots.size();

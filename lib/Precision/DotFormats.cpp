@@ -12,7 +12,6 @@
 #include "DotCost.h"
 #include "DotDecisions.h"
 #include "PlainForm.h"
-#include "SensitiveDots.h"
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Scaling/NoiseAnalysis.h"
 
@@ -167,9 +166,10 @@ void DotFormatChooser::judgeCost(FunctionOpInterface func) {
 }
 
 static RoundedDot::Turn getTurn(DotRole role, std::optional<DotKind> kind) {
-  bool isLayer = role == DotRole::Linear || role == DotRole::Head ||
-                 role == DotRole::Convolution;
-  return isLayer && kind == DotKind::Forward ? RoundedDot::First
+  bool isFirst = role == DotRole::Linear || role == DotRole::Head ||
+                 role == DotRole::Convolution || role == DotRole::AttentionQK ||
+                 role == DotRole::AttentionPV;
+  return isFirst && kind == DotKind::Forward ? RoundedDot::First
                                              : RoundedDot::Second;
 }
 
@@ -201,7 +201,7 @@ void DotFormatChooser::judgeNoise(FunctionOpInterface func) {
                         ? RoundedDot::Never
                         : getTurn(choice.role, layers.getKind(dot))};
   });
-  for (auto &[dot, sensitive] : findSensitiveDots(func, rounded, stays))
+  for (auto &[dot, sensitive] : findSensitiveDots(func, rounded, noise))
     replaceFormats(dot, sensitive.isWide ? getWide(func) : others,
                    sensitive.isWide ? kSensitiveWidePart : kSensitivePart,
                    sensitive.why);
@@ -223,8 +223,9 @@ void DotFormatChooser::applyPlainDecisions(FunctionOpInterface func) {
 }
 
 DotFormatChooser::DotFormatChooser(RecipeAttr recipe, FunctionOpInterface func,
-                                   ExceptionPatterns &exceptions, bool stays)
-    : recipe(recipe), stays(stays), roles(func), layers(func, roles) {
+                                   ExceptionPatterns &exceptions,
+                                   const NoiseOptions &noise)
+    : recipe(recipe), noise(noise), roles(func), layers(func, roles) {
   func.getFunctionBody().walk([&](Operation *op) {
     if (isContraction(op))
       choices[op] = choose(op, exceptions);

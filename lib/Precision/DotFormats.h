@@ -4,6 +4,7 @@
 #define SCALIFY_LIB_PRECISION_DOTFORMATS_H
 
 #include "ExceptionPatterns.h"
+#include "SensitiveDots.h"
 #include "scalify/Precision/DotLayers.h"
 
 namespace scalify {
@@ -11,9 +12,8 @@ namespace scalify {
 /// Applies a recipe's roles and exceptions to the dots of a function.
 class DotFormatChooser {
 public:
-  /// If the choice stays for all of training, it holds for weights that grow.
   DotFormatChooser(RecipeAttr recipe, mlir::FunctionOpInterface func,
-                   ExceptionPatterns &exceptions, bool stays);
+                   ExceptionPatterns &exceptions, const NoiseOptions &noise);
 
   /// Returns null if the recipe casts the dot.
   DecisionAttr getReasonToStayWide(mlir::Operation *dot) const;
@@ -62,7 +62,7 @@ private:
   void applyPlainDecisions(mlir::FunctionOpInterface func);
 
   RecipeAttr recipe;
-  bool stays;
+  NoiseOptions noise;
   DotRoles roles;
   DotLayers layers;
   llvm::DenseMap<mlir::Operation *, Choice> choices;

@@ -41,7 +41,7 @@ public:
   explicit PlainForm(ModuleOp module);
 
   LogicalResult make(ArrayRef<OpPassManager> scaling);
-  void judge(RecipeAttr recipe, bool stays);
+  void judge(RecipeAttr recipe, const NoiseOptions &noise);
   void markOriginal() const;
 
 private:
@@ -159,9 +159,9 @@ static void add(Judgement &found, Operation *dot,
     largest = std::max(largest, own);
 }
 
-void PlainForm::judge(RecipeAttr recipe, bool stays) {
+void PlainForm::judge(RecipeAttr recipe, const NoiseOptions &noise) {
   ExceptionPatterns exceptions(recipe);
-  DotFormatChooser formats(recipe, main, exceptions, stays);
+  DotFormatChooser formats(recipe, main, exceptions, noise);
   found.resize(classes.getNumClasses());
   for (Operation *dot : collectDots(main))
     if (std::optional<unsigned> number = getNumber(dot))
@@ -206,7 +206,7 @@ struct JudgePlainFormPass
         return success();
       });
       if (succeeded(plain.make(scaling))) {
-        plain.judge(recipe, stays);
+        plain.judge(recipe, {stays, noiseExponent});
         plain.markOriginal();
         main->setAttr(kPlainFormAttr, UnitAttr::get(&getContext()));
         return;

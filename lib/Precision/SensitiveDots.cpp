@@ -47,8 +47,9 @@ class SensitivityFinder {
 public:
   SensitivityFinder(FunctionOpInterface func,
                     const llvm::MapVector<Operation *, RoundedDot> &dots,
-                    bool trained)
-      : trained(trained),
+                    int64_t exponent, bool trained)
+      : correction(std::ldexp(1.0, static_cast<int>(exponent))),
+        trained(trained),
         facts(func, /*composites=*/true, Priors::of(func), trained),
         noise(func, facts), dots(dots) {
     for (auto &[dot, rounded] : dots)
@@ -76,8 +77,9 @@ private:
   }
   void widen(RoundedDot::Turn turn, bool isWide, double room, Found &found);
   void widenUntilWithin(RoundedDot::Turn turn, bool isWide, Found &found);
-  void widenMost(RoundedDot::Turn turn, Found &found);
 
+  /// The mean square of errors as measured over the predicted one.
+  double correction;
   /// Weights have the sizes to which training brings them.
   bool trained;
   ScaleAnalysis facts;
@@ -111,6 +113,8 @@ void SensitivityFinder::findGradients(Block &body) {
 
 void SensitivityFinder::predict() {
   errors = noise.predict(sources, gradients);
+  for (double &error : errors)
+    error *= correction;
   double error = 0, square = 0;
   worst = 0;
   for (auto [value, variance] : llvm::zip(gradients, errors)) {
@@ -202,14 +206,6 @@ void SensitivityFinder::widenUntilWithin(RoundedDot::Turn turn, bool isWide,
   }
 }
 
-/// Gives dots the formats for sensitive dots, and F32 where these do not
-/// suffice.
-void SensitivityFinder::widenMost(RoundedDot::Turn turn, Found &found) {
-  widenUntilWithin(turn, /*isWide=*/false, found);
-  if (!isWithin(1))
-    widenUntilWithin(turn, /*isWide=*/true, found);
-}
-
 /// True if an op other than the optimizer's reads the argument.
 static bool reachesLoss(Value arg) {
   return llvm::any_of(arg.getUsers(), [](Operation *user) {
@@ -241,19 +237,32 @@ SensitivityFinder::Found SensitivityFinder::find() {
   predict();
   if (isWithin(areSensitiveFormatsNarrow(dots) ? kRoom : 1))
     return found;
-  widenMost(RoundedDot::First, found);
+  widenUntilWithin(RoundedDot::First, /*isWide=*/false, found);
+  if (isWithin(1))
+    return found;
+  // 16 bits cost less than F32. If the dots that are not widened dominate the
+  // error, others do not help.
+  Found more = found;
+  NoiseAnalysis::Sources before = sources;
+  widenUntilWithin(RoundedDot::Second, /*isWide=*/false, more);
+  if (isWithin(1))
+    return more;
+  sources = before;
+  predict();
+  widenUntilWithin(RoundedDot::First, /*isWide=*/true, found);
   if (isWithin(1) || std::max(worst, all) > kMaxCredibleError)
     return found;
-  Found more = found;
-  widenMost(RoundedDot::Second, more);
-  // If the dots that may not be widened dominate the error, others do not help.
+  more = found;
+  widenUntilWithin(RoundedDot::Second, /*isWide=*/false, more);
+  if (!isWithin(1))
+    widenUntilWithin(RoundedDot::Second, /*isWide=*/true, more);
   return isWithin(1) ? more : found;
 }
 
 llvm::MapVector<Operation *, SensitiveDot>
 scalify::findSensitiveDots(FunctionOpInterface func,
                            const llvm::MapVector<Operation *, RoundedDot> &dots,
-                           bool stays) {
+                           const NoiseOptions &options) {
   if (llvm::all_of(dots, [](auto &entry) {
         return entry.second.turn == RoundedDot::Never;
       }))
@@ -265,8 +274,10 @@ scalify::findSensitiveDots(FunctionOpInterface func,
   });
   SensitivityFinder::Found found;
   if (!areGuesses)
-    found = SensitivityFinder(func, dots, /*trained=*/false).find();
-  if (stays && areSensitiveFormatsNarrow(dots))
-    SensitivityFinder(func, dots, /*trained=*/true).addForGrownWeights(found);
+    found = SensitivityFinder(func, dots, options.exponent, /*trained=*/false)
+                .find();
+  if (options.stays && areSensitiveFormatsNarrow(dots))
+    SensitivityFinder(func, dots, options.exponent, /*trained=*/true)
+        .addForGrownWeights(found);
   return found;
 }

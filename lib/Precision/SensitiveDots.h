@@ -14,8 +14,8 @@ struct RoundedDot {
   double noise;
   /// In the recipe's formats for sensitive dots.
   double sensitiveNoise;
-  /// The order of widening: forward dots of layers first; others if these do
-  /// not suffice and the others do; dots that the user names never.
+  /// The order of widening: forward dots of layers and attention first; others
+  /// if these do not suffice and the others do; dots that the user names never.
   enum Turn { Never, First, Second } turn;
 };
 
@@ -25,14 +25,20 @@ struct SensitiveDot {
   bool isWide;
 };
 
+struct NoiseOptions {
+  /// Formats stay for all of training: they also hold for weights that grow.
+  bool stays = false;
+  /// log2 of the mean square of errors as measured over the predicted one.
+  int64_t exponent = 0;
+};
+
 /// Returns the dots to widen, with reasons, so that by NoiseAnalysis the
 /// gradients of weights stay near those of F32; none if they do with all dots
-/// rounded. If formats stay for all of training, gradients also stay near where
-/// weights have grown.
+/// rounded.
 llvm::MapVector<mlir::Operation *, SensitiveDot>
 findSensitiveDots(mlir::FunctionOpInterface func,
                   const llvm::MapVector<mlir::Operation *, RoundedDot> &dots,
-                  bool stays);
+                  const NoiseOptions &options);
 
 } // namespace scalify
 

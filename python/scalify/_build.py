@@ -19,12 +19,18 @@ Explain = Callable[[], dict[str, Any]]
 Remake = Callable[[Sequence[Any]], tuple[bytes, list[dict[str, Any]], Explain]]
 
 
-def build(text: str, options: dict[str, Any]) -> tuple[bytes, list[dict[str, Any]]]:
-    """Returns an artefact and the compiler's diagnostics; the rest as for `compile_text`."""
+def build(
+    text: str, options: dict[str, Any], quiet: bool = False
+) -> tuple[bytes, list[dict[str, Any]]]:
+    """Returns an artefact and the compiler's diagnostics; the rest as for `compile_text`.
+
+    With `quiet`, warnings are not issued: for programs that the user did not ask for.
+    """
     if options.get("target") == "stablehlo":
         raise ValueError("target 'stablehlo' makes no executable: use scalify.transform")
     artefact, diagnostics = _compiler.compile(text, _to_json(options))
-    issue_warnings(diagnostics)
+    if not quiet:
+        issue_warnings(diagnostics)
     return artefact, diagnostics
 
 

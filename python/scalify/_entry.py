@@ -34,7 +34,8 @@ Assumed = tuple[list[dict[str, Any]], list[Any]]
 class Entry:
     """One compiled shape: the executable, and the trees of its results.
 
-    `scales` are the measured ones with which it was compiled.
+    `scales` are the measured ones with which it was compiled, `correction` is log2 of that of the
+    model for sensitive dots.
     """
 
     lowered: Lowered
@@ -43,6 +44,7 @@ class Entry:
     wide: tuple[WideCast, ...] = ()
     calibrates: bool = False
     scales: Scales | None = None
+    correction: int = 0
 
     def run(self, leaves: Sequence[Any]) -> Sequence[Any]:
         """Runs one step on the flat arguments and returns the flat results."""
@@ -189,9 +191,30 @@ class Entry:
         for leaf, argument in zip(inputs, self.executable.args, strict=True):
             if argument["alias_result"] is not None and isinstance(_data(leaf), _runtime.Array):
                 return None
+        return self._prepared(inputs)
+
+    def inputs_after_step(self, leaves: Sequence[Any], results: Sequence[Any]) -> list[Any]:
+        """Returns the arguments of this rank's next step, with donated ones replaced by results."""
+        following = self._after_step(leaves, results)
+        if self.mesh is None:
+            following = [one.part(None, 0) if isinstance(one, Saved) else one for one in following]
+        else:
+            following = cut(self.executable, self.mesh, following)
+        return self._prepared(following)
+
+    def _prepared(self, inputs: Sequence[Any]) -> list[Any]:
         return [
             _prepare(_gathered(leaf), aval)
             for leaf, aval in zip(inputs, self._own_avals, strict=True)
+        ]
+
+    def _after_step(self, leaves: Sequence[Any], results: Sequence[Any]) -> list[Any]:
+        leaves = own(self.executable.manifest, "args", leaves)
+        results = own(self.executable.manifest, "results", results)
+        aliases = [argument["alias_result"] for argument in self.executable.args]
+        return [
+            leaf if alias is None else results[alias]
+            for leaf, alias in zip(leaves, aliases, strict=True)
         ]
 
     @functools.cached_property
@@ -213,15 +236,7 @@ class Entry:
 
     def assumptions_after_step(self, leaves: Sequence[Any], results: Sequence[Any]) -> Assumed:
         """Returns the same for arguments after a step: donated ones are replaced by results."""
-        leaves = own(self.executable.manifest, "args", leaves)
-        results = own(self.executable.manifest, "results", results)
-        aliases = [argument["alias_result"] for argument in self.executable.args]
-        return self._assumed(
-            [
-                leaf if alias is None else results[alias]
-                for leaf, alias in zip(leaves, aliases, strict=True)
-            ]
-        )
+        return self._assumed(self._after_step(leaves, results))
 
     def _assumed(self, mine: Sequence[Any]) -> Assumed:
         # The whole array's bounds hold for a shard. A flat share has no axes for the norms.

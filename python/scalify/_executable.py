@@ -537,6 +537,11 @@ class Executable:
         """The calls that a null device has recorded, one a line; "" on other devices."""
         return self._runtime.trace
 
+    @property
+    def artefact(self) -> bytes:
+        """The bytes that `save` writes."""
+        return self._artefact
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the artefact, which `load` and `scalify-run` read."""
         pathlib.Path(path).write_bytes(self._artefact)
@@ -553,13 +558,19 @@ def load(path: str | os.PathLike[str], threads: int = 0, device: str | None = No
 
 
 def compile_text(
-    text: str, options: dict[str, Any], threads: int = 0, device: str | None = None
+    text: str,
+    options: dict[str, Any],
+    threads: int = 0,
+    device: str | None = None,
+    quiet: bool = False,
 ) -> Executable:
     """Compiles StableHLO text with the compiler's own options; the rest as for `Executable`.
+
+    With `quiet`, no warning is issued.
 
     Raises:
         ValueError: the target makes no executable.
         scalify.CompileError: the text or the options are invalid.
     """
-    artefact, diagnostics = build(text, options)
+    artefact, diagnostics = build(text, options, quiet)
     return Executable(artefact, threads, diagnostics, explain(text, options), device)

@@ -16,6 +16,7 @@ from scalify._diagnostics import warn
 from scalify._entry import Entry
 from scalify._executable import Executable, compile_text
 from scalify._first_batch import calibrate_on
+from scalify._gradient_check import Corrections
 from scalify._jax_api import trace_context
 from scalify._jit_state import JitState, carry_over, describe_arguments
 from scalify._kept import CAST_SCALES
@@ -30,7 +31,7 @@ from scalify._lowering import (
 )
 from scalify._nested import is_traced
 from scalify._ranks import compile_on
-from scalify._renewal import count_changes, is_renewal_due, measure_after_step
+from scalify._renewal import count_changes, is_check_due, is_renewal_due, measure_after_step
 from scalify._saved import Saved
 from scalify._settings import Settings
 from scalify._views import host_view
@@ -71,6 +72,7 @@ class Jit:
         # Of steps that the next call compiles for other sizes: these, and the state until now.
         self._renewed: dict[Hashable, Scales] = {}
         self._left_of: dict[Hashable, JitState | None] = {}
+        self._corrections = Corrections(settings.threads, settings.distribution)
         self._last_key: Any = None
         self._last_arguments: list[Any] = []
         self._restored: JitState | None = None
@@ -251,6 +253,7 @@ class Jit:
             self._mesh,
             self._has_adapted,
             self._last_key in self._renewed,
+            self._corrections.of(self._last_key),
         )
 
     def restore(self, state: JitState | None) -> None:
@@ -270,6 +273,7 @@ class Jit:
             self._kept_state,
             self._renewed,
             self._left_of,
+            self._corrections,
         ):
             kept.clear()
         is_alike = state is not None and state.adapts and state.recipe == self.recipe
@@ -291,12 +295,13 @@ class Jit:
             self._measured[arguments.tree, arguments.statics] = state.scales
         self._trackers[key] = WidenTracker(state.widened, state.unhealthy)
         self._watch.steps[key] = state.steps
+        self._corrections.set(key, state.correction)
         lowered = self._signature.lower(arguments)
         scales = self._scales_for(arguments)
-        executable = self._compile(lowered, scales, state.wide)
+        executable = self._compile(lowered, scales, state.wide, state.correction)
         state.apply(executable, self._signature.name)
         self._restored = None
-        return self._compiled(lowered, executable, state.wide, scales)
+        return self._compiled(lowered, executable, state.wide, scales, state.correction)
 
     def _look(self, entry: Entry, leaves: Sequence[Any], results: Sequence[Any]) -> None:
         """Applies the health policy to the step that has just run."""
@@ -329,16 +334,23 @@ class Jit:
             and is_renewal_due(steps, policy.every)
             and self._last_key in self._entries
         ):
-            self._renew(entry, leaves, results)
+            self._renew(entry, leaves, results, is_check_due(steps, policy.every))
 
-    def _renew(self, entry: Entry, leaves: Sequence[Any], results: Sequence[Any]) -> None:
-        """Lets the next call compile with the scales of now if formats of dots depend on them."""
-        tree, statics, *_ = self._last_key
+    def _renew(
+        self, entry: Entry, leaves: Sequence[Any], results: Sequence[Any], measures: bool
+    ) -> None:
+        """Lets the next call compile for the scales of now, and for gradients if it `measures`."""
+        if entry.scales is None:
+            return
+        key, correction = self._last_key, entry.correction
         try:
-            now = entry.scales and measure_after_step(entry, leaves, results, entry.scales)
-            if now is None:
-                return
+            now = measure_after_step(entry, leaves, results, entry.scales) or entry.scales
             options = self._compile_options(entry.lowered, now, entry.wide)
+            if measures:
+                correction = self._corrections.measure(key, entry, options, leaves, results)
+            if now is entry.scales and correction == entry.correction:
+                return
+            options = self._compile_options(entry.lowered, now, entry.wide, correction)
             changed, count = count_changes(entry, options, self._settings.distribution)
         except Exception as error:
             # The step has run and may have taken over its arguments: its results must not be lost.
@@ -346,10 +358,11 @@ class Jit:
             return
         if not changed:
             return
-        self._measured[tree, statics] = now
-        self._renewed[self._last_key] = now
-        self._left_of[self._last_key] = self.state()
-        del self._entries[self._last_key]
+        self._corrections.set(key, correction)
+        tree, statics, *_ = key
+        self._measured[tree, statics] = self._renewed[key] = now
+        self._left_of[key] = self.state()
+        del self._entries[key]
         self._call = None
         self._watch.warn_renewed(changed, count)
 
@@ -503,7 +516,8 @@ class Jit:
         lowered = self._signature.lower(arguments)
         wide = self._widened(key)
         measured = self._scales_for(arguments)
-        executable = self._compile(lowered, measured, wide)
+        correction = self._corrections.of(key)
+        executable = self._compile(lowered, measured, wide, correction)
         scales, kept = executable.cast_scales, self._kept_scales.get(key)
         if scales is not None and kept is not None:
             casts = [row["cast"] for row in executable.report().casts()]
@@ -514,17 +528,12 @@ class Jit:
         self._renewed.pop(key, None)
         if (state := self._left_of.pop(key, None)) is not None:
             state.carry_to(executable)
-        return self._compiled(lowered, executable, wide, measured)
+        return self._compiled(lowered, executable, wide, measured, correction)
 
-    def _compiled(
-        self,
-        lowered: Lowered,
-        executable: Executable,
-        wide: tuple[WideCast, ...],
-        scales: ScalesLike,
-    ) -> Entry:
+    def _compiled(self, lowered: Lowered, executable: Executable, *chosen: Any) -> Entry:
+        wide, scales, correction = chosen
         measured = scales if self._given is None and isinstance(scales, Scales) else None
-        return Entry(lowered, executable, self._mesh, wide, scales=measured)
+        return Entry(lowered, executable, self._mesh, wide, scales=measured, correction=correction)
 
     def _widened(self, key: Hashable) -> tuple[WideCast, ...]:
         return tuple(self._trackers.get(key, WidenTracker()).widened)
@@ -548,6 +557,7 @@ class Jit:
         lowered: Lowered,
         scales: ScalesLike,
         widened: Sequence[WideCast] = (),
+        correction: int = 0,
         stays: bool = False,
     ) -> dict[str, Any]:
         """Returns the compiler's options; `stays`: the formats are not chosen again."""
@@ -556,6 +566,8 @@ class Jit:
         # Without values, as within a trace, nothing is measured, and nothing to compare with.
         if self._given is None and (stays or scales is None):
             options["formatsStay"] = True
+        if correction:
+            options["noiseExponent"] = correction
         if self._has_adapted:
             options |= {"adaptScales": True, "packState": False}
         if widened:
@@ -569,10 +581,11 @@ class Jit:
         lowered: Lowered,
         scales: ScalesLike,
         widened: Sequence[WideCast] = (),
+        correction: int = 0,
         plan_only: bool = False,
         stays: bool = False,
     ) -> Executable:
-        options = self._compile_options(lowered, scales, widened, stays)
+        options = self._compile_options(lowered, scales, widened, correction, stays)
         if plan_only:
             options["planOnly"] = True
         run = (options, self._settings.threads, "null" if plan_only else self._settings.device)

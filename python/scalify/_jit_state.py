@@ -56,6 +56,7 @@ class JitState:
             no counters, and the array of one stage is a Shard.
         adapts: whether the next compilation has scales that move.
         renewed: whether the next compilation has other formats than the one of these arrays.
+        correction: log2 of that of the model for sensitive dots, from measured gradients.
     """
 
     arguments: list[Any]
@@ -69,6 +70,7 @@ class JitState:
     arrays: dict[str, Any]
     adapts: bool = False
     renewed: bool = False
+    correction: int = 0
 
     @staticmethod
     def of_executable(
@@ -82,6 +84,7 @@ class JitState:
         mesh: Mesh | None = None,
         adapts: bool = False,
         renewed: bool = False,
+        correction: int = 0,
     ) -> JitState:
         """Returns the state of a step that has run; collective over the ranks of a pipeline."""
         labels, arrays = _kept(executable, mesh)
@@ -97,6 +100,7 @@ class JitState:
             arrays,
             adapts,
             renewed,
+            correction,
         )
 
     def describe(self) -> dict[str, Any]:

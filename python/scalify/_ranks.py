@@ -81,10 +81,12 @@ def compile_on(
     options: dict[str, Any],
     threads: int,
     device: str | None,
+    quiet: bool = False,
 ) -> Executable:
     """Compiles a step with shardings for the ranks of a mesh; the first rank does it for all.
 
-    A process that runs alone gets a step that simulates all ranks.
+    A process that runs alone gets a step that simulates all ranks. With `quiet`, no warning is
+    issued.
 
     Raises:
         CompileError: on every rank, if it was raised on the first.
@@ -105,7 +107,7 @@ def compile_on(
     else:
 
         def make() -> bytes:
-            made, found = build(local(), options)
+            made, found = build(local(), options, quiet)
             said.extend(found)
             return made
 

@@ -158,7 +158,8 @@ class Watch:
         self._say(
             "renewed",
             f"'{self._name}' is compiled once more, and later as often as it takes: its arguments' "
-            "sizes have moved, so that other dots are sensitive to rounding "
+            "sizes have moved, or its gradients from F32's, so that other dots are sensitive to "
+            "rounding "
             f"({changed} of {count} change their format); health='off' keeps formats",
         )
 

@@ -124,8 +124,8 @@ class Numerics:
             or a policy with its limits. None checks every 20th step: it warns of NaNs, and if a
             cast saturates more than a thousandth of its values, replaces constant scales by scales
             that move ("adapt"). "off" checks nothing. At checks, ever more rarely, `jit` also
-            measures its arguments again; if their sizes have moved so that other dots are sensitive
-            to rounding, it compiles the step once more.
+            measures its arguments again, and its gradients beside those of F32; if other dots are
+            now sensitive to rounding, it compiles the step once more.
         wide: casts to leave wide, with the dots that read them, from `Jit.widened`.
         pack_state: keep donated state that the recipe stores narrow as `scalify.ScaledArray`s
             between steps, with one or two bytes an element. False, and adaptive scales, keep F32

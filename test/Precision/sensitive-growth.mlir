@@ -1,5 +1,7 @@
 // RUN: scalify-opt %s --scalify-decide-formats="remarks=0" | FileCheck %s --check-prefixes=CHECK,NOW
 // RUN: scalify-opt %s --scalify-decide-formats="remarks=0 stays" | FileCheck %s --check-prefixes=CHECK,STAYS
+// RUN: scalify-opt %s --scalify-decide-formats="remarks=0 noise-exponent=2" | FileCheck %s --check-prefix=MORE
+// RUN: scalify-opt %s --scalify-decide-formats="remarks=0 noise-exponent=-2" | FileCheck %s --check-prefix=LESS
 
 // The logits have a variance of 2^6 * 2^-8 * 32 = 8: operands in E4M3 leave
 // 2 * 6.0e-4 of that as an error, 0.01 of the mean square of the exponential's
@@ -9,6 +11,9 @@
 // CHECK-LABEL: func.func @exponential
 // NOW: stablehlo.dot_general {{.*}}scalify.formats = #scalify.formats<f8E4M3FN, f8E4M3FN>
 // STAYS: stablehlo.dot_general {{.*}}scalify.formats = #scalify.formats<bf16, bf16>, scalify.judgement = #scalify.decision<"sensitive", "{{.*}} estimated at 0.08 of their mean square once weights have grown">
+// Errors measured at four times those predicted, with 0.003 of the gradient's
+// own operands, count as 0.05.
+// MORE: stablehlo.dot_general {{.*}}scalify.formats = #scalify.formats<bf16, bf16>, scalify.judgement = #scalify.decision<"sensitive", "{{.*}} estimated at 0.05 of their mean square">
 // CHECK: stablehlo.dot_general {{.*}}scalify.formats = #scalify.formats<f8E4M3FN, f8E5M2>
 module attributes {scalify.recipe = #scalify.recipe<"fp8", head = true>} {
   func.func @exponential(%x: tensor<256x32xf32> {scalify.role = #scalify.role<batch>, scalify.scale = 3 : i32},
@@ -29,6 +34,9 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8", head = true>} {
   // the limit, by which the analysis may err.
   // CHECK-LABEL: func.func @near_the_limit
   // NOW: stablehlo.dot_general {{.*}}scalify.formats = #scalify.formats<bf16, bf16>, scalify.judgement = #scalify.decision<"sensitive", "{{.*}} estimated at 0.03 of their mean square">
+  // Measured at a quarter, it is not.
+  // LESS-LABEL: func.func @near_the_limit
+  // LESS: stablehlo.dot_general {{.*}}scalify.formats = #scalify.formats<f8E4M3FN, f8E4M3FN>
   func.func @near_the_limit(%x: tensor<256x96xf32> {scalify.role = #scalify.role<batch>, scalify.scale = 3 : i32},
                          %w: tensor<96x32xf32> {scalify.role = #scalify.role<param>, scalify.scale = -4 : i32})
       -> tensor<96x32xf32> {

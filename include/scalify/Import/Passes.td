@@ -337,6 +337,25 @@ def AnnotateRolesPass : Pass<"scalify-annotate-roles", "::mlir::ModuleOp"> {
   }];
 }
 
+def ReturnGradientsPass
+    : Pass<"scalify-return-gradients", "::mlir::ModuleOp"> {
+  let summary = "return the gradients of a step in place of its results";
+  let description = [{
+    Before: phases on each op. After: `@main` returns the floats of more than one
+    element that an op of the backward computes and the optimizer or the caller
+    reads, in the order of the program, and nothing else. No argument is
+    donated, and what only the former results need is erased.
+
+    ```mlir
+    %g = stablehlo.dot_general %x, %d, contracting_dims = [0] x [0] {scalify.phase = #scalify.phase<backward>} : (tensor<8x4xf32>, tensor<8x2xf32>) -> tensor<4x2xf32>
+    %p1 = stablehlo.subtract %p, %g {scalify.phase = #scalify.phase<optimizer>} : tensor<4x2xf32>
+    return %p1 : tensor<4x2xf32>
+    // becomes
+    return %g : tensor<4x2xf32>
+    ```
+  }];
+}
+
 def ChunkSumsPass : Pass<"scalify-chunk-sums", "::mlir::ModuleOp"> {
   let summary = "split full sums of the optimizer into sums of chunks";
   let description = [{

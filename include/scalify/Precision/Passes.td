@@ -45,6 +45,9 @@ def DecideFormats : Pass<"scalify-decide-formats", "::mlir::ModuleOp"> {
     Option<"stays", "stays", "bool", "false",
            "formats stay for all of training: they also hold for weights as large "
            "as the prior unit-gain predicts">,
+    Option<"noiseExponent", "noise-exponent", "int64_t", "0",
+           "log2 of the mean square of gradients' errors, as a caller measured it, "
+           "over the predicted one">,
     Option<"countsLoops", "counts-loops", "bool", "true",
            "the runtime counts saturated and flushed values of casts in loops of "
            "unknown trip count; if not, dots in such loops stay wide under "
@@ -265,6 +268,8 @@ def JudgePlainForm : Pass<"scalify-judge-plain-form", "::mlir::ModuleOp"> {
     ListOption<"scaling", "scaling", "::mlir::OpPassManager",
                "pipelines that give the clone its scales">,
     Option<"stays", "stays", "bool", "false",
+           "that option of scalify-decide-formats">,
+    Option<"noiseExponent", "noise-exponent", "int64_t", "0",
            "that option of scalify-decide-formats">
   ];
 }

@@ -1,0 +1,268 @@
+"""Measured errors of gradients: corrects the model that decides which dots are sensitive.
+
+The model (NoiseAnalysis) takes values to be independent. Those of a trained network are not: for 12
+layers of LLaMA with sharp attention it predicts a hundred times the error that there is, and for
+small gradients of queries and keys early in training a tenth of it. So along training the step's
+gradients are measured, at its weights and batch, in the formats that the model chooses and in F32.
+A power of two corrects the model until the formats that it chooses hold the limits, and no more.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from scalify._entry import Entry
+from scalify._executable import Executable, compile_text
+from scalify._ranks import compile_on
+from scalify._renewal import dot_formats, is_deleted
+from scalify.options import Distribution
+from scalify.recipe import Recipe
+
+__all__ = ["Corrections", "Excess", "GradientCheck", "excess"]
+
+# Of a step's dots, in the order of the program, as reports name them.
+Formats = tuple[str, ...]
+
+# The limits of lib/Precision/SensitiveDots.cpp: mean squares of errors over those of gradients, of
+# the worst tensor and of all together.
+_WORST, _ALL = 0.08, 0.04
+# The correction moves by a factor of four at a time, since formats are few, within these bounds.
+_STEP, _MOST = 2, 12
+# Errors differ by a factor of two between batches, so formats hold if errors are below half of the
+# limits. Fewer dots are left wide if they are below an eighth, and stay below a quarter.
+_HOLDS, _SMALL, _ROOM = 0.5, 0.125, 0.25
+# A tensor whose root mean square is this share of the largest one's or less is rounding noise in
+# F32. One with a smaller share of the sum of all squares than the second number, as gradients of
+# queries and keys on the plateau that training starts with, gets 16 bits, which are cheap, not F32.
+_NOISE, _SMALL_SHARE = 1e-6, 2.0**-20
+
+
+class Excess(NamedTuple):
+    """Errors of gradients over their limits: above 1 if they miss one.
+
+    Attributes:
+        large: the larger ratio of all together and of the worst tensor that is not small.
+        small: that of the worst small tensor.
+    """
+
+    large: float
+    small: float = 0.0
+
+
+def excess(squares: Sequence[Sequence[float]]) -> Excess | None:
+    """Returns the errors of gradients over their limits; None without gradients in F32 to compare.
+
+    Args:
+        squares: for each gradient, its number of elements, the sum of its squares, and that of the
+            squares of its error.
+    """
+    largest = max((square / count for count, square, _ in squares if count), default=0.0)
+    if not 0 < largest < math.inf:
+        return None
+    total = sum(square for _, square, _ in squares)
+    large, small = sum(error for *_, error in squares) / total / _ALL, 0.0
+    for count, square, error in squares:
+        ratio = error / square / _WORST if square > _NOISE**2 * largest * count else 0.0
+        if square < _SMALL_SHARE * total:
+            small = max(small, ratio)
+        else:
+            large = max(large, ratio)
+    return Excess(*(one if math.isfinite(one) else math.inf for one in (large, small)))
+
+
+# Returns the formats of a correction, and their errors.
+Measure = Callable[[int], tuple[Formats, Excess]]
+
+
+class GradientCheck:
+    """Measures gradients of one step's program, and corrects the model by them.
+
+    Artefacts of one check are kept until the next, executables with their memory are not. On ranks,
+    all ranks check together.
+    """
+
+    def __init__(self, text: str, threads: int, distribution: Distribution) -> None:
+        """Initialises a check of a program, given as StableHLO."""
+        self._text, self._threads, self._distribution = text, threads, distribution
+        self._exact: bytes | None = None
+        self._made: dict[Formats, bytes] = {}
+        self._has_gradients = True
+
+    def corrected(self, options: dict[str, Any], inputs: Sequence[Any], exponent: int) -> int:
+        """Returns log2 of the correction with which the model's formats hold the limits.
+
+        If none does, it is the last one that halves the error.
+
+        Args:
+            options: of the compiler, with the scales of the arguments.
+            inputs: the arguments of this rank's step, which are not changed.
+            exponent: log2 of the correction until now.
+        """
+        if not self._has_gradients:
+            return exponent
+        options = _probe_options(options)
+        if self._exact is None:
+            self._exact = self._make(options | {"recipe": "none"})
+        exact = self._run(self._exact, inputs)
+        self._has_gradients = bool(exact)
+        if self._excess(exact, exact) is None:
+            return exponent
+        used: dict[Formats, bytes] = {}
+        found: dict[Formats, Excess] = {}
+
+        @functools.cache
+        def measure(correction: int) -> tuple[Formats, Excess]:
+            given = options | {"noiseExponent": correction}
+            formats = tuple(dot_formats(self._text, given, self._distribution))
+            if formats not in found:
+                used[formats] = self._made.get(formats) or self._make(given)
+                error = self._excess(exact, self._run(used[formats], inputs))
+                found[formats] = Excess(math.inf) if error is None else error
+            return formats, found[formats]
+
+        chosen, (_, error) = exponent, measure(exponent)
+        if max(error) > _HOLDS:
+            chosen = _widened(measure, exponent)
+        if chosen == exponent and error.large < _SMALL:
+            chosen = _narrowed(measure, exponent)
+        self._made = used
+        return chosen
+
+    def _excess(self, exact: Sequence[np.ndarray], found: Sequence[np.ndarray]) -> Excess | None:
+        """Returns `excess` of gradients, of which each rank has its part."""
+        rows = []
+        for one, other in zip(exact, found, strict=True):
+            wide = np.asarray(one, np.float64)
+            error = np.asarray(other, np.float64) - wide
+            rows.append([float(wide.size), float(np.sum(wide**2)), float(np.sum(error**2))])
+        mesh = self._distribution.mesh
+        if mesh is None or not rows:
+            return excess(rows)
+        said = mesh.gather_bytes(json.dumps(rows).encode())
+        return excess(np.sum([json.loads(each) for each in said], axis=0).tolist())
+
+    def _make(self, options: dict[str, Any]) -> bytes:
+        if self._distribution.mesh is None:
+            return compile_text(self._text, options, self._threads, quiet=True).artefact
+        run = (options, self._threads, None)
+        return compile_on(self._distribution, self._text, *run, quiet=True).artefact
+
+    def _run(self, artefact: bytes, inputs: Sequence[Any]) -> list[np.ndarray]:
+        mesh = self._distribution.mesh
+        comm = None if mesh is None else mesh.comm
+        results = Executable(artefact, self._threads, comm=comm).run(inputs)
+        return [np.asarray(result) for result in results]
+
+
+def _widened(measure: Measure, exponent: int) -> int:
+    """Returns the first higher correction whose formats hold, else one of little error."""
+    chosen, (formats, least) = exponent, measure(exponent)
+    for correction in range(exponent + _STEP, _MOST + 1, _STEP):
+        other, error = measure(correction)
+        if other == formats:
+            continue
+        # Dots become wider for half the error, not for less.
+        if least.large > _HOLDS:
+            if error.large > max(_HOLDS, least.large / 2):
+                continue
+        elif _count_wide(other) > _count_wide(formats) or error.small > least.small / 2:
+            break  # small tensors get no F32
+        chosen, formats, least = correction, other, error
+        if max(least) <= _HOLDS:
+            break
+    return chosen
+
+
+def _narrowed(measure: Measure, exponent: int) -> int:
+    """Returns the lowest correction whose formats hold with room, and all between."""
+    chosen, (formats, start) = exponent, measure(exponent)
+    for correction in range(exponent - _STEP, -_MOST - 1, -_STEP):
+        other, error = measure(correction)
+        if error.large > _ROOM or error.small > max(_ROOM, 2 * start.small):
+            break
+        if other != formats:
+            chosen, formats = correction, other
+    return chosen
+
+
+def _count_wide(formats: Formats) -> int:
+    return sum(name.startswith("f32 ") for name in formats)
+
+
+def _probe_options(options: dict[str, Any]) -> dict[str, Any]:
+    """Returns the options of a program that returns gradients.
+
+    Its scales follow from amaxes: what is measured are the formats, not scales that move.
+    """
+    recipe = Recipe.of(options["recipe"])
+    if recipe.scales in ("propagated", "delayed"):
+        recipe = recipe.replace(scales="current")
+    kept = {key: value for key, value in options.items() if key not in ("castScales", "wide")}
+    return kept | {
+        "recipe": str(recipe),
+        "returnGradients": True,
+        "carryScales": False,
+        "adaptScales": False,
+        "packState": False,
+    }
+
+
+class Corrections:
+    """The corrections of a `Jit`'s steps, by the keys of its compilations."""
+
+    def __init__(self, threads: int, distribution: Distribution) -> None:
+        self._threads, self._distribution = threads, distribution
+        self._checks: dict[Hashable, GradientCheck] = {}
+        self._exponents: dict[Hashable, int] = {}
+
+    def of(self, key: Hashable) -> int:
+        """Returns log2 of a step's correction."""
+        return self._exponents.get(key, 0)
+
+    def set(self, key: Hashable, exponent: int) -> None:
+        """Sets log2 of a step's correction."""
+        self._exponents[key] = exponent
+
+    def clear(self) -> None:
+        """Forgets all corrections."""
+        self._exponents.clear()
+
+    def measure(
+        self,
+        key: Hashable,
+        entry: Entry,
+        options: dict[str, Any],
+        leaves: Sequence[Any],
+        results: Sequence[Any],
+    ) -> int:
+        """Returns log2 of the correction by the gradients at the state after a step.
+
+        It is the one until now for a step that does not run on the CPU, calls back, stores state
+        narrow, or whose batch was donated.
+
+        Args:
+            key: of the compilation.
+            entry: the step.
+            options: of the compiler, with the scales of now.
+            leaves: the arguments of the step that has just run.
+            results: its results.
+        """
+        executable = entry.executable
+        is_packed = any(argument["storage"] is not None for argument in executable.args)
+        lost = any(
+            argument["alias_result"] is None and is_deleted(leaf)
+            for argument, leaf in zip(executable.args, leaves, strict=False)
+        )
+        if not executable.is_on_host or executable.calls_back or is_packed or lost:
+            return entry.correction
+        if key not in self._checks:
+            text = entry.lowered.text
+            self._checks[key] = GradientCheck(text, self._threads, self._distribution)
+        inputs = entry.inputs_after_step(leaves, results)
+        return self._checks[key].corrected(options, inputs, entry.correction)

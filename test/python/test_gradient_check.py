@@ -1,0 +1,124 @@
+"""Measured gradients correct the model that decides which dots are sensitive."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from test_renewal import arguments, formats, loss, step, train
+
+import scalify
+from scalify._gradient_check import Excess, GradientCheck, excess
+from scalify.options import Distribution
+
+
+def squares(*tensors: tuple[int, float, float]) -> list[list[float]]:
+    """Returns rows of tensors given by elements, root mean square and relative error."""
+    return [[count, count * size**2, count * (size * error) ** 2] for count, size, error in tensors]
+
+
+def test_excess_is_over_the_limits() -> None:
+    # The limits of a mean square are 0.08 for a tensor, and 0.04 for all together.
+    assert excess(squares((10, 1.0, 0.2), (1000, 1.0, 0.0))) == pytest.approx(Excess(0.5))
+    assert excess(squares((10, 1.0, 0.2))) == pytest.approx(Excess(1.0))
+
+
+def test_small_tensors_count_apart_and_noise_does_not() -> None:
+    tensors = squares((10, 1.0, 0.0), (10, 1e-4, 0.4), (10, 1e-7, 9.0))
+    assert excess(tensors) == pytest.approx(Excess(0.16e-8 / 0.04, 2.0), rel=1e-3)
+
+
+def test_gradients_that_are_zero_or_not_finite_have_no_excess() -> None:
+    assert excess([]) is None
+    assert excess(squares((4, 0.0, 0.0))) is None
+    assert excess([[4, math.nan, 0.0]]) is None
+    found = excess([[4, 1.0, math.nan]])
+    assert found is not None and found.large == math.inf
+
+
+def sharp() -> tuple[Any, ...]:
+    """Returns arguments at which FP8 misses the limits, as attention is sharp."""
+    params, x, y = arguments()
+    return {name: 30 * w if name in "qk" else w for name, w in params.items()}, x, y
+
+
+def check_of(args: tuple[Any, ...]) -> tuple[GradientCheck, dict[str, Any], list[np.ndarray]]:
+    run = scalify.jit(step)
+    bound = run._signature.bind(args, {})
+    lowered = run._signature.lower(bound)
+    options = run._compile_options(lowered, run._scales_for(bound))
+    check = GradientCheck(lowered.text, 0, Distribution())
+    return check, options, list(map(np.asarray, bound.leaves))
+
+
+def chosen(options: dict[str, Any], correction: int, args: tuple[Any, ...]) -> scalify.Jit:
+    """Returns the gradient by formats of a correction, with scales from amaxes."""
+    recipe = scalify.Recipe.preset("fp8-current")
+    run = scalify.jit(jax.grad(loss), recipe, numerics=scalify.Numerics(health="off"))
+    run._options = run._options | {"noiseExponent": correction}
+    run(*args)
+    return run
+
+
+def errors(run: scalify.Jit, args: tuple[Any, ...]) -> list[float]:
+    exact = jax.tree.leaves(jax.grad(loss)(*args))
+    found = jax.tree.leaves(run(*args))
+    return [
+        float(np.sum((np.asarray(a) - np.asarray(b)) ** 2) / np.sum(np.asarray(b) ** 2))
+        for a, b in zip(found, exact, strict=True)
+    ]
+
+
+def test_formats_that_miss_the_limits_are_widened_until_they_hold() -> None:
+    args = sharp()
+    check, options, inputs = check_of(args)
+    assert max(errors(chosen(options, -12, args), args)) > 0.08
+    correction = check.corrected(options, inputs, -12)
+    assert correction > -12
+    assert max(errors(chosen(options, correction, args), args)) <= 0.08
+
+
+def test_dots_return_to_fp8_where_gradients_do_not_need_more() -> None:
+    args = arguments()
+    check, options, inputs = check_of(args)
+    wide = formats(chosen(options, 12, args))
+    correction = check.corrected(options, inputs, 12)
+    run = chosen(options, correction, args)
+    assert sum("f8" in name for name in formats(run)) > sum("f8" in name for name in wide)
+    assert max(errors(run, args)) <= 0.08
+
+
+def test_a_correction_that_changes_no_format_stays() -> None:
+    check, options, inputs = check_of(arguments())
+    assert check.corrected(options, inputs, 0) == 0
+
+
+def test_a_step_without_gradients_is_not_corrected() -> None:
+    run = scalify.jit(lambda x, w: x @ w)
+    args = (np.ones((64, 64), np.float32), np.ones((64, 64), np.float32))
+    bound = run._signature.bind(args, {})
+    lowered = run._signature.lower(bound)
+    options = run._compile_options(lowered, run._scales_for(bound))
+    assert GradientCheck(lowered.text, 0, Distribution()).corrected(options, bound.leaves, 4) == 4
+
+
+def test_a_run_corrects_its_model_and_a_checkpoint_keeps_it() -> None:
+    run = scalify.jit(step, donate_argnums=0)
+    params, _ = train(run, arguments()[0], 19)
+    run._corrections.set(run._last_key, 12)
+    run.recompile()
+    _, x, y = arguments()
+    before = None
+    for _ in range(2):
+        params, _ = run(params, x, y)
+        before = before or formats(run)
+    assert sum("f8" in name for name in formats(run)) > sum("f8" in name for name in before)
+    state = run.state()
+    assert state is not None and state.correction < 12
+    resumed = scalify.jit(step, donate_argnums=0)
+    resumed.restore(state)
+    resumed(jax.tree.map(np.array, params), x, y)
+    assert formats(resumed) == formats(run)
