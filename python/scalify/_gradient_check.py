@@ -9,9 +9,11 @@ A power of two corrects the model until the formats that it chooses hold the lim
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import math
+import pathlib
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
 
@@ -25,6 +27,15 @@ from scalify.options import Distribution
 from scalify.recipe import Recipe
 
 __all__ = ["Corrections", "Excess", "GradientCheck", "excess"]
+
+_NO_MEMORY = {
+    "severity": "remark",
+    "message": "gradients are not measured, since their programs would need more than half of the "
+    "memory that is free: predicted errors alone decide which dots are sensitive to rounding",
+    "location": "",
+    "source": "",
+    "notes": [],
+}
 
 # Of a step's dots, in the order of the program, as reports name them.
 Formats = tuple[str, ...]
@@ -92,7 +103,13 @@ class GradientCheck:
         self._text, self._threads, self._distribution = text, threads, distribution
         self._exact: bytes | None = None
         self._made: dict[Formats, bytes] = {}
-        self._has_gradients = True
+        self._formats: dict[str, Formats] = {}
+        self._has_gradients = self._fits = True
+
+    @property
+    def fits(self) -> bool:
+        """Whether the last check had enough memory."""
+        return self._fits
 
     def corrected(self, options: dict[str, Any], inputs: Sequence[Any], exponent: int) -> int:
         """Returns log2 of the correction with which the model's formats hold the limits.
@@ -109,6 +126,9 @@ class GradientCheck:
         options = _probe_options(options)
         if self._exact is None:
             self._exact = self._make(options | {"recipe": "none"})
+        self._fits = self._has_memory_for(self._exact)
+        if not self._fits:
+            return exponent
         exact = self._run(self._exact, inputs)
         self._has_gradients = bool(exact)
         if self._excess(exact, exact) is None:
@@ -119,7 +139,7 @@ class GradientCheck:
         @functools.cache
         def measure(correction: int) -> tuple[Formats, Excess]:
             given = options | {"noiseExponent": correction}
-            formats = tuple(dot_formats(self._text, given, self._distribution))
+            formats = self._find_formats(given)
             if formats not in found:
                 used[formats] = self._made.get(formats) or self._make(given)
                 error = self._excess(exact, self._run(used[formats], inputs))
@@ -134,6 +154,22 @@ class GradientCheck:
         self._made = used
         return chosen
 
+    def _has_memory_for(self, exact: bytes) -> bool:
+        """Whether half of the memory that is free, on all ranks, holds two programs' gradients."""
+        memory = Executable(exact, self._threads, device="null").memory
+        needed = memory["arena"] + memory["constants"] + 3 * memory["results"]
+        fits = 2 * needed <= _available_bytes()
+        mesh = self._distribution.mesh
+        return fits if mesh is None else all(map(json.loads, mesh.gather_bytes(_json(fits))))
+
+    def _find_formats(self, options: dict[str, Any]) -> Formats:
+        # Options change with exponents of sizes, which are rarely others than at the last check.
+        key = json.dumps(options, sort_keys=True, default=str)
+        if key not in self._formats:
+            found = dot_formats(self._text, options, self._distribution)
+            self._formats[key] = tuple(found)
+        return self._formats[key]
+
     def _excess(self, exact: Sequence[np.ndarray], found: Sequence[np.ndarray]) -> Excess | None:
         """Returns `excess` of gradients, of which each rank has its part."""
         rows = []
@@ -144,7 +180,7 @@ class GradientCheck:
         mesh = self._distribution.mesh
         if mesh is None or not rows:
             return excess(rows)
-        said = mesh.gather_bytes(json.dumps(rows).encode())
+        said = mesh.gather_bytes(_json(rows))
         return excess(np.sum([json.loads(each) for each in said], axis=0).tolist())
 
     def _make(self, options: dict[str, Any]) -> bytes:
@@ -158,6 +194,19 @@ class GradientCheck:
         comm = None if mesh is None else mesh.comm
         results = Executable(artefact, self._threads, comm=comm).run(inputs)
         return [np.asarray(result) for result in results]
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value).encode()
+
+
+def _available_bytes() -> float:
+    """Returns the bytes of memory that this machine can still give; infinity if it is not known."""
+    with contextlib.suppress(OSError):
+        for line in pathlib.Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return 1024.0 * int(line.split()[1])
+    return math.inf
 
 
 def _widened(measure: Measure, exponent: int) -> int:
@@ -264,5 +313,9 @@ class Corrections:
         if key not in self._checks:
             text = entry.lowered.text
             self._checks[key] = GradientCheck(text, self._threads, self._distribution)
+        check = self._checks[key]
         inputs = entry.inputs_after_step(leaves, results)
-        return self._checks[key].corrected(options, inputs, entry.correction)
+        found = check.corrected(options, inputs, entry.correction)
+        if not check.fits:
+            executable.diagnostics.append(_NO_MEMORY)
+        return found

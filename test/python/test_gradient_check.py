@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 import jax
@@ -106,7 +107,9 @@ def test_a_step_without_gradients_is_not_corrected() -> None:
 
 
 def test_a_run_corrects_its_model_and_a_checkpoint_keeps_it() -> None:
-    run = scalify.jit(step, donate_argnums=0)
+    # The first check is after four times as many steps.
+    numerics = scalify.Numerics(health=scalify.HealthPolicy("report", every=5))
+    run = scalify.jit(step, donate_argnums=0, numerics=numerics)
     params, _ = train(run, arguments()[0], 19)
     run._corrections.set(run._last_key, 12)
     run.recompile()
@@ -118,7 +121,22 @@ def test_a_run_corrects_its_model_and_a_checkpoint_keeps_it() -> None:
     assert sum("f8" in name for name in formats(run)) > sum("f8" in name for name in before)
     state = run.state()
     assert state is not None and state.correction < 12
-    resumed = scalify.jit(step, donate_argnums=0)
+    resumed = scalify.jit(step, donate_argnums=0, numerics=numerics)
     resumed.restore(state)
     resumed(jax.tree.map(np.array, params), x, y)
     assert formats(resumed) == formats(run)
+
+
+def test_a_check_needs_memory_and_a_remark_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    args = sharp()
+    check, options, inputs = check_of(args)
+    monkeypatch.setattr("scalify._gradient_check._available_bytes", lambda: 1000.0)
+    assert check.corrected(options, inputs, -12) == -12
+    numerics = scalify.Numerics(health=scalify.HealthPolicy("report", every=1))
+    run = scalify.jit(step, numerics=numerics)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(4):
+            executable = run.executable(*args)
+            run(*args)
+    assert any("gradients are not measured" in row["message"] for row in executable.diagnostics)

@@ -16,7 +16,7 @@ import scalify
 from scalify import checkpoint
 from scalify._jit_state import _labels as executable_labels
 from scalify._kept import CARRIED_SCALES
-from scalify._renewal import is_renewal_due
+from scalify._renewal import is_check_due, is_renewal_due
 from scalify.mesh import Mesh
 
 WIDTH = 32
@@ -182,6 +182,9 @@ def test_parameters_that_are_not_finite_keep_their_size() -> None:
 def test_renewals_become_rarer() -> None:
     due = [steps for steps in range(1, 400) if is_renewal_due(steps, 20)]
     assert due == [20, 40, 60, 80, 100, 120, 140, 160, 180, 200, 220, 240, 260, 300, 320, 340, 380]
+    checks = [steps for steps in range(1, 400) if is_check_due(steps, 20)]
+    assert checks == [80, 100, 120, 140, 160, 200, 220, 260, 320, 380]
+    assert set(checks) <= set(due)
     early = [steps for steps in range(1, 20) if is_renewal_due(steps, 1)]
     assert early == [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 15, 16, 17, 19]
 
