@@ -34,8 +34,7 @@ func.func private @body(%i: tensor<i32> {tf.aliasing_output = 0 : i32}, %s: tens
 
 // -----
 
-// Not bound: rows of 40 bytes, a stack that the body reads and writes, an index from data, and a
-// counter whose type is too small.
+// Not bound: rows of 40 bytes, and a stack that the body reads and writes.
 // CHECK-LABEL: func.func @kept
 func.func @kept(%s: tensor<300x16xf32>, %x: tensor<300x10xf32>, %k: tensor<i8>) -> (tensor<300x16xf32>, tensor<f32>, tensor<i8>) {
   // CHECK: plan.iterate @body carries(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}) reads(%arg1) trips 300 :
@@ -63,4 +62,30 @@ func.func private @body(%i: tensor<i32> {tf.aliasing_output = 0 : i32}, %s: tens
   %j = stablehlo.add %i, %c1 : tensor<i32>
   %n = stablehlo.add %m, %m1 : tensor<i8>
   return %j, %t, %b, %n : tensor<i32>, tensor<300x16xf32>, tensor<f32>, tensor<i8>
+}
+
+// -----
+
+// Not bound: counters whose types do not hold all of their numbers, and wrap around.
+// CHECK-LABEL: func.func @wraps
+func.func @wraps(%x: tensor<100x16xf32>, %s: tensor<100x16xf32>) -> tensor<100x16xf32> {
+  // CHECK: plan.iterate @body carries(%{{.*}}, %{{.*}}, %arg1) reads(%arg0) trips 300 :
+  %m = stablehlo.constant dense<0> : tensor<i8>
+  %u = stablehlo.constant dense<0> : tensor<ui8>
+  %r:3 = plan.iterate @body carries(%m, %u, %s) reads(%x) trips 300
+      : (tensor<i8>, tensor<ui8>, tensor<100x16xf32>, tensor<100x16xf32>) -> (tensor<i8>, tensor<ui8>, tensor<100x16xf32>)
+  return %r#2 : tensor<100x16xf32>
+}
+func.func private @body(%m: tensor<i8> {tf.aliasing_output = 0 : i32}, %u: tensor<ui8> {tf.aliasing_output = 1 : i32}, %s: tensor<100x16xf32> {tf.aliasing_output = 2 : i32}, %x: tensor<100x16xf32>) -> (tensor<i8>, tensor<ui8>, tensor<100x16xf32>) {
+  %m0 = stablehlo.constant dense<0> : tensor<i8>
+  %m1 = stablehlo.constant dense<1> : tensor<i8>
+  %u0 = stablehlo.constant dense<0> : tensor<ui8>
+  %u1 = stablehlo.constant dense<1> : tensor<ui8>
+  // CHECK: stablehlo.dynamic_slice
+  %xi = stablehlo.dynamic_slice %x, %m, %m0, sizes = [1, 16] : (tensor<100x16xf32>, tensor<i8>, tensor<i8>) -> tensor<1x16xf32>
+  // CHECK: stablehlo.dynamic_update_slice
+  %t = stablehlo.dynamic_update_slice %s, %xi, %u, %u0 : (tensor<100x16xf32>, tensor<1x16xf32>, tensor<ui8>, tensor<ui8>) -> tensor<100x16xf32>
+  %n = stablehlo.add %m, %m1 : tensor<i8>
+  %v = stablehlo.add %u, %u1 : tensor<ui8>
+  return %n, %v, %t : tensor<i8>, tensor<ui8>, tensor<100x16xf32>
 }

@@ -192,6 +192,36 @@ def test_a_loop_of_the_other_branch_does_not_run() -> None:
         np.testing.assert_array_equal(np.asarray(run(x)), jax.jit(step)(x))
 
 
+@pytest.mark.parametrize(
+    ("dtype", "start", "step"),
+    [(np.uint8, 0, 1), (np.uint8, 3, 255), (np.int8, 0, 1), (np.int8, 5, -3), (np.int16, 0, 300)],
+)
+def test_a_counter_wraps_around_in_its_own_type(dtype: Any, start: int, step: int) -> None:
+    """A slice read, and one written, at a counter beside the loop's: XLA's to the bit."""
+    rows = RNG.normal(size=(100, WIDTH)).astype(np.float32)
+
+    def read(rows: Any) -> Any:
+        def body(i: Any, carry: Any) -> Any:
+            count, total = carry
+            row = lax.dynamic_slice(rows, (count, dtype(0)), (1, WIDTH))[0]
+            return count + dtype(step), lax.select(i % 2 == 0, row, jnp.maximum(total * 0.5, row))
+
+        return lax.fori_loop(0, STEPS, body, (dtype(start), jnp.zeros(WIDTH)))
+
+    def write(rows: Any) -> Any:
+        def body(i: Any, carry: Any) -> Any:
+            count, out = carry
+            row = (rows[i % 100] + i.astype(np.float32))[None]
+            return count + dtype(step), lax.dynamic_update_slice(out, row, (count, dtype(0)))
+
+        return lax.fori_loop(0, STEPS, body, (dtype(start), jnp.zeros_like(rows)))
+
+    for step_of in (read, write):
+        found = scalify.jit(step_of, recipe="none")(rows)
+        for ours, theirs in zip(found, jax.jit(step_of)(rows), strict=True):
+            np.testing.assert_array_equal(np.asarray(ours), np.asarray(theirs))
+
+
 def test_a_donated_argument_is_a_carry_in_place() -> None:
     def step(x: Any, n: Any) -> Any:
         return lax.while_loop(lambda c: c[0] < n, lambda c: (c[0] + 1, c[1] * 2), (0, x))[1]

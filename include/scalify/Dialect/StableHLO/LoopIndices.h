@@ -30,7 +30,10 @@ public:
   /// Knows the counters of the loop, and nothing if its trip count is unknown.
   explicit LoopIndices(WhileOp loop);
 
-  void set(mlir::Value value, LoopIndex index) { known[value] = index; }
+  /// Knows a value, unless its type does not hold the index in all iterations.
+  void set(mlir::Value value, LoopIndex index) {
+    known[value] = fit(value, index);
+  }
   std::optional<LoopIndex> find(mlir::Value value);
 
 private:
