@@ -328,12 +328,12 @@ void Executable::iterate(const Command &loop, void *const *at) {
   std::vector<void *> &addresses = boundOf(callee);
   for (int64_t trip = 0;
        flag ? dev->goesOn(loop, flag, trip) : trip < loop.trips; ++trip) {
-    if (dev->isAsynchronous())
+    // Otherwise walk() polls after each command.
+    if (dev->isAsynchronous() || callee.commands.empty())
       pollIfDue(Clock::now());
     for (const LoopSlice &slice : loop.slices) {
-      int64_t place =
-          std::clamp<int64_t>(slice.start + trip * slice.step, 0, slice.last);
-      auto *memory = static_cast<uint8_t *>(args[slice.argument]) + place;
+      auto *memory =
+          static_cast<uint8_t *>(args[slice.argument]) + slice.place(trip);
       for (int32_t buffer : slice.buffers)
         addresses[size_t(buffer)] =
             memory + interface.buffers[size_t(buffer)].offset;

@@ -11,6 +11,7 @@
 #include "scalify/runtime.h"
 #include "support/Types.h"
 
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <string>
@@ -134,6 +135,16 @@ struct LoopSlice {
   int32_t argument = 0; // of the callee
   int64_t start = 0, step = 0, last = 0;
   std::vector<int32_t> buffers; // of the callee, in the argument's memory
+
+  /// Returns where the slice is in iteration `trip`.
+  int64_t place(int64_t trip) const {
+    int64_t moved = 0;
+    // What is beyond 64 bits is past the last place, or before the first.
+    if (__builtin_mul_overflow(trip, step, &moved) ||
+        __builtin_add_overflow(moved, start, &moved))
+      return step < 0 ? 0 : last;
+    return std::clamp<int64_t>(moved, 0, last);
+  }
 };
 
 /// One entry of a function's list. The fields in use depend on `op`.

@@ -106,6 +106,33 @@ TEST(Loop, IsInterrupted) {
   EXPECT_EQ(call.run(exe), SCALIFY_RT_INTERRUPTED);
 }
 
+/// Also one whose body does nothing.
+TEST(Loop, WithoutCommandsIsInterrupted) {
+  Json m = whileManifest();
+  m["functions"]["body"]["commands"] = Json::array();
+  Handle exe = load(pack(m, kernels(), ""));
+  ASSERT_TRUE(exe) << scalify_rt_last_error();
+  scalify_rt_set_poll(exe.get(), [](void *) { return 1; }, nullptr);
+  Call call;
+  EXPECT_EQ(call.run(exe), SCALIFY_RT_INTERRUPTED);
+}
+
+/// Where a slice's place is beyond 64 bits it is the last one.
+TEST(Loop, SlicesStayPastTheirEnd) {
+  constexpr int64_t step = int64_t(1) << 46, trips = (1 << 17) + 1;
+  Json m = loopManifest();
+  m["functions"]["body"]["commands"] = {
+      {{"op", "copy"}, {"src", 1}, {"dst", 3}, {"bytes", 64}}};
+  m["functions"]["step"][0]["trips"] = trips;
+  m["functions"]["step"][0]["slices"] = {1, 0, step, 192};
+  Handle exe = load(pack(m, kernels(), ""));
+  ASSERT_TRUE(exe) << scalify_rt_last_error();
+  Call call;
+  ASSERT_EQ(call.run(exe), SCALIFY_RT_OK) << scalify_rt_last_error();
+  for (int64_t i = 0; i < width; ++i)
+    EXPECT_EQ(call.sum[size_t(i)], float(3 * width + i));
+}
+
 TEST(Loop, CountsAndTimesEachIteration) {
   Json m = loopManifest();
   m["counters"] = {{{"cast", "w"}, {"elements", 96}}};
