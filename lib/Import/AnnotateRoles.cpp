@@ -40,6 +40,7 @@ public:
   explicit Roles(func::FuncOp main)
       : main(main), next(findNextValues(main)), trains(next.any()) {
     findReads();
+    findActivations();
     findWeights();
     findUpdates(main.getBody().front());
   }
@@ -50,6 +51,8 @@ public:
 
 private:
   static NextValues findNextValues(func::FuncOp main);
+  void findActivations();
+  bool isActivation(Value value) const;
   void findWeights();
   void findUpdates(Block &block);
   bool isUpdated(unsigned index);
@@ -57,6 +60,7 @@ private:
   bool isReadByModel(unsigned index) { return reads[index]; }
   bool isMaster(unsigned index);
   bool hasShapeOfParam(unsigned index);
+  bool isBesideTrained(Value value, function_ref<bool(Value)> isTrained) const;
   bool isData(unsigned index);
   bool mayBeFrozen(unsigned index);
   bool isInTree(unsigned index, function_ref<bool(unsigned)> isSought);
@@ -76,7 +80,7 @@ private:
   /// Of each argument, whether the model reads it: the forward, or a product of
   /// the backward.
   SmallVector<bool> reads;
-  llvm::DenseSet<Value> weights, vectors;
+  llvm::DenseSet<Value> activations, weights, vectors;
   /// Values that arithmetic computes of gradients. A choice by gradients, as of
   /// a loss scale, is none.
   llvm::DenseSet<Value> updates;
@@ -108,27 +112,27 @@ static Value getOrigin(Value value) {
                                 Move::Barrier | Move::Manual);
 }
 
-/// True if a product computes the value: an activation, and no weight in
-/// another form.
-static bool followsProduct(Value value) {
-  llvm::SetVector<Value> found;
-  found.insert(value);
-  for (size_t i = 0; i < found.size() && i < kMaxVisitedValues; ++i) {
-    Value next = found[i];
-    Operation *op = next.getDefiningOp();
-    bool isArgument =
-        !op && isa<FunctionOpInterface>(next.getParentBlock()->getParentOp());
-    if (isArgument)
-      continue;
-    // A loop's carry is computed.
-    if (!op || stablehlo::isContraction(op) || isa<stablehlo::WhileOp>(op))
-      return true;
+/// Finds the values that a product computes: activations, and no weights in
+/// another form. Once for the whole step, which may use a value in many places.
+void Roles::findActivations() {
+  main.walk<WalkOrder::PreOrder>([&](Operation *op) {
     // Indices and predicates choose elements; they compute none.
-    for (Value operand : op->getOperands())
-      if (isa<FloatType>(getElementTypeOrSelf(operand.getType())))
-        found.insert(operand);
-  }
-  return false;
+    bool isFound =
+        stablehlo::isContraction(op) || isa<stablehlo::WhileOp>(op) ||
+        llvm::any_of(op->getOperands(), [&](Value operand) {
+          return isa<FloatType>(getElementTypeOrSelf(operand.getType())) &&
+                 isActivation(operand);
+        });
+    if (isFound)
+      activations.insert(op->result_begin(), op->result_end());
+  });
+}
+
+bool Roles::isActivation(Value value) const {
+  // A loop's carry is computed.
+  if (auto argument = dyn_cast<BlockArgument>(value))
+    return !isa<FunctionOpInterface>(argument.getOwner()->getParentOp());
+  return activations.contains(value);
 }
 
 /// Finds weights of products, gathered tables, and vectors that are broadcast
@@ -168,7 +172,7 @@ void Roles::findWeights() {
         inputs.insert(lhs);
       if (!isLeft && isRight && !isVector)
         weights.insert(rhs);
-      else if (isLeft && !isRight && followsProduct(rhs) &&
+      else if (isLeft && !isRight && isActivation(rhs) &&
                (!trainsTensors || isTrained(lhs)))
         weights.insert(lhs);
       else if (isLeft && isRight && !isBatched) {
@@ -333,7 +337,8 @@ Role Roles::decideInput(unsigned index) {
 
 /// True if arithmetic on arguments and constants leads from the value to a
 /// product whose other operand is a trained argument.
-static bool isBesideTrained(Value value, function_ref<bool(Value)> isTrained) {
+bool Roles::isBesideTrained(Value value,
+                            function_ref<bool(Value)> isTrained) const {
   llvm::SetVector<Value> found;
   found.insert(value);
   for (size_t i = 0; i < found.size() && i < kMaxVisitedValues; ++i)
@@ -351,7 +356,7 @@ static bool isBesideTrained(Value value, function_ref<bool(Value)> isTrained) {
       bool isOfArguments =
           !isa<stablehlo::BroadcastInDimOp>(user) &&
           llvm::none_of(user->getOpOperands(), [&](OpOperand &other) {
-            return &other != &use && followsProduct(other.get());
+            return &other != &use && isActivation(other.get());
           });
       if (isOfArguments)
         found.insert(user->result_begin(), user->result_end());

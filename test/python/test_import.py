@@ -136,6 +136,26 @@ def test_roles(name: str, source: str) -> None:
     assert arguments(opt(text, "--scalify-import"), "role") == expected
 
 
+def test_roles_of_a_deep_evaluation() -> None:
+    """A weight stands on the left of what a product computed thousands of ops before."""
+    depth = 5000
+    dot = "stablehlo.dot_general {}, {}, contracting_dims = [1] x [0] : ({}, {}) -> {}"
+    wide, small, right = "tensor<8x4xf32>", "tensor<4x8xf32>", "tensor<4x4xf32>"
+    lines = [
+        f"func.func public @main(%x: {wide}, %w: {right}, %v: {small}) -> {right} {{",
+        f"  %a0 = {dot.format('%x', '%w', wide, right, wide)}",
+        *(f"  %a{i + 1} = stablehlo.tanh %a{i} : {wide}" for i in range(depth)),
+        f"  %y = {dot.format('%v', f'%a{depth}', small, wide, right)}",
+        f"  return %y : {right}",
+        "}",
+    ]
+    assert arguments(opt("\n".join(lines), "--scalify-import"), "role") == [
+        "batch",
+        "param",
+        "param",
+    ]
+
+
 def test_names() -> None:
     program = lower("llama_f32")
     roots = {"[0]": "params", "[1]": "opt_state", "[2]": "batch"}
