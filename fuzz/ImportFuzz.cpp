@@ -8,6 +8,7 @@
 #include "scalify/Dialect/Sdy/Sdy.h"
 #include "scalify/Dialect/StableHLO/BooleanBlobs.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Pipeline/Nesting.h"
 #include "scalify/Pipeline/Stages.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -55,6 +56,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                                 [](Diagnostic &) { return success(); });
   // The lexer needs the zero at a string's end.
   std::string text(reinterpret_cast<const char *>(data), size);
+  if (scalify::findDeepNesting(text, scalify::kNestingLimit))
+    return 0;
   // As the compiler does, for texts of other versions of MLIR.
   if (std::optional<std::string> packed = stablehlo::packBooleanBlobs(text))
     text = *packed;

@@ -12,6 +12,7 @@
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 #include "scalify/Pipeline/InitAll.h"
 #include "scalify/Pipeline/NarrowWork.h"
+#include "scalify/Pipeline/Nesting.h"
 #include "scalify/Pipeline/Recipes.h"
 #include "scalify/Pipeline/Report.h"
 #include "scalify/Pipeline/SourceNames.h"
@@ -68,10 +69,11 @@ static LogicalResult checkIsText(StringRef text, Location location) {
 }
 
 static OwningOpRef<ModuleOp> parse(StringRef text, StringRef name,
-                                   MLIRContext &context,
+                                   MLIRContext &context, int64_t nestingLimit,
                                    bool keepNames = false) {
   Location start = FileLineColLoc::get(&context, name, 1, 1);
-  if (failed(checkIsText(text, start)))
+  if (failed(checkIsText(text, start)) ||
+      failed(checkNesting(text, name, nestingLimit, context)))
     return {};
   // Other versions of MLIR print boolean constants in another form.
   std::optional<std::string> packed = stablehlo::packBooleanBlobs(text);
@@ -412,7 +414,8 @@ CompileResult Compilation::makeResult() {
 FailureOr<CompileResult> Compilation::run() {
   if (failed(checkOptions(options, UnknownLoc::get(&context))))
     return failure();
-  module = parse(text, options.inputName, context, isFull());
+  module =
+      parse(text, options.inputName, context, options.nestingLimit, isFull());
   if (!module || failed(setRecipe()))
     return failure();
   if (!toStableHLO)
@@ -477,7 +480,7 @@ scalify::runPipeline(StringRef text, StringRef pipeline,
   MLIRContext context(getRegistry());
   context.printOpOnDiagnostic(false);
   DiagnosticCollector collector(&context, "input", text, diagnostics);
-  OwningOpRef<ModuleOp> module = parse(text, "input", context);
+  OwningOpRef<ModuleOp> module = parse(text, "input", context, kNestingLimit);
   if (!module)
     return failure();
   std::string error;

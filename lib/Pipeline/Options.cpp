@@ -6,6 +6,7 @@
 #include "ArgumentRanges.h"
 
 #include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Pipeline/Nesting.h"
 
 #include "llvm/Support/JSON.h"
 
@@ -67,7 +68,7 @@ static llvm::json::Array joinMoments(const llvm::json::Array &exponents,
 
 llvm::Error scalify::addArgumentScales(CompileOptions &options,
                                        llvm::StringRef json) {
-  llvm::Expected<llvm::json::Value> value = llvm::json::parse(json);
+  llvm::Expected<llvm::json::Value> value = parseJSON(json);
   if (!value)
     return value.takeError();
   if (const llvm::json::Object *saved = value->getAsObject())
@@ -270,7 +271,7 @@ static llvm::Error readOption(CompileOptions &options, llvm::StringRef key,
 
 llvm::Expected<CompileOptions>
 scalify::parseCompileOptions(llvm::StringRef json) {
-  llvm::Expected<llvm::json::Value> value = llvm::json::parse(json);
+  llvm::Expected<llvm::json::Value> value = parseJSON(json);
   if (!value)
     return value.takeError();
   const llvm::json::Object *object = value->getAsObject();

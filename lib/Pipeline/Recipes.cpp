@@ -1,6 +1,7 @@
 //===- Recipes.cpp - Recipes by name, as text and as JSON -----------------===//
 
 #include "scalify/Pipeline/Recipes.h"
+#include "scalify/Pipeline/Nesting.h"
 
 #include "mlir/AsmParser/AsmParser.h"
 #include "llvm/ADT/StringExtras.h"
@@ -12,6 +13,8 @@ FailureOr<RecipeAttr> scalify::readRecipe(StringRef text,
                                           MLIRContext *context) {
   Attribute attr;
   if (text.starts_with("#")) {
+    if (failed(checkNesting(text, "recipe", kNestingLimit, *context)))
+      return failure();
     attr = parseAttribute(text, context);
     // The recipe's parser has reported the error.
     if (!attr && text.starts_with("#scalify.recipe"))
@@ -77,7 +80,7 @@ FailureOr<std::string>
 scalify::printRecipe(StringRef name, StringRef json,
                      std::vector<DiagnosticRecord> &diagnostics) {
   llvm::json::Value list = nullptr;
-  if (llvm::Expected<llvm::json::Value> value = llvm::json::parse(json))
+  if (llvm::Expected<llvm::json::Value> value = parseJSON(json))
     list = std::move(*value);
   else
     llvm::consumeError(value.takeError());

@@ -63,3 +63,82 @@ def test_no_crash(path: pathlib.Path) -> None:
     )
     assert done.returncode == 1, done.stderr[-2000:]
     assert "error: " in done.stderr
+
+
+def attribute(text: str) -> str:
+    return f"func.func @main() attributes {{a = {text}}} {{ return }}"
+
+
+def aliases(kind: str, first: str, form: str, depth: int) -> str:
+    lines = [form.format(i + 1, i) for i in range(depth)]
+    return "\n".join([f"{kind}a0 = {first}", *lines, ""])
+
+
+# Text that nests in itself, by the way in which it does.
+NESTED = {
+    "attributes": lambda n: attribute("[" * n + "]" * n),
+    "types": lambda n: attribute("tuple<" * n + "i1" + ">" * n),
+    "regions": lambda n: (
+        "func.func @main(%p: tensor<i1>) {\n"
+        + '"stablehlo.if"(%p) ({\n' * n
+        + "stablehlo.return\n"
+        + "}, { stablehlo.return }) : (tensor<i1>) -> ()\nstablehlo.return\n" * n
+        + "}"
+    ),
+    "attribute-aliases": lambda n: aliases("#", "[1]", "#a{} = [#a{}]", n) + attribute(f"#a{n}"),
+    "type-aliases": lambda n: (
+        aliases("!", "tuple<i1>", "!a{} = ()\n-> tuple<!a{}>", n) + attribute(f"!a{n}")
+    ),
+    "minuses": lambda n: attribute("affine_map<(d0) -> (" + "-" * n + "d0)>"),
+    "sums": lambda n: attribute("affine_map<(d0) -> (" + "d0 + " * n + "d0)>"),
+    "quotients": lambda n: attribute("affine_map<(d0) -> (d0" + " floordiv 2" * n + ")>"),
+}
+
+
+@pytest.mark.parametrize("tool", ["scalify-opt", "scalify-compile"])
+@pytest.mark.parametrize("kind", NESTED)
+def test_deep_text_is_refused(kind: str, tool: str, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "deep.mlir").write_text(NESTED[kind](100_000))
+    command = [OPT.parent / tool, "deep.mlir", "-o", "out"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 1, done.stderr[-2000:]
+    place = r'deep\.mlir"?:\d+:\d+\)?: error: the text nests more than 512'
+    assert re.search(place, done.stderr), done.stderr[-2000:]
+
+
+def test_the_limit_of_nesting_is_an_option(tmp_path: pathlib.Path) -> None:
+    def run(kind: str, depth: int, *options: str) -> int:
+        (tmp_path / "text.mlir").write_text(NESTED[kind](depth))
+        command = [OPT, "text.mlir", "-o", "out", *options]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True).returncode
+
+    assert run("attributes", 500) == run("attribute-aliases", 500) == 0
+    assert run("attributes", 600) == run("attribute-aliases", 600) == 1
+    limit = "--scalify-nesting-limit=700"
+    assert run("attributes", 600, limit) == run("attribute-aliases", 600, limit) == 0
+
+
+def test_wide_text_is_not_deep(tmp_path: pathlib.Path) -> None:
+    """What stands side by side does not nest."""
+    lines = "".join(f"#a{i} = affine_map<(d0) -> (d0 - 1, -1)>\n" for i in range(2000))
+    negative = "%{} = arith.constant -1 : i32\n"
+    body = "".join(negative.format(i) for i in range(2000))
+    uses = ", ".join(f"a{i} = #a{i}" for i in range(2000))
+    text = f"{lines}func.func @main() attributes {{{uses}}} {{\n{body}return\n}}"
+    (tmp_path / "wide.mlir").write_text(text)
+    command = [OPT, "wide.mlir", "-o", "out"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
+def test_deep_json_is_refused(tmp_path: pathlib.Path) -> None:
+    """Of a file of state, whose header is JSON, and of a file of scales."""
+    header = b'{"a": ' + b"[" * 1_000_000
+    (tmp_path / "state").write_bytes(len(header).to_bytes(8, "little") + header)
+    (tmp_path / "scales").write_bytes(header)
+    (tmp_path / "text.mlir").write_text("func.func @main() { return }")
+    for option in ("--state=state", "--scales=scales"):
+        command = [OPT.parent / "scalify-compile", "text.mlir", "-o", "out", option]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 1, done.stderr[-2000:]
+        assert "it nests more than 512 levels" in done.stderr

@@ -7,6 +7,7 @@
 
 #include "MeasureState.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Pipeline/Nesting.h"
 
 #include "llvm/ADT/APFloat.h"
 #include "llvm/ADT/StringSwitch.h"
@@ -111,7 +112,7 @@ Expected<std::vector<ArgumentScale>> scalify::measureState(StringRef path) {
       bytes.size() < 8 ? 0 : support::endian::read64le(bytes.data());
   if (bytes.size() < 8 || length > bytes.size() - 8)
     return makeError("'" + path + "' is no safetensors file, or truncated");
-  Expected<json::Value> header = json::parse(bytes.substr(8, length));
+  Expected<json::Value> header = parseJSON(bytes.substr(8, length));
   if (!header)
     return makeError("the header of '" + path +
                      "' is malformed: " + toString(header.takeError()));

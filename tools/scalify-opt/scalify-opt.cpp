@@ -4,6 +4,7 @@
 
 #include "scalify/Dialect/StableHLO/BooleanBlobs.h"
 #include "scalify/Pipeline/InitAll.h"
+#include "scalify/Pipeline/Nesting.h"
 #include "scalify/Pipeline/ProgramFile.h"
 #include "scalify/Scaling/Passes.h"
 #include "scalify/Scaling/Rules.h"
@@ -61,6 +62,11 @@ static llvm::LogicalResult run(int argc, char **argv) {
       "scalify-priors", llvm::cl::CommaSeparated, llvm::cl::value_desc("names"),
       llvm::cl::desc("Guesses about training that predictions use, by name, "
                      "or none, or default, in place of the recipe's"));
+  llvm::cl::opt<int64_t> nestingLimit(
+      "scalify-nesting-limit", llvm::cl::init(scalify::kNestingLimit),
+      llvm::cl::value_desc("levels"),
+      llvm::cl::desc("Levels of brackets, aliases and operators within one "
+                     "another in the text (default: 512)"));
   auto [inputName, outputName] = mlir::registerAndParseCLIOptions(
       argc, argv, "Scalify: scale propagation for StableHLO\n", registry);
   if (listRules) {
@@ -86,6 +92,13 @@ static llvm::LogicalResult run(int argc, char **argv) {
     return llvm::failure();
   }
   std::unique_ptr<llvm::MemoryBuffer> input = std::move(*program);
+  // Of text only: bytecode is MLIR's own.
+  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+  if (!input->getBuffer().starts_with("ML\xefR") &&
+      llvm::failed(scalify::checkNesting(input->getBuffer(),
+                                         input->getBufferIdentifier(),
+                                         nestingLimit, context)))
+    return llvm::failure();
   auto output = mlir::openOutputFile(outputName, &error);
   if (!output) {
     llvm::errs() << error << "\n";

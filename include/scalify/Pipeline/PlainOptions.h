@@ -13,6 +13,10 @@
 
 namespace scalify {
 
+/// Levels of a text: far above what programs nest, and safe on a thread's
+/// stack.
+inline constexpr int64_t kNestingLimit = 512;
+
 /// The members are the rows of PlainOptions.def.
 struct PlainOptions {
   /// The table also names defaults that are empty, as those of std::string are.

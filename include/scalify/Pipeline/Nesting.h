@@ -1,0 +1,37 @@
+//===- Nesting.h - The depth of a text before it is parsed ------*- C++ -*-===//
+//
+// MLIR's parser, its walks and LLVM's parser of JSON recurse, so that a text
+// of one bracket in another a hundred thousand times overflows the stack.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SCALIFY_PIPELINE_NESTING_H
+#define SCALIFY_PIPELINE_NESTING_H
+
+#include "scalify/Pipeline/PlainOptions.h"
+
+#include "mlir/IR/MLIRContext.h"
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/LogicalResult.h"
+
+#include <optional>
+
+namespace scalify {
+
+/// Returns the position in MLIR text where brackets, aliases of attributes and
+/// types within one another, and the operators of affine expressions are more
+/// than `limit` deep together.
+std::optional<size_t> findDeepNesting(llvm::StringRef text, int64_t limit);
+
+/// Emits an error at that position.
+llvm::LogicalResult checkNesting(llvm::StringRef text, llvm::StringRef name,
+                                 int64_t limit, mlir::MLIRContext &context);
+
+/// llvm::json::parse of text that is at most kNestingLimit deep.
+llvm::Expected<llvm::json::Value> parseJSON(llvm::StringRef text);
+
+} // namespace scalify
+
+#endif // SCALIFY_PIPELINE_NESTING_H

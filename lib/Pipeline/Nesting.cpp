@@ -1,0 +1,193 @@
+//===- Nesting.cpp - The depth of a text before it is parsed --------------===//
+
+#include "scalify/Pipeline/Nesting.h"
+
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/Location.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringMap.h"
+
+using namespace mlir;
+using namespace scalify;
+using llvm::StringRef;
+
+namespace {
+/// Reads text once, without a tree of it.
+class NestingScan {
+public:
+  NestingScan(StringRef text, int64_t limit) : text(text), limit(limit) {}
+
+  std::optional<size_t> run() {
+    while (at < text.size()) {
+      size_t begin = at;
+      step();
+      if (depth() > limit)
+        return begin;
+    }
+    return std::nullopt;
+  }
+
+private:
+  int64_t depth() { return int64_t(levels.size()) + below + top() + aliased; }
+  bool follows(char c) const { return at < text.size() && text[at] == c; }
+
+  void step() {
+    aliased = 0;
+    switch (char c = text[at++]) {
+    case '"':
+      skipString();
+      break;
+    case '/':
+      if (follows('/'))
+        at = std::min(text.find('\n', at), text.size());
+      break;
+    case '(':
+    case '[':
+    case '{':
+      open();
+      break;
+    case '<':
+      if (!follows('='))
+        open();
+      break;
+    case ')':
+    case ']':
+    case '}':
+      close();
+      break;
+    case '>':
+      if (!follows('='))
+        close();
+      break;
+    case '-':
+      if (follows('>'))
+        ++at;
+      else
+        ++top();
+      break;
+    case '+':
+    case '*':
+      ++top();
+      break;
+    case ',':
+    case '=':
+    case ':':
+      top() = 0;
+      break;
+    case '#':
+    case '!':
+      readAlias();
+      break;
+    default:
+      if (llvm::isAlpha(c) || c == '_')
+        readWord();
+    }
+    deepest = std::max(deepest, depth());
+  }
+
+  void skipString() {
+    while (at < text.size() && text[at] != '"' && text[at] != '\n')
+      at += text[at] == '\\' ? 2 : 1;
+    at = std::min(at + 1, text.size());
+  }
+
+  /// Operators since the last comma, within the innermost bracket.
+  int64_t &top() { return levels.empty() ? outside : levels.back(); }
+
+  void open() {
+    below += top();
+    levels.push_back(0);
+  }
+  void close() {
+    if (levels.empty())
+      return;
+    levels.pop_back();
+    below -= top();
+  }
+
+  StringRef word() {
+    StringRef rest = text.substr(at);
+    StringRef found = rest.take_while([](char c) {
+      return llvm::isAlnum(c) || c == '_' || c == '$' || c == '.';
+    });
+    at += found.size();
+    return found;
+  }
+
+  void readWord() {
+    --at;
+    StringRef found = word();
+    if (found == "mod" || found == "floordiv" || found == "ceildiv")
+      ++top();
+  }
+
+  /// A use is as deep as the definition, which stands before it. What follows
+  /// a definition counts as part of it up to the next one, or its first use.
+  void readAlias() {
+    size_t begin = at - 1;
+    word();
+    StringRef name = text.slice(begin, at);
+    bool isDefinition =
+        levels.empty() && text.substr(at).ltrim().starts_with("=");
+    if (isDefinition || name == defined) {
+      aliases[defined] = deepest;
+      defined = isDefinition ? name : StringRef();
+    }
+    if (isDefinition)
+      deepest = outside = 0;
+    else if (auto found = aliases.find(name); found != aliases.end())
+      aliased = found->second;
+  }
+
+  StringRef text, defined;
+  int64_t limit;
+  size_t at = 0;
+  llvm::SmallVector<int64_t> levels; // operators in each open bracket
+  int64_t outside = 0, below = 0;    // of no bracket, of all but the innermost
+  int64_t aliased = 0, deepest = 0;
+  llvm::StringMap<int64_t> aliases;
+};
+} // namespace
+
+std::optional<size_t> scalify::findDeepNesting(StringRef text, int64_t limit) {
+  return NestingScan(text, limit).run();
+}
+
+llvm::LogicalResult scalify::checkNesting(StringRef text, StringRef name,
+                                          int64_t limit, MLIRContext &context) {
+  std::optional<size_t> place = findDeepNesting(text, limit);
+  if (!place)
+    return llvm::success();
+  StringRef before = text.take_front(*place);
+  auto line = unsigned(before.count('\n') + 1);
+  auto column = unsigned(*place - (before.rfind('\n') + 1) + 1);
+  return emitError(FileLineColLoc::get(&context, name, line, column))
+         << "the text nests more than " << limit
+         << " levels here: raise the nesting limit if its program is meant";
+}
+
+/// Of brackets outside of strings.
+static bool isDeep(StringRef json) {
+  int64_t depth = 0;
+  for (size_t i = 0; i < json.size(); ++i) {
+    char c = json[i];
+    if (c == '[' || c == '{')
+      ++depth;
+    else if (c == ']' || c == '}')
+      --depth;
+    else if (c == '"')
+      while (++i < json.size() && json[i] != '"')
+        i += json[i] == '\\';
+    if (depth > kNestingLimit)
+      return true;
+  }
+  return false;
+}
+
+llvm::Expected<llvm::json::Value> scalify::parseJSON(StringRef text) {
+  if (isDeep(text))
+    return llvm::createStringError("it nests more than " +
+                                   llvm::Twine(kNestingLimit) + " levels");
+  return llvm::json::parse(text);
+}
