@@ -18,8 +18,7 @@ from scalify._executable import Executable, compile_text
 from scalify._first_batch import calibrate_on
 from scalify._gradient_check import Corrections
 from scalify._jax_api import trace_context
-from scalify._jit_state import JitState, carry_over, describe_arguments
-from scalify._kept import CAST_SCALES
+from scalify._jit_state import JitState, KeptRows, carry_over, describe_arguments
 from scalify._last_call import LastCall
 from scalify._lowering import (
     Arguments,
@@ -67,8 +66,7 @@ class Jit:
         self._call: LastCall | None = None
         self.made_by: tuple[Any, ...] | None = None
         self._trackers: dict[Hashable, WidenTracker] = {}
-        self._kept_scales: dict[Hashable, dict[str, float]] = {}
-        self._kept_state: dict[Hashable, dict[str, Any]] = {}
+        self._kept: dict[Hashable, KeptRows] = {}
         # Of steps that the next call compiles for other sizes: these, and the state until now.
         self._renewed: dict[Hashable, Scales] = {}
         self._left_of: dict[Hashable, JitState | None] = {}
@@ -217,17 +215,11 @@ class Jit:
     def recompile(self) -> None:
         """Drops compiled code: the next call compiles, and leaves the casts of `widened` wide.
 
-        Scales of casts that have moved are kept. So is the other state of executables, unless casts
-        are left wide: that changes the rows of a history of amaxes, which then starts anew.
+        State that executables keep is carried over: scales and amaxes by the names of their casts.
         """
         for key, entry in self._entries.items():
-            if entry.executable.has_initial_state:
-                continue
-            self._kept_state[key] = entry.executable.kept
-            scales = self._kept_state[key].pop(CAST_SCALES, None)
-            if scales is not None:
-                casts = [row["cast"] for row in entry.executable.report().casts()]
-                self._kept_scales[key] = dict(zip(casts, scales.tolist(), strict=True))
+            if not entry.executable.has_initial_state:
+                self._kept[key] = KeptRows.of(entry.executable)
         self._entries.clear()
         self._call = None
 
@@ -269,8 +261,7 @@ class Jit:
         for kept in (
             self._measured,
             self._trackers,
-            self._kept_scales,
-            self._kept_state,
+            self._kept,
             self._renewed,
             self._left_of,
             self._corrections,
@@ -518,13 +509,8 @@ class Jit:
         measured = self._scales_for(arguments)
         correction = self._corrections.of(key)
         executable = self._compile(lowered, measured, wide, correction)
-        scales, kept = executable.cast_scales, self._kept_scales.get(key)
-        if scales is not None and kept is not None:
-            casts = [row["cast"] for row in executable.report().casts()]
-            executable.cast_scales = [
-                kept.get(cast, scale) for cast, scale in zip(casts, scales, strict=True)
-            ]
-        executable.take_over(self._kept_state.pop(key, {}))
+        if (kept := self._kept.pop(key, None)) is not None:
+            kept.carry_to(executable)
         self._renewed.pop(key, None)
         if (state := self._left_of.pop(key, None)) is not None:
             state.carry_to(executable)

@@ -20,7 +20,7 @@ from scalify.calibration import WideCast, WidenTracker, names_of
 from scalify.mesh import Mesh, Owned, Shard
 from scalify.scales import Scales
 
-__all__ = ["COUNTERS", "JitState", "carry_over", "describe_arguments"]
+__all__ = ["COUNTERS", "JitState", "KeptRows", "carry_over", "describe_arguments"]
 
 # Counters of the last step's casts, per rank.
 COUNTERS = "counters"
@@ -186,6 +186,28 @@ class JitState:
         executable.counters = _match_rows(own, names, saved, theirs)[0] if names else saved
 
 
+@dataclasses.dataclass(frozen=True)
+class KeptRows:
+    """Kept state of an executable that is dropped.
+
+    Attributes:
+        labels: for each array, the label of each row.
+        arrays: by name.
+    """
+
+    labels: dict[str, list[str]]
+    arrays: dict[str, NDArray[Any]]
+
+    @staticmethod
+    def of(executable: Executable) -> KeptRows:
+        """Returns the state of a step that has run."""
+        return KeptRows(_labels(executable), executable.kept)
+
+    def carry_to(self, executable: Executable) -> tuple[int, int]:
+        """Copies it to another executable of the same program; returns what `carry_over` does."""
+        return _carry_over(self.labels, self.arrays, executable)
+
+
 def carry_over(before: Executable, after: Executable) -> tuple[int, int]:
     """Copies kept state between two executables of the same program, rows matched by label.
 
@@ -193,7 +215,7 @@ def carry_over(before: Executable, after: Executable) -> tuple[int, int]:
         The number of rows that `after` has in arrays that both keep, and the number of these rows
         that `before` does not have.
     """
-    return _carry_over(_labels(before), before.kept, after)
+    return KeptRows.of(before).carry_to(after)
 
 
 def _carry_over(

@@ -254,6 +254,35 @@ def test_moved_scales_survive_a_new_compilation() -> None:
         np.testing.assert_array_equal(a, b)
 
 
+def test_scales_that_steps_move_survive_that_a_cast_is_widened() -> None:
+    """By cast: the steps carry them, and casts that are left wide have none."""
+    x, w, v = sick_arguments()
+    fn = by_head(two_matmuls, health="widen")
+    fn(x, w, v)
+    # No scale keeps all of x. v grows by more than FP8 has, so that its scale moves.
+    x = np.where(np.arange(32) < 24, np.float32(2.0**-30), np.float32(1)) * np.ones_like(x)
+    with pytest.warns(UserWarning, match=r"of cast 'c\d: x'.* became zero at 3 checks in a row"):
+        for factor in (1, 2**10, 2**20, 2**20):
+            fn(x, w, v * np.float32(factor))
+
+    def carried() -> Any:
+        ((rows, array),) = (
+            (rows, fn.state().arrays[name])
+            for name, rows in fn.state().labels.items()
+            if name != "counters"
+        )
+        return dict(zip(rows, array, strict=True))
+
+    before = carried()
+    fn.recompile()
+    # An array of zeros moves nothing.
+    fn(x, w, np.zeros_like(v))
+    after = carried()
+    assert len(after) == len(before) - 1
+    assert after == {name: before[name] for name in after}
+    assert max(after.values()) >= 2.0**10
+
+
 def test_saved_values_and_state_stay_wide_too() -> None:
     def step(params: Any, x: Any) -> tuple[Any, Any]:
         def loss(p: Any) -> Any:
