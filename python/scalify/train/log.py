@@ -77,7 +77,7 @@ class Log:
         self._display.say(text)
 
     def record(self, kind: str, step: int, **values: Any) -> None:
-        """Writes one record, with `kind` "step", "evaluation" or "sample"."""
+        """Writes one record, with `kind` "step", "evaluation", "sample" or "wide"."""
         self._file.write(json.dumps({"kind": kind, "step": step, **values}) + "\n")
         if self._events is not None:
             for name, value in values.items():
@@ -89,6 +89,11 @@ class Log:
             self._display.step(step, values)
         elif kind == "evaluation":
             self.say(f"step {step}: validation loss {values['loss']:.4f}")
+        elif kind == "wide":
+            self.say(
+                f"step {step}: {values['cast']} is wide from here on, since at several checks in a "
+                f"row {values['reason']}"
+            )
         else:
             self.say(f"step {step}: {values['text']}")
 

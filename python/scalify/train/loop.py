@@ -70,6 +70,8 @@ class Run:
         self.batches = Prefetch(self.data, config.train.batch, self._batch)
         self.done = 0
         self._is_warm = False
+        # Casts that the step leaves wide since the policy "widen" has found them.
+        self._wide = 0
         self._compile()
         folder = pathlib.Path(config.log.folder)
         self.checkpoints = pathlib.Path(config.checkpoint.folder or folder / "checkpoints")
@@ -137,6 +139,8 @@ class Run:
                 "be left out: restore it, or start a new run from the exported weights"
             ) from error
         self.done, tree = checkpoint.load(self.checkpoints, self._tree(), jit=self.step)
+        state = self.step.state()
+        self._wide = 0 if state is None else len(state.wide)
         self.trained, self.moments, self.position = (
             tree[name] for name in ("trained", "moments", "position")
         )
@@ -196,6 +200,7 @@ class Run:
         with Stop(self.layout.mesh) as stop:
             while self.done < self.config.train.steps:
                 self._one_step()
+                self._widen()
                 signal = stop.wanted()
                 is_last = self.done == self.config.train.steps
                 if not signal:
@@ -260,6 +265,20 @@ class Run:
         if self.done % self.config.log.health_every == 0:
             values |= cast_health(self.step.health())
         self.log.record("step", self.done, **values)
+
+    def _widen(self) -> None:
+        """Lets the next step leave the casts wide that the policy "widen" has found.
+
+        All ranks find the same ones.
+        """
+        found = self.step.widened()[self._wide :]
+        if not found:
+            return
+        self._wide += len(found)
+        self.step.recompile()
+        if self.log is not None:
+            for one in found:
+                self.log.record("wide", self.done, cast=one.cast, reason=one.reason)
 
     def _look(self, is_last: bool) -> None:
         """Evaluates and writes a sample where they are due."""

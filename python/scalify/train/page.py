@@ -52,7 +52,7 @@ class Curves:
         """
         found: dict[str, list[dict[str, Any]]] = {"step": [], "evaluation": [], "sample": []}
         for record in read_records(folder / "log.jsonl"):
-            found[record["kind"]].append(record)
+            found.setdefault(record["kind"], []).append(record)
         if not found["step"]:
             raise ValueError(f"'{folder}' has no records of a run: expected log.jsonl with steps")
         path = folder / "config.json"
