@@ -3,9 +3,9 @@
     python scripts/torch_environment.py test [OPTIONS OF PYTEST]
     python scripts/torch_environment.py SCRIPT [ITS OPTIONS]
 
-The tests are those of the tutorials too. The environment is kept in build/torch. PyTorch is
-installed without the libraries of CUDA that its wheel asks for, if it can be imported so; else with
-all of them.
+The tests are those of the tutorials and of the installed wheel too. The environment is kept in
+build/torch. PyTorch is installed without the libraries of CUDA that its wheel asks for, if it can
+be imported so; else with all of them.
 """
 
 from __future__ import annotations
@@ -49,8 +49,10 @@ def main() -> int:
     command = [str(environment())]
     if what == "test":
         folder = ROOT / "test" / "python"
-        # The tutorials have blocks for PyTorch; torchrun is a launcher.
-        others = [str(folder / name) for name in ("test_tutorials.py", "test_launchers.py")]
+        # Tutorials have blocks for PyTorch, the wheel ten lines of it; torchrun is a launcher.
+        installed = "test_install.py::test_ten_lines_of_torch_train_in_fp8"
+        names = ("test_tutorials.py", "test_launchers.py", installed)
+        others = [str(folder / name) for name in names]
         tests = [*sorted(map(str, folder.glob("test_torch*.py"))), *others]
         command += ["-m", "pytest", "-q", "-p", "no:cacheprovider", *tests]
     else:

@@ -48,6 +48,28 @@ for name, run in steps.items():
 print(json.dumps([losses, [row["format"] for row in steps["fp8"].health()], scalify.__file__]))
 """
 
+TEN_LINES_OF_TORCH = """
+import copy, json, torch, scalify.torch
+def make():
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.GELU(), torch.nn.Linear(128, 16))
+    return model, torch.optim.AdamW(model.parameters(), lr=3e-3)
+x = torch.randn(256, 64, generator=torch.Generator().manual_seed(1))
+y, loss_of, losses = torch.sin(x[:, :16]), torch.nn.functional.mse_loss, {"f32": [], "fp8": []}
+model, optimizer = make()
+step = scalify.torch.compile(model, loss_of, optimizer, recipe="fp8")
+losses["fp8"] = [float(step(x, y)) for _ in range(60)]
+trained, (model, optimizer) = model, make()
+for _ in range(60):
+    optimizer.zero_grad()
+    loss = loss_of(model(x), y)
+    loss.backward()
+    optimizer.step()
+    losses["f32"].append(float(loss.detach()))
+formats = [row["format"] for row in step.health()]
+print(json.dumps([losses, formats, float(loss_of(trained(x), y)), scalify.__file__]))
+"""
+
 
 def settings(source: pathlib.Path) -> dict[str, Any]:
     """Returns a package's pyproject.toml."""
@@ -116,6 +138,21 @@ def test_ten_lines_train_in_fp8(scripts: pathlib.Path, tmp_path: pathlib.Path) -
     assert losses["fp8"][-1] < losses["fp8"][0] / 2
     # E4M3 rounds a factor by 6 % at most, and a product sums 128 of them: errors of both signs.
     np.testing.assert_allclose(losses["fp8"], losses["f32"], rtol=0.02)
+
+
+def test_ten_lines_of_torch_train_in_fp8(scripts: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    for module in ("torch", "torchax"):
+        pytest.importorskip(module, reason=f"{module} is not installed: make test-torch")
+    losses, formats, after, file = json.loads(
+        run(scripts / "python", "-W", "ignore", "-c", TEN_LINES_OF_TORCH, cwd=tmp_path)
+    )
+    assert pathlib.Path(file).is_relative_to(scripts.parent)
+    assert {"f8E4M3FN", "f8E5M2"} <= set(formats)
+    assert losses["fp8"][-1] < losses["fp8"][0] / 2
+    # As in JAX.
+    np.testing.assert_allclose(losses["fp8"], losses["f32"], rtol=0.02)
+    # The module itself has what was trained.
+    assert after < losses["fp8"][-1]
 
 
 def test_commands(scripts: pathlib.Path, tmp_path: pathlib.Path) -> None:
