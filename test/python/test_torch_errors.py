@@ -183,3 +183,31 @@ def test_old_graphs_notice_the_update() -> None:
     twins.step(*batch)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         loss.backward()
+
+
+def test_a_model_that_returns_its_loss_among_others() -> None:
+    class Pair(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(8, 4)
+
+        def forward(self, x: Any, y: Any) -> tuple[Any, Any]:
+            out = self.layer(x)
+            return out, CROSS_ENTROPY(out, y)
+
+    class Loss(nn.Module):
+        def __init__(self, pair: nn.Module) -> None:
+            super().__init__()
+            self.pair = pair
+
+        def forward(self, x: Any, y: Any) -> Any:
+            return self.pair(x, y)[1]
+
+    pair = Pair()
+    optimizer = torch.optim.SGD(pair.parameters(), lr=0.1)
+    (batch,) = vectors(1)
+    with pytest.raises(TypeError, match=r"the loss is a tuple.*forward returns it alone"):
+        scalify.torch.compile(pair, None, optimizer)(*batch)
+    wanted = float(pair(*batch)[1].detach())
+    found = float(scalify.torch.compile(Loss(pair), None, optimizer, recipe="none")(*batch))
+    assert found == pytest.approx(wanted, rel=1e-6)

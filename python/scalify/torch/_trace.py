@@ -54,7 +54,8 @@ class Objective(torch.nn.Module):
         if not isinstance(loss, torch.Tensor):
             raise TypeError(
                 f"the loss is a {type(loss).__name__}, not a tensor: without loss=, the model "
-                "returns it, alone or as outputs.loss (labels= of a transformers model)"
+                "returns it, alone or as outputs.loss (labels= of a transformers model); of one "
+                "that returns it among others, compile a module whose forward returns it alone"
             )
         if loss.dim():
             raise ValueError(f"a loss of shape {tuple(loss.shape)}: reduce it to a scalar")
