@@ -10,6 +10,7 @@ import argparse
 import gzip
 import json
 import pathlib
+import re
 import sys
 import zlib
 from collections.abc import Iterator, Sequence
@@ -22,6 +23,9 @@ from scalify.train.tokens import TokenWriter
 __all__ = ["documents", "main", "make_parser"]
 
 BATCH = 256  # documents that the tokenizer gets at once, for its threads
+
+# What the error handler "surrogateescape" makes of bytes that are no UTF-8.
+_ESCAPED = re.compile("[\udc80-\udcff]")
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -80,7 +84,8 @@ def _run(options: argparse.Namespace) -> None:
             raise ValueError(f"'{options.tokenizer}' exists: leave out --train, or remove it")
         if options.chat:
             raise ValueError("--train reads text: train the tokenizer without --chat first")
-        made = train_texts(documents(options.files, split), options.train)
+        quiet = options.out is not None  # The files are read again.
+        made = train_texts(documents(options.files, split, quiet=quiet), options.train)
         made.save(str(options.tokenizer))
         count = made.get_vocab_size()
         few = "" if count == options.train else ": the text has no more pairs to merge"
@@ -150,31 +155,48 @@ def _conversations(
             raise ValueError(f"{place}: {error}") from error
 
 
-def _records(files: Sequence[pathlib.Path]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _records(
+    files: Sequence[pathlib.Path], *, quiet: bool = False
+) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yields the objects of JSONL files, with their places."""
     for path in files:
-        with _open(path) as file:
-            for number, line in enumerate(file, 1):
-                if not line.strip():
-                    continue
-                try:
-                    record = json.loads(line)
-                except json.JSONDecodeError as error:
-                    raise ValueError(f"{path}:{number}: not JSON: {error}") from error
-                if not isinstance(record, dict):
-                    raise ValueError(f"{path}:{number}: expected an object")
-                yield f"{path}:{number}", record
+        for number, line in enumerate(_lines(path, quiet), 1):
+            if not line.strip():
+                continue
+            try:
+                record = json.loads(line)
+            except json.JSONDecodeError as error:
+                raise ValueError(f"{path}:{number}: not JSON: {error}") from error
+            if not isinstance(record, dict):
+                raise ValueError(f"{path}:{number}: expected an object")
+            yield f"{path}:{number}", record
 
 
-def _open(path: pathlib.Path) -> Any:
-    """Opens a text, which may be compressed by gzip (or dictzip)."""
+def _lines(path: pathlib.Path, quiet: bool) -> Iterator[str]:
+    """Yields the lines of a text, which may be compressed by gzip (or dictzip).
+
+    Says how many bytes are no UTF-8, unless it is `quiet`.
+    """
     with path.open("rb") as file:
         is_packed = file.read(2) == b"\x1f\x8b"
-    return (gzip.open if is_packed else open)(path, "rt", encoding="utf-8", errors="replace")
+    count = 0
+    opened = gzip.open if is_packed else open
+    with opened(path, "rt", encoding="utf-8", errors="surrogateescape") as lines:
+        for line in lines:
+            text, escaped = _ESCAPED.subn("\ufffd", line)
+            count += escaped
+            yield text
+    if count and not quiet:
+        what = f"{count:,} bytes are" if count > 1 else "1 byte is"
+        print(f"{path}: {what} no UTF-8, now U+FFFD: convert the file by iconv", file=sys.stderr)
 
 
-def documents(files: Sequence[pathlib.Path], split: str | None = None) -> Iterator[str]:
+def documents(
+    files: Sequence[pathlib.Path], split: str | None = None, *, quiet: bool = False
+) -> Iterator[str]:
     """Yields the documents of files of text; of .jsonl the key `text` of each line.
+
+    Says how many bytes of a file are no UTF-8, unless it is `quiet`.
 
     Raises:
         OSError: a file cannot be read.
@@ -182,13 +204,12 @@ def documents(files: Sequence[pathlib.Path], split: str | None = None) -> Iterat
     """
     for path in files:
         if ".jsonl" in path.suffixes:
-            for place, record in _records([path]):
+            for place, record in _records([path], quiet=quiet):
                 if not isinstance(record.get("text"), str):
                     raise ValueError(f"{place}: no key 'text'; conversations need --chat")
                 yield record["text"]
             continue
-        with _open(path) as file:
-            text = file.read()
+        text = "".join(_lines(path, quiet))
         yield from (part for part in (text.split(split) if split else [text]) if part.strip())
 
 

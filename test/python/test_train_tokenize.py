@@ -51,6 +51,25 @@ def test_documents_come_back_from_a_file_of_tokens(
     assert 20 < len(TokenFile(tmp_path / "a.held.tokens").documents) < 70
 
 
+def test_bytes_that_are_no_text_are_counted(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words, chat = tmp_path / "latin.txt", tmp_path / "latin.jsonl"
+    words.write_bytes("café, naïve, café\n\nplain".encode("latin-1"))
+    chat.write_bytes('{"text": "caf\xe9"}\n{"text": "caf\xe9s"}\n'.encode("latin-1"))
+    out = tmp_path / "a.tokens"
+    assert tokenize(tmp_path, "--train", 270, "--split", "\\n\\n", "-o", out, words, chat) == 0
+    said = capsys.readouterr().err.splitlines()
+    assert said == [
+        f"{words}: 3 bytes are no UTF-8, now U+FFFD: convert the file by iconv",
+        f"{chat}: 2 bytes are no UTF-8, now U+FFFD: convert the file by iconv",
+    ]
+    tokenizer = tokenizers.Tokenizer.from_file(f"{tmp_path}/tokenizer.json")
+    file = TokenFile(out)
+    first = tokenizer.decode(file.tokens[: file.documents[1] - 1].tolist())
+    assert first == "caf\ufffd, na\ufffdve, caf\ufffd"
+
+
 def test_errors_name_the_file_and_the_way_out(
     tmp_path: pathlib.Path, text: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
