@@ -119,6 +119,9 @@ kills: build ## kill ranks, then whole jobs, at 100 random moments each: none ma
 hosts: build ## train on two hosts, simulated by network namespaces, over tcp and mpi; kill a rank of one (as root; ARGS=tcp for one)
 	@integration/hosts/run.sh $(ARGS)
 
+slurm: build ## train on two tasks of a Slurm on this machine, and after its SIGTERM (as root; needs slurm-wlm and munge)
+	@integration/slurm/run.sh
+
 matrix: build ## train 20 steps on 8 ranks, each mesh and format, and compare all bits with one process (minutes; ARGS=--write PAGE)
 	@PYTHONPATH=python:test/python SCALIFY_BUILD=$(CURDIR)/build .venv/bin/python test/python/rank_matrix.py $(ARGS)
 
