@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib.metadata
 import math
 import pathlib
 from collections.abc import Sequence
@@ -54,9 +55,17 @@ def _sizes(text: str) -> list[int]:
         raise argparse.ArgumentTypeError(f"'{text}': expected sizes of axes, as 64x8") from None
 
 
+def _version() -> str:
+    try:
+        return importlib.metadata.version("scalify")
+    except importlib.metadata.PackageNotFoundError:
+        return "of a checkout"
+
+
 def _parser(description: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="scalify-plan", description=description)
     add = parser.add_argument
+    add("--version", action="version", version=f"scalify-plan {_version()}")
     add("step", nargs="?", type=pathlib.Path, help="StableHLO text, or an artefact")
     add("--model", choices=sorted(MODELS), help="a model instead of a step")
     mesh = (

@@ -170,6 +170,7 @@ def test_commands(scripts: pathlib.Path, tmp_path: pathlib.Path) -> None:
     version = settings(ROOT)["project"]["version"]
     assert run(scripts / "scalify", "--version") == f"scalify {version}\n"
     assert "--mesh" in run(scripts / "scalify", "plan", "--help")
+    assert run(scripts / "scalify-plan", "--version") == f"scalify-plan {version}\n"
     wrong = subprocess.run([scripts / "scalify", "fly"], capture_output=True, text=True, env=CLEAN)
     assert wrong.returncode == 2
     assert "no command 'fly'" in wrong.stderr
