@@ -37,7 +37,7 @@ from random_ops import grow, grow_smooth
 from random_programs import Program, programs
 
 KINDS = ("results", "gradients", "jit", "fp8", "wide", "tools", "bf16", "fp16")
-SECONDS = 1800  # of a child, for a few hundred programs
+SECONDS = 900  # of one program, on a machine that others use too
 STEPS = 20
 NUMBERS = ("float32", "float32", "int32", "uint8")
 
@@ -86,16 +86,35 @@ def run_child(kind: str, count: int, seed: int, last: Path) -> int:
     return 0
 
 
-def _start(*options: str) -> tuple[int, str]:
-    """Returns the exit status of this script with other options, and what it printed."""
+def _start(*options: str, last: Path | None = None) -> tuple[int, str]:
+    """Returns the exit status of this script with other options, and what it printed.
+
+    A child hangs if it ends no program, for each of which it writes `last`, for `SECONDS`.
+    """
     command = [sys.executable, __file__, *options]
-    try:
-        child = subprocess.run(
-            command, capture_output=True, text=True, timeout=SECONDS, check=False
-        )
-    except subprocess.TimeoutExpired:
-        return -1, f"no answer after {SECONDS} s"
-    return child.returncode, child.stdout + child.stderr
+    with tempfile.TemporaryFile("w+") as output:
+        child = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, text=True)
+        try:
+            hangs = _hangs(child, last)
+        finally:
+            child.kill()
+            child.wait()
+        output.seek(0)
+        text = output.read()
+    return (-1, f"{text}no answer for {SECONDS} s") if hangs else (child.returncode, text)
+
+
+def _hangs(child: subprocess.Popen[str], last: Path | None) -> bool:
+    """Waits for a child's end; returns whether it hangs."""
+    begun = time.time()
+    while time.time() - begun <= SECONDS:
+        try:
+            child.wait(timeout=10)
+            return False
+        except subprocess.TimeoutExpired:
+            if last is not None and last.exists():
+                begun = max(begun, last.stat().st_mtime)
+    return True
 
 
 def run_share(kind: str, count: int, seed: int, folder: Path) -> bool:
@@ -105,6 +124,7 @@ def run_share(kind: str, count: int, seed: int, folder: Path) -> bool:
         code, output = _start(
             *("--child", kind, "--seed", str(seed)),
             *("--programs", str(count), "--last", str(last)),
+            last=last,
         )
         if code == 0:
             return False
