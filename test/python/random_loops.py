@@ -6,10 +6,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from random_bodies import body_of, bounded, coarsest
 from random_programs import LARGEST, Value, Writer
-from random_table import grown, op, pick_index
+from random_table import addressing, fit, grown, op, pick_index
 
 
 def _like(out: Any, x: Any) -> Any:
@@ -42,6 +43,23 @@ def _in_place(body: Any, x: Any, other: Any, trips: int, ahead: int) -> Any:
         return lax.dynamic_update_index_in_dim(state, out, i % rows, 0)
 
     return lax.fori_loop(0, trips, step, x)
+
+
+@op("counter")
+def _counter(
+    body: Any, x: Any, other: Any, trips: int, start: int, step: int, dtype: str, reads: bool
+) -> Any:
+    """Rows of x, or of what is computed, at a counter that wraps around in its own type."""
+    first, by = (jnp.asarray(np.array(number).astype(dtype)) for number in (start, step))
+
+    def trip(i: Any, state: Any) -> Any:
+        count, rows = state
+        at, own = addressing(count, x), i % x.shape[0]
+        row = lax.dynamic_index_in_dim(x, at if reads else own, 0, keepdims=False)
+        out = _like(body(row, other, row)[0], row)
+        return count + by, lax.dynamic_update_index_in_dim(rows, out, own if reads else at, 0)
+
+    return lax.fori_loop(0, trips, trip, (first, jnp.zeros_like(x)))[1]
 
 
 @op("grid")
@@ -109,11 +127,14 @@ def _looped(writer: Writer) -> None:
     place = writer.pick(lambda value: value.is_float and 0 < value.elements < LARGEST // 8)
     other, at = writer.pick(lambda value: value.elements > 0), pick_index(writer)
     kinds = ["scan_rows", "in_place", "grid", "mapped", "remat"]
-    kind = writer.choice(kinds if writer.smooth else [*kinds, "until", "switch"])
+    kind = writer.choice(kinds if writer.smooth else [*kinds, "until", "switch", "counter"])
     if place is None or other is None or (at is None and kind in ("until", "switch")):
         return
+    if kind == "counter":
+        # Rows that memory aligns, and rows that it does not.
+        place = fit(writer, place, (writer.choice([5, 20, 130]), writer.choice([32, 16, 3])))
     value = writer.values[place]
-    dropped = {"scan_rows": 1, "in_place": 1, "grid": 2, "mapped": 1}.get(kind, 0)
+    dropped = {"scan_rows": 1, "in_place": 1, "grid": 2, "mapped": 1, "counter": 1}.get(kind, 0)
     if len(value.shape) < dropped:
         return
     row = writer.joined(place, shape=value.shape[dropped:], is_exact=False, is_product=False)
@@ -128,6 +149,11 @@ def _looped(writer: Writer) -> None:
         params = {"reverse": writer.flag(), "last": writer.flag()}
     elif kind == "in_place":
         params = {"trips": writer.integer(1, 6), "ahead": writer.choice([-1, 1, 2])}
+    elif kind == "counter":
+        params = {"trips": writer.choice([3, 40, 300]), "start": writer.integer(0, 9)}
+        params["step"] = writer.choice([1, 2, -1, 100])
+        params["dtype"] = writer.choice(["uint8", "int8", *writer.integers])
+        params["reads"] = writer.flag()
     elif kind == "until":
         assert at is not None
         operands.append(at)
