@@ -62,6 +62,8 @@ void runStep(scalify_rt_executable *exe) {
     if (!scalify_rt_result(exe, i, &tensor))
       results.push_back(tensor.alias >= 0 ? nullptr
                                           : memory.add(int64_t(tensor.bytes)));
+  // A loop may go on for ever, as long as it can be stopped.
+  scalify_rt_set_poll(exe, [](void *) { return 1; }, nullptr);
   if (!memory.isTooLarge)
     scalify_rt_run(exe, "step", args.data(), int32_t(args.size()),
                    results.data(), int32_t(results.size()));

@@ -121,7 +121,91 @@ Json singleRankManifest() {
   return withStep(m, Json::array({gather}));
 }
 
+/// sum = the rows of `stack`, one after the other; then as a loop of a
+/// condition, which the body replaces by the fourth argument.
+Json loopManifest(bool isOpen) {
+  Json m = tinyManifest(16);
+  m["counters"] = Json::array();
+  Json body = setLoopInterface(m, 4, 16);
+  body["commands"] = {{{"op", "copy"}, {"src", 1}, {"dst", 3}, {"bytes", 64}}};
+  Json loop = {{"op", "loop"},
+               {"function", "body"},
+               {"carries", {0}},
+               {"reads", {1}},
+               {"arena", 2},
+               {"trips", 6},
+               {"slices", {1, 0, 64, 192}}};
+  if (isOpen) {
+    body["args"] = {value("sum", {16}, 0, "alias_result"),
+                    value("goes on", {}, 1, "alias_result", "i1"),
+                    value("row", {16}, nullptr, "alias_result"),
+                    value("next", {}, nullptr, "alias_result", "i1")};
+    body["results"].push_back(value("goes on", {}, 1, "alias_arg", "i1"));
+    body["buffers"][1]["index"] = 2;
+    body["buffers"].push_back(buffer("result", 1, {}, "i1"));
+    body["buffers"].push_back(buffer("arg", 3, {}, "i1"));
+    body["commands"].push_back(
+        {{"op", "copy"}, {"src", 5}, {"dst", 4}, {"bytes", 1}});
+    loop["carries"] = {0, 3};
+    loop["reads"] = {1, 4};
+    loop["slices"] = {2, 128, -64, 192};
+    loop.erase("trips");
+    loop["while"] = 1;
+  }
+  m["functions"] = {{"body", body}, {"step", Json::array({loop})}};
+  return m;
+}
+
+/// A product of products, the first in memory of one tile.
+Json tilesManifest() {
+  Json m = tinyManifest(16);
+  m["arena_bytes"] = 0;
+  m["tile_bytes"] = 64;
+  Json none = nullptr;
+  m["args"] = {value("a", {8, 4, 4}, none, "alias_result"),
+               value("b", {8, 4, 4}, none, "alias_result")};
+  m["results"] = {value("c", {8, 4, 4}, none, "alias_arg")};
+  Json tile = buffer("tile", 0, {8, 4, 4});
+  tile["tiles"] = 8;
+  m["buffers"] = {buffer("arg", 0, {8, 4, 4}), buffer("arg", 1, {8, 4, 4}),
+                  tile, buffer("result", 0, {8, 4, 4})};
+  Json first = {{"op", "gemm"},
+                {"m", 4},
+                {"n", 4},
+                {"k", 4},
+                {"a", 0},
+                {"b", 1},
+                {"c", 2},
+                {"a_strides", {4, 1}},
+                {"tiles", {8, 0}},
+                {"b_strides", {4, 1}},
+                {"c_strides", {4, 1}}};
+  first["batch"] = {{{"n", 8}, {"a", 16}, {"b", 16}, {"c", 16}}};
+  Json second = first;
+  second["a"] = 2;
+  second["c"] = 3;
+  return withStep(m, {first, second});
+}
+
+/// Cholesky factors of two matrices.
+Json lapackManifest() {
+  Json m = tinyManifest(16);
+  m["arena_bytes"] = 4096;
+  m["buffers"] = {buffer("arg", 0, {16}), buffer("temp", 0, {2, 2, 2}),
+                  buffer("temp", 64, {2, 2, 2}),
+                  buffer("temp", 128, {2}, "i32"), buffer("temp", 192, {256})};
+  Json call = {{"op", "lapack"}, {"routine", "potrf"},
+               {"letters", "L"}, {"sizes", {2, 2, 2, 0}},
+               {"reads", {1}},   {"writes", {2, 3}},
+               {"work", 4}};
+  return withStep(m, Json::array({call}));
+}
+
 void writeManifests() {
+  writeManifest("loop", loopManifest(false));
+  writeManifest("while", loopManifest(true));
+  writeManifest("tiles", tilesManifest());
+  writeManifest("lapack", lapackManifest());
   writeManifest("epilogue", epilogueManifest());
   writeManifest("attention", attentionManifest());
   writeManifest("pipeline", pipelineManifest());
@@ -184,6 +268,33 @@ void writeMessages() {
         "\4scalify 29500 node1 " + std::to_string(tcp::hashJobName("job")) +
             " 0123456789abcdef\n");
 }
+
+void writeSafetensors() {
+  auto file = [](const std::string &header, size_t bytes) {
+    uint64_t length = header.size();
+    return bytesOf(length) + header + std::string(bytes, '\x3f');
+  };
+  Json some;
+  int64_t at = 0;
+  auto add = [&](const char *dtype, std::vector<int64_t> shape, int64_t bytes) {
+    some[std::string("params['") + dtype + "']"] = {
+        {"dtype", dtype}, {"shape", shape}, {"data_offsets", {at, at + bytes}}};
+    at += bytes;
+  };
+  add("F64", {2}, 16);
+  add("F32", {2, 3}, 24);
+  add("C64", {1}, 8);
+  add("I64", {}, 8);
+  add("BF16", {3}, 6);
+  add("F16", {2}, 4);
+  add("F8_E4M3", {4}, 4);
+  add("F8_E5M2", {0, 4}, 0);
+  add("BOOL", {1}, 1);
+  write("SafetensorsFuzz", "some", file(some.dump(), size_t(at)));
+  some["__metadata__"] = {{"format", "pt"}};
+  write("SafetensorsFuzz", "metadata", file(some.dump() + "   ", size_t(at)));
+  write("SafetensorsFuzz", "none", file("{}", 0));
+}
 } // namespace
 
 int main(int argc, char **argv) {
@@ -194,5 +305,6 @@ int main(int argc, char **argv) {
   folder = argv[1];
   writeManifests();
   writeMessages();
+  writeSafetensors();
   return numBad ? 1 : 0;
 }

@@ -9,19 +9,25 @@ using Json = nlohmann::json;
 namespace {
 /// Words of manifests: another one of the same kind is often valid.
 constexpr const char *words[] = {
-    "arg",        "result",     "temp",        "const",     "rank",
-    "f32",        "bf16",       "f16",         "f64",       "f8E4M3FN",
-    "f8E5M2",     "i1",         "i8",          "i32",       "i64",
-    "ui8",        "ui32",       "kernel",      "gemm",      "attention",
-    "host_call",  "collective", "copy",        "fill",      "record",
-    "wait",       "all_reduce", "all_gather",  "permute",   "reduce_scatter",
-    "all_to_all", "broadcast",  "message",     "sum",       "max",
-    "min",        "none",       "tf32",        "bias",      "relu",
-    "gelu",       "bias_gelu",  "gelu_grad",   "relu_grad", "tensor",
-    "rows",       "vectors",    "blocks",      "cpu",       "cuda",
-    "add",        "clip",       "total",       "x86-64",    "x86-64-v3",
-    "cast",       "update",     "measure",     "rescale",   "step",
-    "nccl",       "",           "\xf0\x9f\x98"};
+    "arg",        "result",      "temp",       "const",     "rank",
+    "f32",        "bf16",        "f16",        "f64",       "f8E4M3FN",
+    "f8E5M2",     "i1",          "i8",         "i32",       "i64",
+    "ui8",        "ui32",        "kernel",     "gemm",      "attention",
+    "host_call",  "collective",  "copy",       "fill",      "record",
+    "wait",       "all_reduce",  "all_gather", "permute",   "reduce_scatter",
+    "all_to_all", "broadcast",   "message",    "sum",       "max",
+    "min",        "none",        "tf32",       "bias",      "relu",
+    "gelu",       "bias_gelu",   "gelu_grad",  "relu_grad", "tensor",
+    "rows",       "vectors",     "blocks",     "cpu",       "cuda",
+    "add",        "clip",        "total",      "x86-64",    "x86-64-v3",
+    "cast",       "update",      "measure",    "rescale",   "step",
+    "nccl",       "loop",        "lapack",     "body",      "tile",
+    "potrf",      "trsm",        "getrf",      "geqrf",     "geqp3",
+    "orgqr",      "syevd",       "gesdd",      "gesvd",     "sytrd",
+    "gehrd",      "gees",        "geev",       "gtsv",      "L",
+    "U",          "LLNN",        "V",          "VN",        "A",
+    "F32",        "BF16",        "F8_E4M3",    "C64",       "BOOL",
+    "",           "\xf0\x9f\x98"};
 
 constexpr int64_t numbers[] = {0,
                                1,
