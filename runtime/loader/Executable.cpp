@@ -206,7 +206,9 @@ void Executable::bind(const Function &function, void *const *args,
     case Buffer::Kind::Tile: // the device adds the thread's memory
       break;
     }
-    addresses[i] = static_cast<uint8_t *>(base) + buffer.offset;
+    // As a number: memory of a tile has no place yet.
+    addresses[i] = reinterpret_cast<void *>(reinterpret_cast<uintptr_t>(base) +
+                                            uintptr_t(buffer.offset));
   }
 }
 
