@@ -71,6 +71,7 @@ private:
   bool isWithin(double share) const {
     return worst <= share * kMaxWorstError && all <= share * kMaxTotalError;
   }
+  bool isCredible() const { return std::max(worst, all) <= kMaxCredibleError; }
   SmallVector<double> weigh(double room) const;
   double getNoise(Operation *dot, bool isWide) const {
     return isWide ? 0 : dots.find(dot)->second.sensitiveNoise;
@@ -243,14 +244,16 @@ SensitivityFinder::Found SensitivityFinder::find() {
   // 16 bits cost less than F32. If the dots that are not widened dominate the
   // error, others do not help.
   Found more = found;
-  NoiseAnalysis::Sources before = sources;
-  widenUntilWithin(RoundedDot::Second, /*isWide=*/false, more);
-  if (isWithin(1))
-    return more;
-  sources = before;
-  predict();
+  if (areSensitiveFormatsNarrow(dots) && isCredible()) {
+    NoiseAnalysis::Sources before = sources;
+    widenUntilWithin(RoundedDot::Second, /*isWide=*/false, more);
+    if (isWithin(1))
+      return more;
+    sources = before;
+    predict();
+  }
   widenUntilWithin(RoundedDot::First, /*isWide=*/true, found);
-  if (isWithin(1) || std::max(worst, all) > kMaxCredibleError)
+  if (isWithin(1) || !isCredible())
     return found;
   more = found;
   widenUntilWithin(RoundedDot::Second, /*isWide=*/false, more);
