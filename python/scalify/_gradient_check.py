@@ -69,14 +69,16 @@ class Excess(NamedTuple):
 def excess(squares: Sequence[Sequence[float]]) -> Excess | None:
     """Returns the errors of gradients over their limits; None without gradients in F32 to compare.
 
+    Gradients in F32 that are all zero, or of which one is not finite, are none.
+
     Args:
         squares: for each gradient, its number of elements, the sum of its squares, and that of the
             squares of its error.
     """
     largest = max((square / count for count, square, _ in squares if count), default=0.0)
-    if not 0 < largest < math.inf:
-        return None
     total = sum(square for _, square, _ in squares)
+    if not (largest > 0 and math.isfinite(total)):
+        return None
     large, small = sum(error for *_, error in squares) / total / _ALL, 0.0
     for count, square, error in squares:
         ratio = error / square / _WORST if square > _NOISE**2 * largest * count else 0.0

@@ -35,7 +35,10 @@ def test_small_tensors_count_apart_and_noise_does_not() -> None:
 def test_gradients_that_are_zero_or_not_finite_have_no_excess() -> None:
     assert excess([]) is None
     assert excess(squares((4, 0.0, 0.0))) is None
-    assert excess([[4, math.nan, 0.0]]) is None
+    for row in ([4, math.nan, math.nan], [4, math.inf, math.nan]):
+        assert excess([row]) is None
+        assert excess([row, [4, 1.0, 0.0]]) is None
+        assert excess([[4, 1.0, 0.0], row]) is None
     found = excess([[4, 1.0, math.nan]])
     assert found is not None and found.large == math.inf
 
