@@ -281,8 +281,13 @@ class Corrections:
         self._exponents[key] = exponent
 
     def clear(self) -> None:
-        """Forgets all corrections."""
+        """Forgets all corrections and their programs."""
         self._exponents.clear()
+        self.drop_programs()
+
+    def drop_programs(self) -> None:
+        """Frees the programs of earlier checks; the next check compiles its own."""
+        self._checks.clear()
 
     def measure(
         self,

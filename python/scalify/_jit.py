@@ -221,6 +221,7 @@ class Jit:
             if not entry.executable.has_initial_state:
                 self._kept[key] = KeptRows.of(entry.executable)
         self._entries.clear()
+        self._corrections.drop_programs()
         self._call = None
 
     def clear_cache(self) -> None:

@@ -143,3 +143,15 @@ def test_a_check_needs_memory_and_a_remark_says_so(monkeypatch: pytest.MonkeyPat
             executable = run.executable(*args)
             run(*args)
     assert any("gradients are not measured" in row["message"] for row in executable.diagnostics)
+
+
+def test_clear_cache_frees_the_programs_of_checks() -> None:
+    numerics = scalify.Numerics(health=scalify.HealthPolicy("report", every=1))
+    run = scalify.jit(step, numerics=numerics)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(4):
+            run(*arguments())
+    assert run._corrections._checks
+    run.clear_cache()
+    assert not run._corrections._checks
