@@ -348,13 +348,14 @@ class Jit:
             # The step has run and may have taken over its arguments: its results must not be lost.
             self._watch.warn_not_renewed(error)
             return
-        if not changed:
+        # Another thread may have called the step and done the same.
+        if not changed or self._entries.get(key) is not entry:
             return
         self._corrections.set(key, correction)
         tree, statics, *_ = key
         self._measured[tree, statics] = self._renewed[key] = now
         self._left_of[key] = self.state()
-        del self._entries[key]
+        self._entries.pop(key, None)
         self._call = None
         self._watch.warn_renewed(changed, count)
 
@@ -483,7 +484,8 @@ class Jit:
         )
 
     def _entry(self, arguments: Arguments, key: Hashable) -> Entry:
-        if key not in self._entries:
+        entry = self._entries.get(key)
+        if entry is None:
             left = self._release_last_executable(key)
             try:
                 entry = self._resume(arguments, key) or self._made(arguments, key)
@@ -494,7 +496,7 @@ class Jit:
             if left is not None:
                 left.show_counters(entry.executable)
                 self._last = entry
-        return self._entries[key]
+        return entry
 
     def _release_last_executable(self, key: Hashable) -> JitState | None:
         """Frees the last call's executable before compiling its replacement; returns its state."""
