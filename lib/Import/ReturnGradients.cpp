@@ -9,6 +9,7 @@
 #include "ArgumentInfo.h"
 
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
+#include "scalify/Dialect/StableHLO/ControlFlow.h"
 #include "scalify/Dialect/StableHLO/Values.h"
 #include "scalify/Import/Passes.h"
 
@@ -38,19 +39,39 @@ static bool isTaken(Value value, Block &body) {
   });
 }
 
+static Value getReturned(Region &region, unsigned index) {
+  return region.front().getTerminator()->getOperand(index);
+}
+
+/// True if the backward computes the value. A loop over micro-batches or steps
+/// is in the backward as a whole: its body decides, which also computes sums of
+/// losses, activations and updated parameters.
+static bool isGradient(Value value) {
+  Operation *op = value.getDefiningOp();
+  if (!op || op->hasTrait<OpTrait::ConstantLike>())
+    return false;
+  unsigned index = cast<OpResult>(value).getResultNumber();
+  if (auto loop = dyn_cast<stablehlo::WhileOp>(op))
+    return isGradient(getReturned(loop.getBody(), index));
+  if (stablehlo::isControlFlow(op))
+    return llvm::any_of(op->getRegions(), [&](Region &region) {
+      return isGradient(getReturned(region, index));
+    });
+  if (auto update = dyn_cast<stablehlo::DynamicUpdateSliceOp>(op))
+    return isGradient(update.getUpdate());
+  return isInPhase(op, Phase::Backward);
+}
+
 static SmallVector<Value> findGradients(Block &body) {
   SmallVector<Value> gradients;
-  for (Operation &op : body) {
-    if (!isInPhase(&op, Phase::Backward) ||
-        op.hasTrait<OpTrait::ConstantLike>())
-      continue;
+  for (Operation &op : body)
     for (Value value : op.getResults()) {
       auto type = dyn_cast<RankedTensorType>(value.getType());
       if (type && isa<FloatType>(type.getElementType()) &&
-          type.getNumElements() > 1 && isTaken(value, body))
+          type.getNumElements() > 1 && isTaken(value, body) &&
+          isGradient(value))
         gradients.push_back(value);
     }
-  }
   return gradients;
 }
 

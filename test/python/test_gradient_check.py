@@ -12,6 +12,7 @@ import pytest
 from test_renewal import arguments, formats, loss, step, train
 
 import scalify
+from scalify._executable import compile_text
 from scalify._gradient_check import Excess, GradientCheck, excess
 from scalify.options import Distribution
 
@@ -155,3 +156,28 @@ def test_clear_cache_frees_the_programs_of_checks() -> None:
     assert run._corrections._checks
     run.clear_cache()
     assert not run._corrections._checks
+
+
+def test_what_else_a_loop_computes_is_no_gradient() -> None:
+    """Losses and activations of micro-batches, and parameters that a loop updates, are none."""
+
+    def summed(params: Any, xs: Any, ys: Any) -> Any:
+        def one(total: Any, batch: Any) -> Any:
+            gradient = jax.grad(loss)(params, *batch)
+            return jax.tree.map(jax.numpy.add, total, gradient), batch[0] @ params["out"]
+
+        zeros = jax.tree.map(jax.numpy.zeros_like, params)
+        total, outputs = jax.lax.scan(one, zeros, (xs, ys))
+        return jax.tree.map(lambda w, g: w - 1e-3 * g, params, total), outputs
+
+    def steps(params: Any, xs: Any, ys: Any) -> Any:
+        return jax.lax.scan(lambda now, batch: step(now, *batch), params, (xs, ys))
+
+    params, x, y = arguments()
+    args = params, np.stack([x, x]), np.stack([y, y])
+    for function, count in ((summed, len(params)), (steps, 0)):
+        run = scalify.jit(function)
+        bound = run._signature.bind(args, {})
+        text = run._signature.lower(bound).text
+        options = {"recipe": "none", "returnGradients": True}
+        assert len(compile_text(text, options).results) == count
