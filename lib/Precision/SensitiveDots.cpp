@@ -71,7 +71,9 @@ private:
   bool isWithin(double share) const {
     return worst <= share * kMaxWorstError && all <= share * kMaxTotalError;
   }
-  bool isCredible() const { return std::max(worst, all) <= kMaxCredibleError; }
+  bool isCredible() const {
+    return std::max(worst, all) <= kMaxCredibleError * correction;
+  }
   SmallVector<double> weigh(double room) const;
   double getNoise(Operation *dot, bool isWide) const {
     return isWide ? 0 : dots.find(dot)->second.sensitiveNoise;

@@ -177,8 +177,9 @@ class GradientCheck:
         rows = []
         for one, other in zip(exact, found, strict=True):
             wide = np.asarray(one, np.float64)
-            error = np.asarray(other, np.float64) - wide
-            rows.append([float(wide.size), float(np.sum(wide**2)), float(np.sum(error**2))])
+            with np.errstate(invalid="ignore", over="ignore"):  # excess() sees NaN and infinity
+                error = np.asarray(other, np.float64) - wide
+                rows.append([float(wide.size), float(np.sum(wide**2)), float(np.sum(error**2))])
         mesh = self._distribution.mesh
         if mesh is None or not rows:
             return excess(rows)
@@ -323,6 +324,6 @@ class Corrections:
         check = self._checks[key]
         inputs = entry.inputs_after_step(leaves, results)
         found = check.corrected(options, inputs, entry.correction)
-        if not check.fits:
+        if not check.fits and _NO_MEMORY not in executable.diagnostics:
             executable.diagnostics.append(_NO_MEMORY)
         return found

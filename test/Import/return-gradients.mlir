@@ -39,3 +39,36 @@ func.func public @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   %y = stablehlo.sine %x {scalify.phase = #scalify.phase<forward>} : tensor<4xf32>
   return %y : tensor<4xf32>
 }
+
+// -----
+
+// A loop over micro-batches is in the backward: its sum of gradients is one,
+// its stack of activations and its counter are none.
+// CHECK-LABEL: @main
+// CHECK-SAME: -> tensor<4x2xf32>
+// CHECK: %[[LOOP:.*]]:3 = stablehlo.while
+// CHECK: return %[[LOOP]]#1 : tensor<4x2xf32>
+func.func public @main(%p: tensor<4x2xf32>, %x: tensor<8x4xf32>) -> (tensor<4x2xf32>, tensor<3x2xf32>) {
+  %i0 = stablehlo.constant {scalify.phase = #scalify.phase<backward>} dense<0> : tensor<i32>
+  %g0 = stablehlo.constant {scalify.phase = #scalify.phase<backward>} dense<0.0> : tensor<4x2xf32>
+  %s0 = stablehlo.constant {scalify.phase = #scalify.phase<backward>} dense<0.0> : tensor<3x2xf32>
+  %n = stablehlo.constant {scalify.phase = #scalify.phase<backward>} dense<3> : tensor<i32>
+  %r:3 = stablehlo.while(%i = %i0, %g = %g0, %s = %s0) : tensor<i32>, tensor<4x2xf32>, tensor<3x2xf32> attributes {scalify.phase = #scalify.phase<backward>}
+  cond {
+    %go = stablehlo.compare LT, %i, %n, SIGNED {scalify.phase = #scalify.phase<backward>} : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %go : tensor<i1>
+  } do {
+    %one = stablehlo.constant {scalify.phase = #scalify.phase<backward>} dense<1> : tensor<i32>
+    %zero = stablehlo.constant {scalify.phase = #scalify.phase<backward>} dense<0> : tensor<i32>
+    %next = stablehlo.add %i, %one {scalify.phase = #scalify.phase<backward>} : tensor<i32>
+    %h = stablehlo.dot_general %x, %p, contracting_dims = [1] x [0] {scalify.phase = #scalify.phase<forward>} : (tensor<8x4xf32>, tensor<4x2xf32>) -> tensor<8x2xf32>
+    %d = stablehlo.sine %h {scalify.phase = #scalify.phase<backward>} : tensor<8x2xf32>
+    %gw = stablehlo.dot_general %x, %d, contracting_dims = [0] x [0] {scalify.phase = #scalify.phase<backward>} : (tensor<8x4xf32>, tensor<8x2xf32>) -> tensor<4x2xf32>
+    %sum = stablehlo.add %g, %gw {scalify.phase = #scalify.phase<backward>} : tensor<4x2xf32>
+    %row = stablehlo.slice %h [0:1, 0:2] {scalify.phase = #scalify.phase<forward>} : (tensor<8x2xf32>) -> tensor<1x2xf32>
+    %stack = stablehlo.dynamic_update_slice %s, %row, %i, %zero {scalify.phase = #scalify.phase<backward>} : (tensor<3x2xf32>, tensor<1x2xf32>, tensor<i32>, tensor<i32>) -> tensor<3x2xf32>
+    stablehlo.return %next, %sum, %stack : tensor<i32>, tensor<4x2xf32>, tensor<3x2xf32>
+  }
+  %p1 = stablehlo.subtract %p, %r#1 {scalify.phase = #scalify.phase<optimizer>} : tensor<4x2xf32>
+  return %p1, %r#2 : tensor<4x2xf32>, tensor<3x2xf32>
+}
