@@ -42,7 +42,7 @@ __all__ = [
 # step 320; those of step 340 have 0.9995.
 _GROWTH = 2**0.125
 # The first renewal that measures gradients.
-_FIRST_CHECK = 4
+_FIRST_CHECK = 16
 
 
 def is_renewal_due(steps: int, every: int) -> bool:
@@ -56,8 +56,9 @@ def is_renewal_due(steps: int, every: int) -> bool:
 def is_check_due(steps: int, every: int) -> bool:
     """Whether the renewal after a number of steps also measures gradients.
 
-    It is the case for each second one from 4 `every` on: a check takes as long as a compilation or
-    two. With half as many, twelve layers of LLaMA had twelve times the error at the next.
+    It is the case for each second one from 16 `every` on: a check takes as long as a compilation or
+    two, and may cause one, which a short run of short steps would not get back. With half as many,
+    twelve layers of LLaMA had twelve times the error at the next.
     """
     return _is_due(steps, every, _GROWTH**2, _FIRST_CHECK)
 

@@ -17,6 +17,12 @@ from scalify._gradient_check import Excess, GradientCheck, excess
 from scalify.options import Distribution
 
 
+@pytest.fixture(autouse=True)
+def early_checks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets the first check come after four times the policy's steps."""
+    monkeypatch.setattr("scalify._renewal._FIRST_CHECK", 4)
+
+
 def squares(*tensors: tuple[int, float, float]) -> list[list[float]]:
     """Returns rows of tensors given by elements, root mean square and relative error."""
     return [[count, count * size**2, count * (size * error) ** 2] for count, size, error in tensors]
@@ -111,7 +117,6 @@ def test_a_step_without_gradients_is_not_corrected() -> None:
 
 
 def test_a_run_corrects_its_model_and_a_checkpoint_keeps_it() -> None:
-    # The first check is after four times as many steps.
     numerics = scalify.Numerics(health=scalify.HealthPolicy("report", every=5))
     run = scalify.jit(step, donate_argnums=0, numerics=numerics)
     params, _ = train(run, arguments()[0], 19)
