@@ -14,6 +14,7 @@
 #include "SensitiveDots.h"
 
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
+#include "scalify/Precision/GradientLimits.h"
 #include "scalify/Precision/ValueOrigin.h"
 #include "scalify/Scaling/MeasuredArguments.h"
 #include "scalify/Scaling/NoiseAnalysis.h"
@@ -24,18 +25,6 @@
 using namespace mlir;
 using namespace scalify;
 
-/// Limits on the mean square of errors over that of gradients, for the worst
-/// tensor and for all. An error x is a cosine of 1 - x / 2: these are 0.96 and
-/// 0.98, the second the bar of docs/research/numerics.md, the first above its
-/// 0.95. docs/research/noise-model.md compares the analysis with measurements.
-static constexpr double kMaxWorstError = 0.08, kMaxTotalError = 0.04;
-/// Dots are widened until predicted errors are within a share of the limits, to
-/// 16 bits as soon as they exceed half of these. Where the analysis fits a
-/// program, it errs by up to a factor of two for most gradients, and of seven
-/// for those of queries and keys of sharp attention, whose scores are larger
-/// than those of independent queries and keys. 16 bits are cheap enough to
-/// leave room for these, F32 is not (docs/research/noise-model.md).
-static constexpr double kRoom = 0.5, kNarrowRoom = 0.125;
 static constexpr unsigned kMaxWideningRounds = 8;
 /// No error is a hundred times its gradient: if so much is predicted, the
 /// analysis has lost track of the values, and cannot tell whether other dots

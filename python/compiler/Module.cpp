@@ -9,6 +9,7 @@
 #include "scalify/Pipeline/Recipes.h"
 
 #include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Precision/GradientLimits.h"
 #include "scalify/Scaling/Priors.h"
 #include "scalify/Target/AllTargets.h"
 
@@ -210,6 +211,15 @@ static nb::dict listTargets() {
   return rows;
 }
 
+static nb::dict getGradientLimits() {
+  nb::dict limits;
+  limits["worst"] = kMaxWorstError;
+  limits["all"] = kMaxTotalError;
+  limits["room"] = kRoom;
+  limits["narrow_room"] = kNarrowRoom;
+  return limits;
+}
+
 NB_MODULE(_compiler, module) {
   registerAllTargets();
   module.doc() = "The compiler: StableHLO text in, artefact or text out.";
@@ -230,6 +240,8 @@ NB_MODULE(_compiler, module) {
   module.def("recipe_parts", &getParts, "Returns the parts of a recipe.");
   module.def("priors", &listPriors,
              "Returns the table of priors about training.");
+  module.def("gradient_limits", &getGradientLimits,
+             "Returns the errors of gradients up to which formats hold.");
   module.def("options", &listOptions,
              "Returns the words that each plain option takes, none for any, "
              "by the option's key.");

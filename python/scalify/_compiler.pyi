@@ -59,6 +59,14 @@ def recipe_parts() -> list[str]:
 def priors() -> list[dict[str, Any]]:
     """Returns the table of guesses about training: name, predicts, constant, reason."""
 
+def gradient_limits() -> dict[str, float]:
+    """Returns the errors of gradients up to which formats hold.
+
+    Mean squares of errors over those of gradients: `worst` for one tensor, `all` for all together.
+    Dots are widened until errors are within the share `room` of these, or `narrow_room` where they
+    become 16 bits.
+    """
+
 def read_recipe(text: str) -> str:
     """Returns the name and the value of every part of a recipe, as a JSON object.
 

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from scalify import _compiler
 from scalify._entry import Entry
 from scalify._executable import Executable, compile_text
 from scalify._ranks import compile_on
@@ -40,14 +41,13 @@ _NO_MEMORY = {
 # Of a step's dots, in the order of the program, as reports name them.
 Formats = tuple[str, ...]
 
-# The limits of lib/Precision/SensitiveDots.cpp: mean squares of errors over those of gradients, of
-# the worst tensor and of all together.
-_WORST, _ALL = 0.08, 0.04
 # The correction moves by a factor of four at a time, since formats are few, within these bounds.
 _STEP, _MOST = 2, 12
-# Errors differ by a factor of two between batches, so formats hold if errors are below half of the
-# limits. Fewer dots are left wide if they are below an eighth, and stay below a quarter.
-_HOLDS, _SMALL, _ROOM = 0.5, 0.125, 0.25
+# Those of predicted errors (GradientLimits.h). Formats hold if errors are within the room that the
+# compiler leaves. Fewer dots are left wide below its room for 16 bits, if errors stay below half of
+# the first: else the next check would widen them again.
+_LIMITS = _compiler.gradient_limits()
+_HOLDS, _SMALL, _ROOM = _LIMITS["room"], _LIMITS["narrow_room"], _LIMITS["room"] / 2
 # A tensor whose root mean square is this share of the largest one's or less is rounding noise in
 # F32. One with a smaller share of the sum of all squares than the second number, as gradients of
 # queries and keys on the plateau that training starts with, gets 16 bits, which are cheap, not F32.
@@ -79,9 +79,9 @@ def excess(squares: Sequence[Sequence[float]]) -> Excess | None:
     total = sum(square for _, square, _ in squares)
     if not (largest > 0 and math.isfinite(total)):
         return None
-    large, small = sum(error for *_, error in squares) / total / _ALL, 0.0
+    large, small = sum(error for *_, error in squares) / total / _LIMITS["all"], 0.0
     for count, square, error in squares:
-        ratio = error / square / _WORST if square > _NOISE**2 * largest * count else 0.0
+        ratio = error / square / _LIMITS["worst"] if square > _NOISE**2 * largest * count else 0.0
         if square < _SMALL_SHARE * total:
             small = max(small, ratio)
         else:

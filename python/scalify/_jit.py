@@ -519,8 +519,14 @@ class Jit:
             state.carry_to(executable)
         return self._compiled(lowered, executable, wide, measured, correction)
 
-    def _compiled(self, lowered: Lowered, executable: Executable, *chosen: Any) -> Entry:
-        wide, scales, correction = chosen
+    def _compiled(
+        self,
+        lowered: Lowered,
+        executable: Executable,
+        wide: tuple[WideCast, ...],
+        scales: ScalesLike,
+        correction: int,
+    ) -> Entry:
         measured = scales if self._given is None and isinstance(scales, Scales) else None
         return Entry(lowered, executable, self._mesh, wide, scales=measured, correction=correction)
 
