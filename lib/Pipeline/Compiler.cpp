@@ -16,6 +16,7 @@
 #include "scalify/Pipeline/Recipes.h"
 #include "scalify/Pipeline/Report.h"
 #include "scalify/Pipeline/SourceNames.h"
+#include "scalify/Precision/DecidedFormats.h"
 #include "scalify/Precision/Passes.h"
 #include "scalify/Scaling/Passes.h"
 #include "scalify/Scaling/Priors.h"
@@ -113,8 +114,10 @@ public:
   }
 
   FailureOr<CompileResult> run();
+  FailureOr<DotFormatLists> decide(ArrayRef<int64_t> exponents);
 
 private:
+  LogicalResult start();
   LogicalResult setRecipe();
   LogicalResult runStage(Stage stage);
   LogicalResult prepare(Stage stage);
@@ -411,7 +414,8 @@ CompileResult Compilation::makeResult() {
   return result;
 }
 
-FailureOr<CompileResult> Compilation::run() {
+/// Reads the input.
+LogicalResult Compilation::start() {
   if (failed(checkOptions(options, UnknownLoc::get(&context))))
     return failure();
   module =
@@ -420,6 +424,43 @@ FailureOr<CompileResult> Compilation::run() {
     return failure();
   if (!toStableHLO)
     TargetAttr::set(*module, options.target);
+  return success();
+}
+
+FailureOr<DotFormatLists> Compilation::decide(ArrayRef<int64_t> exponents) {
+  if (failed(start()) || failed(runStage(Stage::Import)))
+    return failure();
+  // Under delayed scales Scaling decides too, on a clone.
+  bool again = RecipeAttr::of(*module).getScales() == ScaleSource::Delayed;
+  OwningOpRef<ModuleOp> before = std::move(module), scaled;
+  DotFormatLists found;
+  for (int64_t exponent : exponents) {
+    if (!scaled || again) {
+      module = before->clone();
+      StageOptions stages = getStageOptions();
+      stages.noiseExponent = exponent;
+      stages.remarks = false;
+      if (failed(prepare(Stage::Scaling)) ||
+          failed(runPasses(Stage::Scaling, stages)) ||
+          failed(prepare(Stage::Precision)))
+        return failure();
+      scaled = std::move(module);
+    }
+    module = scaled->clone();
+    StageOptions stages = getStageOptions();
+    stages.noiseExponent = exponent;
+    PassManager manager(&context);
+    buildDecisions(stages, manager);
+    if (failed(manager.run(*module)))
+      return failure();
+    found.push_back(listDecidedFormats(*module));
+  }
+  return found;
+}
+
+FailureOr<CompileResult> Compilation::run() {
+  if (failed(start()))
+    return failure();
   for (Stage stage : getStages(toStableHLO)) {
     if (stage <= options.compileFrom || stage > options.compileTo)
       continue;
@@ -446,6 +487,14 @@ scalify::compile(StringRef text, const CompileOptions &options,
   CompileOptions resolved = options;
   resolved.target = resolveTarget(options.target).str();
   return Compilation(text, resolved, diagnostics).run();
+}
+
+FailureOr<DotFormatLists>
+scalify::decideFormats(StringRef text, CompileOptions options,
+                       ArrayRef<int64_t> exponents,
+                       std::vector<DiagnosticRecord> &diagnostics) {
+  options.target = resolveTarget(options.target).str();
+  return Compilation(text, options, diagnostics).decide(exponents);
 }
 
 FailureOr<CompileResult>

@@ -178,7 +178,7 @@ static void buildScaling(const StageOptions &options, OpPassManager &module) {
 }
 
 static void buildPrecision(const StageOptions &options, OpPassManager &module) {
-  module.addPass(createDecideFormats(getDecideFormats(options)));
+  buildDecisions(options, module);
   module.addPass(createQuantizeDots(getQuantizeDots(options)));
   module.addPass(createExpandMeasuredScales());
   module.addPass(createDelayScales());
@@ -187,6 +187,11 @@ static void buildPrecision(const StageOptions &options, OpPassManager &module) {
     module.addPass(createStoreState());
   module.addPass(createCountSteps());
   module.addPass(createValidatePrecision());
+}
+
+void scalify::buildDecisions(const StageOptions &options,
+                             OpPassManager &module) {
+  module.addPass(createDecideFormats(getDecideFormats(options)));
 }
 
 void scalify::buildKeptScales(const PlainOptions &options,

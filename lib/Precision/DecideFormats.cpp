@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "scalify/Precision/DecidedFormats.h"
 #include "scalify/Precision/Passes.h"
 
 #include "BlockSizes.h"
@@ -22,6 +23,7 @@
 #include "mlir/IR/TypeUtilities.h"
 
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/raw_ostream.h"
 
 namespace scalify {
 #define GEN_PASS_DEF_DECIDEFORMATS
@@ -104,6 +106,10 @@ private:
 };
 } // namespace
 
+static bool hasFloatResult(Operation *dot) {
+  return isa<FloatType>(getElementTypeOrSelf(dot->getResult(0).getType()));
+}
+
 /// Writes the role, the kind and the weight of each dot. Returns the dots on
 /// floats.
 static SmallVector<Operation *> writeRoles(func::FuncOp func,
@@ -121,10 +127,27 @@ static SmallVector<Operation *> writeRoles(func::FuncOp func,
                     StringAttr::get(
                         context, getArgumentName(cast<BlockArgument>(weight))));
     }
-    if (isa<FloatType>(getElementTypeOrSelf(op->getResult(0).getType())))
+    if (hasFloatResult(op))
       dots.push_back(op);
   });
   return dots;
+}
+
+std::vector<std::string> scalify::listDecidedFormats(ModuleOp module) {
+  std::vector<std::string> found;
+  module.walk([&](Operation *op) {
+    if (!isContraction(op) || !hasFloatResult(op))
+      return;
+    auto formats = op->getAttrOfType<FormatsAttr>(kFormatsAttr);
+    bool isCast = formats && !op->hasAttr(kWideAttr);
+    auto getType = [&](unsigned i) -> Type {
+      return isCast ? formats.getFormat(i)
+                    : getElementTypeOrSelf(op->getOperand(i).getType());
+    };
+    llvm::raw_string_ostream(found.emplace_back())
+        << getType(0) << " x " << getType(1);
+  });
+  return found;
 }
 
 LogicalResult DecideFormatsPass::decide(func::FuncOp func, WideCasts &wideCasts,

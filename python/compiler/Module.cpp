@@ -15,6 +15,7 @@
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 namespace nb = nanobind;
 using namespace scalify;
@@ -99,6 +100,21 @@ static std::string reportText(const std::string &text,
     return compile(text, options, diagnostics);
   };
   return run(report, text, json, diagnostics).report;
+}
+
+static std::vector<std::vector<std::string>>
+decideText(const std::string &text, const std::string &json,
+           const std::vector<int64_t> &exponents) {
+  CompileOptions options = readOptions(json);
+  Diagnostics diagnostics;
+  mlir::FailureOr<DotFormatLists> result;
+  {
+    nb::gil_scoped_release release;
+    result = decideFormats(text, std::move(options), exponents, diagnostics);
+  }
+  if (failed(result))
+    raise(diagnostics);
+  return std::move(*result);
 }
 
 static nb::tuple runPasses(const std::string &text, const std::string &pipeline,
@@ -229,6 +245,9 @@ NB_MODULE(_compiler, module) {
              "Returns (StableHLO text, report as JSON, diagnostics).");
   module.def("report", &reportText, nb::arg("text"), nb::arg("options"),
              "Returns the report of every value as JSON.");
+  module.def("decide_formats", &decideText, nb::arg("text"), nb::arg("options"),
+             nb::arg("exponents"),
+             "Returns the formats of the dots by each noiseExponent.");
   module.def("opt", &optText, nb::arg("text"), nb::arg("pipeline"),
              nb::arg("debug_info") = false,
              "Returns the IR text after a pass pipeline.");

@@ -11,7 +11,7 @@ from scalify._diagnostics import issue_warnings
 from scalify.ranges import RangesLike
 from scalify.scales import argument_options, measure, range_option
 
-__all__ = ["Explain", "Remake", "build", "explain", "make_recompiler"]
+__all__ = ["Explain", "Remake", "build", "decide_formats", "explain", "make_recompiler"]
 
 # `Explain` makes the full report. `Remake` compiles for main's arguments and returns the artefact,
 # the diagnostics and an `Explain`.
@@ -55,6 +55,13 @@ def explain(text: str, options: dict[str, Any]) -> Callable[[], dict[str, Any]]:
         return report
 
     return make
+
+
+def decide_formats(
+    text: str, options: dict[str, Any], corrections: Sequence[int]
+) -> list[list[str]]:
+    """Returns the formats of a text's dots by each of some values of `noiseExponent`."""
+    return _compiler.decide_formats(text, _to_json(options), list(corrections))
 
 
 def _to_json(options: dict[str, Any]) -> str:

@@ -20,6 +20,15 @@ def transform(text: str, options: str) -> tuple[str, str, list[dict[str, Any]]]:
 def report(text: str, options: str) -> str:
     """Returns the report of every value as JSON (docs/stages/explain.md); raises as `compile`."""
 
+def decide_formats(text: str, options: str, exponents: list[int]) -> list[list[str]]:
+    """Returns the formats of a program's dots on floats by each correction of the noise analysis.
+
+    Args:
+        text: see `compile`.
+        options: those of `compile`; `noiseExponent` is not used.
+        exponents: log2 of corrections.
+    """
+
 def opt(text: str, pipeline: str, debug_info: bool = False) -> str:
     """Returns the IR text after a pass pipeline in mlir-opt's syntax; raises as `compile` does.
 

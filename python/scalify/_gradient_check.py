@@ -10,7 +10,6 @@ A power of two corrects the model until the formats that it chooses hold the lim
 from __future__ import annotations
 
 import contextlib
-import functools
 import json
 import math
 import pathlib
@@ -23,11 +22,11 @@ from scalify import _compiler
 from scalify._entry import Entry
 from scalify._executable import Executable, compile_text
 from scalify._ranks import compile_on
-from scalify._renewal import dot_formats, is_deleted
+from scalify._renewal import DotFormats, Formats, is_deleted
 from scalify.options import Distribution
 from scalify.recipe import Recipe
 
-__all__ = ["Corrections", "Excess", "GradientCheck", "excess"]
+__all__ = ["Corrections", "Excess", "GradientCheck", "excess", "widened_for_small"]
 
 _NO_MEMORY = {
     "severity": "remark",
@@ -38,11 +37,11 @@ _NO_MEMORY = {
     "notes": [],
 }
 
-# Of a step's dots, in the order of the program, as reports name them.
-Formats = tuple[str, ...]
-
 # The correction moves by a factor of four at a time, since formats are few, within these bounds.
 _STEP, _MOST = 2, 12
+# Formats move between those of neighbouring corrections: one wider, one narrower, and one for small
+# tensors.
+_KEPT_PROGRAMS = 4
 # Those of predicted errors (GradientLimits.h). Formats hold if errors are within the room that the
 # compiler leaves. Fewer dots are left wide below its room for 16 bits, if errors stay below half of
 # the first: else the next check would widen them again.
@@ -96,8 +95,8 @@ Measure = Callable[[int], tuple[Formats, Excess]]
 class GradientCheck:
     """Measures gradients of one step's program, and corrects the model by them.
 
-    Artefacts of one check are kept until the next, executables with their memory are not. On ranks,
-    all ranks check together.
+    The artefacts used last are kept, executables with their memory are not. On ranks, all ranks
+    check together.
     """
 
     def __init__(self, text: str, threads: int, distribution: Distribution) -> None:
@@ -105,7 +104,7 @@ class GradientCheck:
         self._text, self._threads, self._distribution = text, threads, distribution
         self._exact: bytes | None = None
         self._made: dict[Formats, bytes] = {}
-        self._formats: dict[str, Formats] = {}
+        self._formats = DotFormats(text, distribution)
         self._has_gradients = self._fits = True
 
     @property
@@ -113,7 +112,9 @@ class GradientCheck:
         """Whether the last check had enough memory."""
         return self._fits
 
-    def corrected(self, options: dict[str, Any], inputs: Sequence[Any], exponent: int) -> int:
+    def corrected(
+        self, options: dict[str, Any], inputs: Sequence[Any], exponent: int, narrows: bool = True
+    ) -> int:
         """Returns log2 of the correction with which the model's formats hold the limits.
 
         If none does, it is the last one that halves the error.
@@ -122,6 +123,7 @@ class GradientCheck:
             options: of the compiler, with the scales of the arguments.
             inputs: the arguments of this rank's step, which are not changed.
             exponent: log2 of the correction until now.
+            narrows: whether dots may go back to FP8, where errors are small.
         """
         if not self._has_gradients:
             return exponent
@@ -135,26 +137,38 @@ class GradientCheck:
         self._has_gradients = bool(exact)
         if self._excess(exact, exact) is None:
             return exponent
-        used: dict[Formats, bytes] = {}
         found: dict[Formats, Excess] = {}
 
-        @functools.cache
         def measure(correction: int) -> tuple[Formats, Excess]:
-            given = options | {"noiseExponent": correction}
-            formats = self._find_formats(given)
+            formats = self._formats.of(options, [correction])[0]
             if formats not in found:
-                used[formats] = self._made.get(formats) or self._make(given)
-                error = self._excess(exact, self._run(used[formats], inputs))
+                artefact = self._program(formats, options | {"noiseExponent": correction})
+                error = self._excess(exact, self._run(artefact, inputs))
                 found[formats] = Excess(math.inf) if error is None else error
             return formats, found[formats]
 
+        # Most of the time to find formats goes to what all corrections have in common.
+        self._formats.of(options, [exponent, exponent - _STEP] if narrows else [exponent])
         chosen, (_, error) = exponent, measure(exponent)
         if max(error) > _HOLDS:
+            wider = list(_above(exponent))
+            others = dict(zip(wider, self._formats.of(options, wider), strict=True))
             chosen = _widened(measure, exponent)
-        if chosen == exponent and error.large < _SMALL:
+            if measure(chosen)[1].small > _HOLDS:
+                chosen = widened_for_small(measure, others, chosen)
+        if narrows and chosen == exponent and error.large < _SMALL:
             chosen = _narrowed(measure, exponent)
-        self._made = used
         return chosen
+
+    def _program(self, formats: Formats, options: dict[str, Any]) -> bytes:
+        """Returns the program of these formats, which these options choose."""
+        # The scales of a program are not in it: they follow from amaxes.
+        known = formats in self._made
+        artefact = self._made.pop(formats) if known else self._make(options)
+        self._made[formats] = artefact
+        while len(self._made) > _KEPT_PROGRAMS:
+            del self._made[next(iter(self._made))]
+        return artefact
 
     def _has_memory_for(self, exact: bytes) -> bool:
         """Whether half of the memory that is free, on all ranks, holds two programs' gradients."""
@@ -163,14 +177,6 @@ class GradientCheck:
         fits = 2 * needed <= _available_bytes()
         mesh = self._distribution.mesh
         return fits if mesh is None else all(map(json.loads, mesh.gather_bytes(_json(fits))))
-
-    def _find_formats(self, options: dict[str, Any]) -> Formats:
-        # Options change with exponents of sizes, which are rarely others than at the last check.
-        key = json.dumps(options, sort_keys=True, default=str)
-        if key not in self._formats:
-            found = dot_formats(self._text, options, self._distribution)
-            self._formats[key] = tuple(found)
-        return self._formats[key]
 
     def _excess(self, exact: Sequence[np.ndarray], found: Sequence[np.ndarray]) -> Excess | None:
         """Returns `excess` of gradients, of which each rank has its part."""
@@ -212,23 +218,37 @@ def _available_bytes() -> float:
     return math.inf
 
 
+def _above(exponent: int) -> range:
+    return range(exponent + _STEP, _MOST + 1, _STEP)
+
+
 def _widened(measure: Measure, exponent: int) -> int:
     """Returns the first higher correction whose formats hold, else one of little error."""
-    chosen, (formats, least) = exponent, measure(exponent)
-    for correction in range(exponent + _STEP, _MOST + 1, _STEP):
-        other, error = measure(correction)
-        if other == formats:
-            continue
-        # Dots become wider for half the error, not for less.
-        if least.large > _HOLDS:
-            if error.large > max(_HOLDS, least.large / 2):
-                continue
-        elif _count_wide(other) > _count_wide(formats) or error.small > least.small / 2:
-            break  # small tensors get no F32
-        chosen, formats, least = correction, other, error
-        if max(least) <= _HOLDS:
+    chosen, (_, least) = exponent, measure(exponent)
+    for correction in _above(exponent):
+        if least.large <= _HOLDS:
             break
+        _, error = measure(correction)
+        # Dots become wider for half the error, not for less.
+        if error.large <= max(_HOLDS, least.large / 2):
+            chosen, least = correction, error
     return chosen
+
+
+def widened_for_small(measure: Measure, others: dict[int, Formats], exponent: int) -> int:
+    """Returns the first higher correction whose formats hold for small tensors too, without F32.
+
+    If no more 16 bits halve their error, it is the one until now.
+    """
+    formats, start = measure(exponent)
+    most = _count_wide(formats)
+    found = [each for each, other in others.items() if each > exponent and other != formats]
+    found = [each for each in found if _count_wide(others[each]) <= most]
+    # What most dots in 16 bits do not mend, fewer do not.
+    least = measure(found[-1])[1].small if found else math.inf
+    if least > start.small / 2:
+        return exponent
+    return next(each for each in found if measure(each)[1].small <= max(_HOLDS, least))
 
 
 def _narrowed(measure: Measure, exponent: int) -> int:
@@ -271,6 +291,7 @@ class Corrections:
     def __init__(self, threads: int, distribution: Distribution) -> None:
         self._threads, self._distribution = threads, distribution
         self._checks: dict[Hashable, GradientCheck] = {}
+        self._formats: dict[Hashable, DotFormats] = {}
         self._exponents: dict[Hashable, int] = {}
 
     def of(self, key: Hashable) -> int:
@@ -289,6 +310,15 @@ class Corrections:
     def drop_programs(self) -> None:
         """Frees the programs of earlier checks; the next check compiles its own."""
         self._checks.clear()
+        self._formats.clear()
+
+    def count_changes(
+        self, key: Hashable, text: str, before: dict[str, Any], after: dict[str, Any]
+    ) -> tuple[int, int]:
+        """Returns how many of a step's dots have other formats by other options; and all."""
+        if key not in self._formats:
+            self._formats[key] = DotFormats(text, self._distribution)
+        return self._formats[key].changes(before, after)
 
     def measure(
         self,
@@ -297,6 +327,7 @@ class Corrections:
         options: dict[str, Any],
         leaves: Sequence[Any],
         results: Sequence[Any],
+        narrows: bool,
     ) -> int:
         """Returns log2 of the correction by the gradients at the state after a step.
 
@@ -309,6 +340,7 @@ class Corrections:
             options: of the compiler, with the scales of now.
             leaves: the arguments of the step that has just run.
             results: its results.
+            narrows: whether dots may go back to FP8.
         """
         executable = entry.executable
         is_packed = any(argument["storage"] is not None for argument in executable.args)
@@ -323,7 +355,7 @@ class Corrections:
             self._checks[key] = GradientCheck(text, self._threads, self._distribution)
         check = self._checks[key]
         inputs = entry.inputs_after_step(leaves, results)
-        found = check.corrected(options, inputs, entry.correction)
+        found = check.corrected(options, inputs, entry.correction, narrows)
         if not check.fits and _NO_MEMORY not in executable.diagnostics:
             executable.diagnostics.append(_NO_MEMORY)
         return found

@@ -30,7 +30,7 @@ from scalify._lowering import (
 )
 from scalify._nested import is_traced
 from scalify._ranks import compile_on
-from scalify._renewal import count_changes, is_check_due, is_renewal_due, measure_after_step
+from scalify._renewal import Check, due_check, is_renewal_due, measure_after_step
 from scalify._saved import Saved
 from scalify._settings import Settings
 from scalify._views import host_view
@@ -326,24 +326,27 @@ class Jit:
             and is_renewal_due(steps, policy.every)
             and self._last_key in self._entries
         ):
-            self._renew(entry, leaves, results, is_check_due(steps, policy.every))
+            self._renew(entry, leaves, results, due_check(steps, policy.every))
 
     def _renew(
-        self, entry: Entry, leaves: Sequence[Any], results: Sequence[Any], measures: bool
+        self, entry: Entry, leaves: Sequence[Any], results: Sequence[Any], check: Check
     ) -> None:
-        """Lets the next call compile for the scales of now, and for gradients if it `measures`."""
+        """Lets the next call compile for the scales of now, and for gradients by a `check`."""
         if entry.scales is None:
             return
         key, correction = self._last_key, entry.correction
         try:
             now = measure_after_step(entry, leaves, results, entry.scales) or entry.scales
-            options = self._compile_options(entry.lowered, now, entry.wide)
-            if measures:
-                correction = self._corrections.measure(key, entry, options, leaves, results)
+            options = functools.partial(self._compile_options, entry.lowered)
+            if check != Check.NONE:
+                given, narrows = options(now, entry.wide), check == Check.FULL
+                correction = self._corrections.measure(key, entry, given, leaves, results, narrows)
             if now is entry.scales and correction == entry.correction:
                 return
-            options = self._compile_options(entry.lowered, now, entry.wide, correction)
-            changed, count = count_changes(entry, options, self._settings.distribution)
+            before = options(entry.scales, entry.wide, entry.correction)
+            after = options(now, entry.wide, correction)
+            text = entry.lowered.text
+            changed, count = self._corrections.count_changes(key, text, before, after)
         except Exception as error:
             # The step has run and may have taken over its arguments: its results must not be lost.
             self._watch.warn_not_renewed(error)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import jax
 
 from scalify import _stages
+from scalify._build import decide_formats
 from scalify._executable import Executable, build, explain
 from scalify._saved import Saved
 from scalify._within import Reduce, choose_reduce
 from scalify.mesh import Mesh, Parts, Shard, Shares, layout_of
 from scalify.options import Distribution
 
-__all__ = ["abstract_mesh", "compile_on", "cut", "explain_on", "wrap"]
+__all__ = ["abstract_mesh", "compile_on", "cut", "decide_on", "wrap"]
 
 
 def abstract_mesh(
@@ -69,10 +71,21 @@ def _of_rank(
     return local, options
 
 
-def explain_on(distribution: Distribution, text: str, options: dict[str, Any]) -> dict[str, Any]:
-    """Returns the full report of a step with shardings, as `compile_on` would compile it."""
-    local, options = _of_rank(distribution, text, options, [])
-    return explain(local(), options)()
+def decide_on(
+    distribution: Distribution, text: str, options: dict[str, Any], corrections: Sequence[int]
+) -> list[list[str]]:
+    """Returns `decide_formats` of a step with shardings, as `compile_on` would compile it.
+
+    The first rank does it for all.
+    """
+    mesh = distribution.mesh
+    assert mesh is not None, "a step without a mesh has no ranks"
+
+    def found() -> bytes:
+        local, own = _of_rank(distribution, text, options, [])
+        return json.dumps(decide_formats(local(), own, corrections)).encode()
+
+    return cast(list[list[str]], json.loads(mesh.on_first_rank(found)))
 
 
 def compile_on(

@@ -7,32 +7,39 @@ inputs into large ones of gradients. A decision made at initial weights does not
 
 from __future__ import annotations
 
+import enum
 import json
 import math
-from collections.abc import Iterable, Sequence
-from typing import Any, cast
+from collections.abc import Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from scalify._build import decide_formats
 from scalify._entry import Entry
-from scalify._executable import explain
-from scalify._ranks import explain_on
+from scalify._ranks import decide_on
 from scalify.mesh import Shard
 from scalify.options import Distribution
-from scalify.report import Report
 from scalify.scales import Scales, measure
 
 __all__ = [
-    "count_changes",
-    "dot_formats",
-    "is_check_due",
+    "Check",
+    "DotFormats",
+    "Formats",
+    "due_check",
     "is_deleted",
     "is_renewal_due",
     "measure_after_step",
 ]
 
+# Of a step's dots, in the order of the program, as Precision decides them.
+Formats = tuple[str, ...]
+
+# Options change with exponents of sizes. Asked for are those of the compiled step, of now, and of
+# the check that measures gradients.
+_KEPT_OPTIONS = 4
 # The factor between the steps at which decisions are renewed. A step of Adam moves a weight by the
 # learning rate at most, so that sizes grow no faster than the number of steps. Errors of gradients
 # grow no faster than the fourth power of sizes: scores of attention are products of two weights,
@@ -41,8 +48,9 @@ __all__ = [
 # of LLaMA had a gradient cosine of 0.967 (worst tensor 0.88) after 379 steps, by the formats of
 # step 320; those of step 340 have 0.9995.
 _GROWTH = 2**0.125
-# The first renewal that measures gradients.
-_FIRST_CHECK = 16
+# The first renewal that measures gradients, and the first that may narrow dots by them, in numbers
+# of `every` steps.
+_FIRST_CHECK, _FIRST_NARROWING = 4, 16
 
 
 def is_renewal_due(steps: int, every: int) -> bool:
@@ -53,14 +61,24 @@ def is_renewal_due(steps: int, every: int) -> bool:
     return _is_due(steps, every, _GROWTH)
 
 
-def is_check_due(steps: int, every: int) -> bool:
-    """Whether the renewal after a number of steps also measures gradients.
+class Check(enum.Enum):
+    """What a renewal may do by measured gradients."""
 
-    It is the case for each second one from 16 `every` on: a check takes as long as a compilation or
-    two, and may cause one, which a short run of short steps would not get back. With half as many,
-    twelve layers of LLaMA had twelve times the error at the next.
+    NONE = "none is measured"
+    WIDENS = "dots may become wider"
+    FULL = "dots may become wider, or narrow again"
+
+
+def due_check(steps: int, every: int) -> Check:
+    """Returns the check of gradients of a renewal after a number of steps.
+
+    Each second renewal has one, from 4 `every` on. With half as many, twelve layers of LLaMA had
+    twelve times the error at the next. Dots become narrow again from 16 `every` on, as that saves
+    time and first takes as much as a compilation, which a short run would not get back.
     """
-    return _is_due(steps, every, _GROWTH**2, _FIRST_CHECK)
+    if not _is_due(steps, every, _GROWTH**2, _FIRST_CHECK):
+        return Check.NONE
+    return Check.WIDENS if steps < _FIRST_NARROWING * every else Check.FULL
 
 
 def _is_due(steps: int, every: int, growth: float, first: int = 1) -> bool:
@@ -127,36 +145,42 @@ def _may_differ(array: np.ndarray, exponent: int | None) -> bool:
     return abs(0.5 * math.log2(square) - exponent) > 0.5
 
 
-def dot_formats(text: str, options: dict[str, Any], distribution: Distribution) -> list[str]:
-    """Returns the formats of a step's dots under some options of the compiler.
+class DotFormats:
+    """The formats of a step's dots by options of the compiler; keeps what was found last."""
 
-    On ranks, all ranks must call it, and the first one compiles, up to Precision.
-    """
-    mesh = distribution.mesh
+    def __init__(self, text: str, distribution: Distribution) -> None:
+        """Initialises the formats of a program, given as StableHLO."""
+        self._text, self._distribution = text, distribution
+        self._kept: dict[str, dict[int, Formats]] = {}
 
-    def rows() -> Iterable[dict[str, Any]]:
-        if mesh is None:
-            return cast(list[dict[str, Any]], explain(text, options)()["rows"])
-        return cast(list[dict[str, Any]], explain_on(distribution, text, options)["rows"])
+    def of(self, options: dict[str, Any], corrections: Sequence[int]) -> list[Formats]:
+        """Returns the formats by each of some corrections, which replace that of the options.
 
-    def found() -> list[str]:
-        return [row["format"] for row in Report(rows()).dots()]
+        On ranks, all ranks must call it.
+        """
+        options = options | {"noiseExponent": None}
+        key = json.dumps(options, sort_keys=True, default=str)
+        known = self._kept.pop(key, {})
+        missing = [each for each in corrections if each not in known]
+        if missing:
+            is_alone = self._distribution.mesh is None
+            found = (
+                decide_formats(self._text, options, missing)
+                if is_alone
+                else decide_on(self._distribution, self._text, options, missing)
+            )
+            known |= {one: tuple(formats) for one, formats in zip(missing, found, strict=True)}
+        self._kept[key] = known
+        while len(self._kept) > _KEPT_OPTIONS:
+            del self._kept[next(iter(self._kept))]
+        return [known[each] for each in corrections]
 
-    if mesh is None:
-        return found()
-    said = mesh.on_first_rank(lambda: json.dumps(found()).encode())
-    return cast(list[str], json.loads(said))
+    def changes(self, before: dict[str, Any], after: dict[str, Any]) -> tuple[int, int]:
+        """Returns how many dots have other formats by other options; and the number of all.
 
-
-def count_changes(
-    entry: Entry, options: dict[str, Any], distribution: Distribution
-) -> tuple[int, int]:
-    """Returns how many of a step's dots other options of the compiler give other formats; and all.
-
-    If the number of dots differs too, all count. On ranks, all ranks must call it.
-    """
-    found = dot_formats(entry.lowered.text, options, distribution)
-    before = [row["format"] for row in entry.executable.report().dots()]
-    if len(before) != len(found):
-        return len(found), len(found)
-    return sum(one != other for one, other in zip(before, found, strict=True)), len(found)
+        If the number of dots differs too, all count.
+        """
+        old, new = (self.of(each, [each.get("noiseExponent") or 0])[0] for each in (before, after))
+        if len(old) != len(new):
+            return len(new), len(new)
+        return sum(one != other for one, other in zip(old, new, strict=True)), len(new)

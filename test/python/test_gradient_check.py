@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -13,14 +14,8 @@ from test_renewal import arguments, formats, loss, step, train
 
 import scalify
 from scalify._executable import compile_text
-from scalify._gradient_check import Excess, GradientCheck, excess
+from scalify._gradient_check import Excess, GradientCheck, excess, widened_for_small
 from scalify.options import Distribution
-
-
-@pytest.fixture(autouse=True)
-def early_checks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets the first check come after four times the policy's steps."""
-    monkeypatch.setattr("scalify._renewal._FIRST_CHECK", 4)
 
 
 def squares(*tensors: tuple[int, float, float]) -> list[list[float]]:
@@ -102,6 +97,34 @@ def test_dots_return_to_fp8_where_gradients_do_not_need_more() -> None:
     assert max(errors(run, args)) <= 0.08
 
 
+def test_a_check_that_only_widens_leaves_what_is_wide() -> None:
+    args = arguments()
+    check, options, inputs = check_of(args)
+    assert check.corrected(options, inputs, 12, narrows=False) == 12
+
+
+def test_small_tensors_get_16_bits_and_only_where_these_help() -> None:
+    formats = {0: ("f8",) * 4, 2: ("f8", "f8", "bf16", "bf16"), 4: ("bf16",) * 4, 6: ("f32 ",) * 4}
+    others = {each: found for each, found in formats.items() if each}
+
+    def measured(*small: float) -> Callable[[int], tuple[tuple[str, ...], Excess]]:
+        errors = dict(zip(formats, small, strict=True))
+
+        def measure(correction: int) -> tuple[tuple[str, ...], Excess]:
+            asked.append(correction)
+            return formats[correction], Excess(0.1, errors[correction])
+
+        return measure
+
+    asked: list[int] = []
+    assert widened_for_small(measured(2.0, 1.9, 0.4, 0.0), others, 0) == 4
+    assert widened_for_small(measured(2.0, 0.5, 0.4, 0.0), others, 0) == 2
+    # Of formats without F32, none is run but those with most 16 bits.
+    asked.clear()
+    assert widened_for_small(measured(2.0, 1.9, 1.8, 0.0), others, 0) == 0
+    assert set(asked) == {0, 4}
+
+
 def test_a_correction_that_changes_no_format_stays() -> None:
     check, options, inputs = check_of(arguments())
     assert check.corrected(options, inputs, 0) == 0
@@ -116,7 +139,10 @@ def test_a_step_without_gradients_is_not_corrected() -> None:
     assert GradientCheck(lowered.text, 0, Distribution()).corrected(options, bound.leaves, 4) == 4
 
 
-def test_a_run_corrects_its_model_and_a_checkpoint_keeps_it() -> None:
+def test_a_run_corrects_its_model_and_a_checkpoint_keeps_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("scalify._renewal._FIRST_NARROWING", 4)
     numerics = scalify.Numerics(health=scalify.HealthPolicy("report", every=5))
     run = scalify.jit(step, donate_argnums=0, numerics=numerics)
     params, _ = train(run, arguments()[0], 19)

@@ -104,6 +104,17 @@ mlir::FailureOr<CompileResult>
 compile(llvm::StringRef text, const CompileOptions &options,
         std::vector<DiagnosticRecord> &diagnostics);
 
+/// The formats of a program's dots on floats, for each of some options.
+using DotFormatLists = std::vector<std::vector<std::string>>;
+
+/// Returns the formats that Precision gives to the dots of a program by each of
+/// some corrections of the noise analysis (`noiseExponent`), at a fraction of
+/// the cost of a report.
+mlir::FailureOr<DotFormatLists>
+decideFormats(llvm::StringRef text, CompileOptions options,
+              llvm::ArrayRef<int64_t> exponents,
+              std::vector<DiagnosticRecord> &diagnostics);
+
 /// Compiles to the artefact for a device, through all stages including Target.
 mlir::FailureOr<CompileResult>
 compileToArtefact(llvm::StringRef text, CompileOptions options,

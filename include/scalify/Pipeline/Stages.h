@@ -68,6 +68,9 @@ void buildStage(Stage stage, bool toStableHLO, const StageOptions &options,
 /// Returns the stages up to StableHLO out or to an artefact, in order.
 llvm::ArrayRef<Stage> getStages(bool toStableHLO);
 
+/// The pass of Precision that decides the formats of dots.
+void buildDecisions(const StageOptions &options, mlir::OpPassManager &manager);
+
 /// The passes of Precision that make scales of casts state of main. They follow
 /// the report, which has the casts' initial scales.
 void buildKeptScales(const PlainOptions &options, mlir::OpPassManager &manager);
