@@ -208,14 +208,12 @@ class Jitted(Path):
 
     @property
     def kept(self) -> Any:
-        return self._run.state() and self._run.executable().kept
+        return self._run.state()
 
     @kept.setter
     def kept(self, kept: Any) -> None:
-        # The step may have been compiled once more, with formats that keep less.
-        executable = self._run.executable()
-        if found := {name: kept[name] for name in executable.kept if name in (kept or {})}:
-            executable.kept = found
+        # With the formats too: a look must not count as steps of the training.
+        self._run.restore(kept)
 
 
 class Traced(Path):

@@ -180,15 +180,17 @@ class GradientCheck:
 
     def _excess(self, exact: Sequence[np.ndarray], found: Sequence[np.ndarray]) -> Excess | None:
         """Returns `excess` of gradients, of which each rank has its part."""
-        rows = []
-        for one, other in zip(exact, found, strict=True):
-            wide = np.asarray(one, np.float64)
-            with np.errstate(invalid="ignore", over="ignore"):  # excess() sees NaN and infinity
-                error = np.asarray(other, np.float64) - wide
-                rows.append([float(wide.size), float(np.sum(wide**2)), float(np.sum(error**2))])
+
+        def squares() -> list[list[float]]:
+            return list(map(_squares, exact, found))
+
         mesh = self._distribution.mesh
-        if mesh is None or not rows:
-            return excess(rows)
+        if mesh is None:
+            return excess(squares())
+        # No rank waits for one that runs out of memory.
+        rows = mesh.together("gradients are not measured", squares)
+        if not rows:
+            return None
         said = mesh.gather_bytes(_json(rows))
         return excess(np.sum([json.loads(each) for each in said], axis=0).tolist())
 
@@ -203,6 +205,13 @@ class GradientCheck:
         comm = None if mesh is None else mesh.comm
         results = Executable(artefact, self._threads, comm=comm).run(inputs)
         return [np.asarray(result) for result in results]
+
+
+def _squares(exact: np.ndarray, found: np.ndarray) -> list[float]:
+    wide = np.asarray(exact, np.float64)
+    with np.errstate(invalid="ignore", over="ignore"):  # excess() sees NaN and infinity
+        error = np.asarray(found, np.float64) - wide
+        return [float(wide.size), float(np.sum(wide**2)), float(np.sum(error**2))]
 
 
 def _json(value: Any) -> bytes:

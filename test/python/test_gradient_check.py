@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -10,11 +11,12 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
+from rank_threads import on_meshes
 from test_renewal import arguments, formats, loss, step, train
 
 import scalify
 from scalify._executable import compile_text
-from scalify._gradient_check import Excess, GradientCheck, excess, widened_for_small
+from scalify._gradient_check import Excess, GradientCheck, _squares, excess, widened_for_small
 from scalify.options import Distribution
 
 
@@ -175,6 +177,37 @@ def test_a_check_needs_memory_and_a_remark_says_so(monkeypatch: pytest.MonkeyPat
             executable = run.executable(*args)
             run(*args)
     assert any("gradients are not measured" in row["message"] for row in executable.diagnostics)
+
+
+def test_no_rank_waits_for_one_whose_check_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(exact: np.ndarray, found: np.ndarray) -> list[float]:
+        if threading.current_thread() in second:
+            raise MemoryError("no room")
+        return _squares(exact, found)
+
+    second: list[threading.Thread] = []
+    monkeypatch.setattr("scalify._gradient_check._squares", fail)
+    monkeypatch.setattr(GradientCheck, "_has_memory_for", lambda *_: True)
+    spec = jax.sharding.PartitionSpec("data")
+    numerics = scalify.Numerics(health=scalify.HealthPolicy("report", every=1))
+
+    def run(mesh: scalify.Mesh) -> float:
+        if mesh.rank == 1:
+            second.append(threading.current_thread())
+        step_on = scalify.jit(
+            step, distribution=mesh, in_shardings=(None, spec, spec), numerics=numerics
+        )
+        params, x, y = arguments()
+        for _ in range(5):
+            params, value = step_on(params, x, y)
+        return float(np.asarray(value))
+
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        values = on_meshes({"data": 2}, run)
+    assert values[0] == values[1]
+    kept = [str(each.message) for each in said if "keeps its formats" in str(each.message)]
+    assert sorted("rank 1 failed: MemoryError" in text for text in kept) == [False, True]
 
 
 def test_clear_cache_frees_the_programs_of_checks() -> None:
