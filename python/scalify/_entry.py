@@ -255,10 +255,17 @@ def _data(leaf: Any) -> Any:
     return leaf.data if isinstance(leaf, ScaledArray) else leaf
 
 
+def _without_values(aval: Any) -> np.ndarray:
+    """Returns the argument for a float0, the type of gradients of integers: i1 in JAX's text."""
+    return np.zeros(aval.shape, np.bool_)
+
+
 def _operand(leaf: Any, aval: Any) -> Any:
     """Returns the argument that JAX takes for a leaf, of the compiled type."""
     if is_jax_type(type(leaf)):
         return leaf
+    if aval.dtype == jax.dtypes.float0:
+        return _without_values(aval)
     if isinstance(leaf, (bool, int, float, complex)) and aval.weak_type:
         return leaf
     if isinstance(leaf, np.ndarray):
@@ -281,6 +288,8 @@ def _prepare(leaf: Any, aval: Any) -> Any:
     """Returns the argument that the runtime takes for a leaf, of the compiled type."""
     if isinstance(leaf, (_runtime.Array, ScaledArray, Shard, Saved)):
         return leaf
+    if aval.dtype == jax.dtypes.float0:
+        return _without_values(aval)
     leaf = to_physical(leaf)
     if isinstance(leaf, np.ndarray):
         return leaf if leaf.dtype == aval.dtype else np.asarray(leaf, dtype=aval.dtype)

@@ -153,6 +153,23 @@ def test_gradients_of_integers_are_float0(wrap: Any) -> None:
     np.testing.assert_array_equal(found["x"], jax.jit(gradient)(tree)["x"])
 
 
+@pytest.mark.parametrize("wrap", WRAPPERS)
+def test_gradients_of_integers_are_arguments_too(wrap: Any) -> None:
+    def loss(params: Any, x: Any) -> Any:
+        return (params["w"] * x).sum()
+
+    def update(params: Any, gradient: Any) -> Any:
+        return jax.tree.map(
+            lambda w, g: w if g.dtype == jax.dtypes.float0 else w - g, params, gradient
+        )
+
+    params = {"n": np.arange(3, dtype=np.int32), "w": np.ones(3, np.float32)}
+    gradient = jax.grad(loss, allow_int=True)(params, np.full(3, 0.25, np.float32))
+    found = wrap(update)(params, gradient)
+    np.testing.assert_array_equal(found["n"], params["n"])
+    np.testing.assert_array_equal(found["w"], np.full(3, 0.75, np.float32))
+
+
 def test_what_a_compiled_step_says_of_itself() -> None:
     def step(w: Any, x: Any) -> Any:
         return w - 0.1 * jnp.sum(x @ x.T), jnp.sum(x)
