@@ -47,13 +47,33 @@ class Entry:
     correction: int = 0
 
     def run(self, leaves: Sequence[Any]) -> Sequence[Any]:
-        """Runs one step on the flat arguments and returns the flat results."""
-        results = self._run(leaves)
+        """Runs one step on the flat arguments and returns the flat results.
+
+        Raises:
+            FloatingPointError: a result has a NaN under `jax_debug_nans`, or an infinity under
+                `jax_debug_infs`.
+        """
+        results = self._run(leaves) if not _checks_values() else self._run_checked(leaves)
         if not self._float0_results:
             return results
         results = list(results)
         for place, shape in self._float0_results:
             results[place] = np.zeros(shape, jax.dtypes.float0)
+        return results
+
+    def _run_checked(self, leaves: Sequence[Any]) -> Sequence[Any]:
+        checks = [
+            (jax.config.jax_debug_nans, jax.numpy.isnan, "nan"),
+            (jax.config.jax_debug_infs, jax.numpy.isinf, "inf"),
+        ]
+        # JAX would run the step again to find the op, with arguments that it has given away.
+        with jax.debug_nans(False), jax.debug_infs(False):
+            results = self._run(leaves)
+            floats = [one for one in results if jax.numpy.issubdtype(one.dtype, jax.numpy.inexact)]
+            for is_on, is_bad, what in checks:
+                if is_on and any(bool(is_bad(np.asarray(one)).any()) for one in floats):
+                    name = self.lowered.name
+                    raise FloatingPointError(f"invalid value ({what}) encountered in jit({name})")
         return results
 
     def update(self, leaves: Sequence[Any]) -> Sequence[Any]:
@@ -253,6 +273,10 @@ class Entry:
 
 def _data(leaf: Any) -> Any:
     return leaf.data if isinstance(leaf, ScaledArray) else leaf
+
+
+def _checks_values() -> bool:
+    return bool(jax.config.jax_debug_nans or jax.config.jax_debug_infs)
 
 
 def _without_values(aval: Any) -> np.ndarray:

@@ -93,13 +93,13 @@ class Jit:
         Results are JAX arrays where an argument is one or is donated, else numpy arrays; on a GPU
         they are `scalify.Array`s in its memory. State that a recipe stores narrow is a
         `scalify.ScaledArray`. While JAX or another Scalify step traces the caller, the function is
-        inlined there and compiled under the outer recipe.
+        inlined there and compiled under the outer recipe. Under `jax.disable_jit` it runs op by op.
 
         Raises:
             scalify.CompileError: at the first call of a shape, the step does not compile.
             RuntimeError: an array was deleted, as an earlier step deletes donated ones.
         """
-        if is_traced():
+        if is_traced() or (self._mesh is None and jax.config.jax_disable_jit):
             return self._signature.inline(args, kwargs)
         return self._run(self._signature.bind(args, kwargs), in_place=False)
 

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+import pytest
 from drop_in_entry import Entry, theirs
 
 __all__ = ["ENTRIES"]
@@ -568,19 +569,21 @@ def _(jit: Any) -> Any:
         return jit(f)(jnp.ones(2))
 
 
-@entry(S, "`with jax.disable_jit()`", differs="The step still runs compiled.")
+@entry(S, "`with jax.disable_jit()`: values in the function are arrays")
 def _(jit: Any) -> Any:
+    def f(x: Any) -> Any:
+        return 2 * x if x.sum() > 0 else -x
+
     with jax.disable_jit():
-        return jit(_double)(jnp.ones(2))
+        return jit(f)(jnp.ones(2)), jit(f)(-jnp.ones(2))
 
 
-@entry(
-    S,
-    "`jax.config.jax_debug_nans`",
-    differs="Ignored: `health` names the first cast that read a NaN.",
-)
+@entry(S, "`jax.config.jax_debug_nans`, `jax_debug_infs`: FloatingPointError")
 def _(jit: Any) -> Any:
-    return jit(_double)(jnp.ones(2))
+    for flag, value in ((jax.debug_nans, -1.0), (jax.debug_infs, 0.0)):
+        with flag(True), pytest.raises(FloatingPointError, match=r"invalid value \((nan|inf)\)"):
+            jit(jnp.log)(jnp.float32(value))
+    return True
 
 
 @entry(S, "an error in the function while it is traced comes as it is")
