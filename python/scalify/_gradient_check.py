@@ -13,40 +13,32 @@ import contextlib
 import json
 import math
 import pathlib
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from scalify import _compiler
-from scalify._entry import Entry
 from scalify._executable import Executable, compile_text
 from scalify._ranks import compile_on
-from scalify._renewal import DotFormats, Formats, is_deleted
+from scalify._renewal import DotFormats, Formats
 from scalify.options import Distribution
 from scalify.recipe import Recipe
 
-__all__ = ["Corrections", "Excess", "GradientCheck", "excess", "widened_for_small"]
-
-_NO_MEMORY = {
-    "severity": "remark",
-    "message": "gradients are not measured, since their programs would need more than half of the "
-    "memory that is free: predicted errors alone decide which dots are sensitive to rounding",
-    "location": "",
-    "source": "",
-    "notes": [],
-}
+__all__ = ["Excess", "GradientCheck", "excess", "widened_for_small"]
 
 # The correction moves by a factor of four at a time, since formats are few, within these bounds.
 _STEP, _MOST = 2, 12
 # Formats move between those of neighbouring corrections: one wider, one narrower, and one for small
 # tensors.
 _KEPT_PROGRAMS = 4
-# Those of predicted errors (GradientLimits.h). Formats hold if errors are within the room that the
-# compiler leaves. Fewer dots are left wide below its room for 16 bits, if errors stay below half of
-# the first: else the next check would widen them again.
+# Shares of the limits. Formats hold if errors are within the room that the compiler leaves. Fewer
+# dots are left wide below its room for 16 bits, if errors stay below half of the first: else the
+# next check would widen them again.
 _LIMITS = _compiler.gradient_limits()
 _HOLDS, _SMALL, _ROOM = _LIMITS["room"], _LIMITS["narrow_room"], _LIMITS["room"] / 2
+# The share of dots that must become narrower to be worth a compilation.
+_PAYS = 2.0**-3
 # A tensor whose root mean square is this share of the largest one's or less is rounding noise in
 # F32. One with a smaller share of the sum of all squares than the second number, as gradients of
 # queries and keys on the plateau that training starts with, gets 16 bits, which are cheap, not F32.
@@ -113,23 +105,30 @@ class GradientCheck:
         return self._fits
 
     def corrected(
-        self, options: dict[str, Any], inputs: Sequence[Any], exponent: int, narrows: bool = True
-    ) -> int:
+        self,
+        before: dict[str, Any],
+        now: dict[str, Any],
+        inputs: Sequence[Any],
+        exponent: int,
+        narrows: bool = True,
+    ) -> int | None:
         """Returns log2 of the correction with which the model's formats hold the limits.
 
-        If none does, it is the last one that halves the error.
+        If none does, it is the last one that halves the error. None if the step keeps its formats;
+        `exponent` if there is nothing to measure.
 
         Args:
-            options: of the compiler, with the scales of the arguments.
+            before: options by which the step has been compiled.
+            now: options with the scales that its arguments have now.
             inputs: the arguments of this rank's step, which are not changed.
             exponent: log2 of the correction until now.
             narrows: whether dots may go back to FP8, where errors are small.
         """
         if not self._has_gradients:
             return exponent
-        options = _probe_options(options)
+        before, now = _probe_options(before), _probe_options(now)
         if self._exact is None:
-            self._exact = self._make(options | {"recipe": "none"})
+            self._exact = self._make(now | {"recipe": "none"})
         self._fits = self._has_memory_for(self._exact)
         if not self._fits:
             return exponent
@@ -139,7 +138,7 @@ class GradientCheck:
             return exponent
         found: dict[Formats, Excess] = {}
 
-        def measure(correction: int) -> tuple[Formats, Excess]:
+        def measure(correction: int, options: dict[str, Any] = now) -> tuple[Formats, Excess]:
             formats = self._formats.of(options, [correction])[0]
             if formats not in found:
                 artefact = self._program(formats, options | {"noiseExponent": correction})
@@ -147,18 +146,22 @@ class GradientCheck:
                 found[formats] = Excess(math.inf) if error is None else error
             return formats, found[formats]
 
+        used, error = measure(exponent, before)
+        holds = max(error) <= _HOLDS
+        if holds and not (narrows and error.large < _SMALL):
+            return None
         # Most of the time to find formats goes to what all corrections have in common.
-        self._formats.of(options, [exponent, exponent - _STEP] if narrows else [exponent])
-        chosen, (_, error) = exponent, measure(exponent)
-        if max(error) > _HOLDS:
-            wider = list(_above(exponent))
-            others = dict(zip(wider, self._formats.of(options, wider), strict=True))
-            chosen = _widened(measure, exponent)
-            if measure(chosen)[1].small > _HOLDS:
-                chosen = widened_for_small(measure, others, chosen)
-        if narrows and chosen == exponent and error.large < _SMALL:
+        tried = [exponent, exponent - _STEP] if holds else [exponent, *_above(exponent)]
+        others = dict(zip(tried, self._formats.of(now, tried), strict=True))
+        if holds:
             chosen = _narrowed(measure, exponent)
-        return chosen
+            formats, error = measure(chosen)
+            pays = _count_narrower(used, formats) >= len(used) * _PAYS
+            return chosen if pays and max(error) <= _HOLDS else None
+        chosen = _widened(measure, exponent)
+        if measure(chosen)[1].small > _HOLDS:
+            chosen = widened_for_small(measure, others, chosen)
+        return chosen if measure(chosen)[0] != used else None
 
     def _program(self, formats: Formats, options: dict[str, Any]) -> bytes:
         """Returns the program of these formats, which these options choose."""
@@ -276,6 +279,20 @@ def _count_wide(formats: Formats) -> int:
     return sum(name.startswith("f32 ") for name in formats)
 
 
+def _width(name: str) -> int:
+    return next(
+        (width for width, start in ((8, "f8"), (16, "bf16"), (16, "f16")) if start in name), 32
+    )
+
+
+def _count_narrower(before: Formats, after: Formats) -> int:
+    """Returns how many dots are narrower, less those that are wider."""
+    if len(before) != len(after):
+        return 0
+    pairs = list(zip(map(_width, before), map(_width, after), strict=True))
+    return sum(one > other for one, other in pairs) - sum(one < other for one, other in pairs)
+
+
 def _probe_options(options: dict[str, Any]) -> dict[str, Any]:
     """Returns the options of a program that returns gradients.
 
@@ -292,79 +309,3 @@ def _probe_options(options: dict[str, Any]) -> dict[str, Any]:
         "adaptScales": False,
         "packState": False,
     }
-
-
-class Corrections:
-    """The corrections of a `Jit`'s steps, by the keys of its compilations."""
-
-    def __init__(self, threads: int, distribution: Distribution) -> None:
-        self._threads, self._distribution = threads, distribution
-        self._checks: dict[Hashable, GradientCheck] = {}
-        self._formats: dict[Hashable, DotFormats] = {}
-        self._exponents: dict[Hashable, int] = {}
-
-    def of(self, key: Hashable) -> int:
-        """Returns log2 of a step's correction."""
-        return self._exponents.get(key, 0)
-
-    def set(self, key: Hashable, exponent: int) -> None:
-        """Sets log2 of a step's correction."""
-        self._exponents[key] = exponent
-
-    def clear(self) -> None:
-        """Forgets all corrections and their programs."""
-        self._exponents.clear()
-        self.drop_programs()
-
-    def drop_programs(self) -> None:
-        """Frees the programs of earlier checks; the next check compiles its own."""
-        self._checks.clear()
-        self._formats.clear()
-
-    def count_changes(
-        self, key: Hashable, text: str, before: dict[str, Any], after: dict[str, Any]
-    ) -> tuple[int, int]:
-        """Returns how many of a step's dots have other formats by other options; and all."""
-        if key not in self._formats:
-            self._formats[key] = DotFormats(text, self._distribution)
-        return self._formats[key].changes(before, after)
-
-    def measure(
-        self,
-        key: Hashable,
-        entry: Entry,
-        options: dict[str, Any],
-        leaves: Sequence[Any],
-        results: Sequence[Any],
-        narrows: bool,
-    ) -> int:
-        """Returns log2 of the correction by the gradients at the state after a step.
-
-        It is the one until now for a step that does not run on the CPU, calls back, stores state
-        narrow, or whose batch was donated.
-
-        Args:
-            key: of the compilation.
-            entry: the step.
-            options: of the compiler, with the scales of now.
-            leaves: the arguments of the step that has just run.
-            results: its results.
-            narrows: whether dots may go back to FP8.
-        """
-        executable = entry.executable
-        is_packed = any(argument["storage"] is not None for argument in executable.args)
-        lost = any(
-            argument["alias_result"] is None and is_deleted(leaf)
-            for argument, leaf in zip(executable.args, leaves, strict=False)
-        )
-        if not executable.is_on_host or executable.calls_back or is_packed or lost:
-            return entry.correction
-        if key not in self._checks:
-            text = entry.lowered.text
-            self._checks[key] = GradientCheck(text, self._threads, self._distribution)
-        check = self._checks[key]
-        inputs = entry.inputs_after_step(leaves, results)
-        found = check.corrected(options, inputs, entry.correction, narrows)
-        if not check.fits and _NO_MEMORY not in executable.diagnostics:
-            executable.diagnostics.append(_NO_MEMORY)
-        return found

@@ -12,11 +12,11 @@ import jax
 import numpy as np
 
 from scalify._aot import LoweredStep, TracedStep
+from scalify._corrections import Corrections
 from scalify._diagnostics import warn
 from scalify._entry import Entry
 from scalify._executable import Executable, compile_text
 from scalify._first_batch import calibrate_on
-from scalify._gradient_check import Corrections
 from scalify._jax_api import trace_context
 from scalify._jit_state import JitState, KeptRows, carry_over, describe_arguments
 from scalify._last_call import LastCall
@@ -30,7 +30,7 @@ from scalify._lowering import (
 )
 from scalify._nested import is_traced
 from scalify._ranks import compile_on
-from scalify._renewal import Check, due_check, is_renewal_due, measure_after_step
+from scalify._renewal import is_renewal_due, may_narrow
 from scalify._saved import Saved
 from scalify._settings import Settings
 from scalify._views import host_view
@@ -326,41 +326,35 @@ class Jit:
             and is_renewal_due(steps, policy.every)
             and self._last_key in self._entries
         ):
-            self._renew(entry, leaves, results, due_check(steps, policy.every))
+            self._renew(entry, leaves, results, may_narrow(steps, policy.every))
 
     def _renew(
-        self, entry: Entry, leaves: Sequence[Any], results: Sequence[Any], check: Check
+        self, entry: Entry, leaves: Sequence[Any], results: Sequence[Any], narrows: bool
     ) -> None:
-        """Lets the next call compile for the scales of now, and for gradients by a `check`."""
+        """Lets the next call compile with the formats that scales and gradients call for now."""
         if entry.scales is None:
             return
-        key, correction = self._last_key, entry.correction
+        key = self._last_key
+
+        def options(scales: Scales, correction: int) -> dict[str, Any]:
+            return self._compile_options(entry.lowered, scales, entry.wide, correction)
+
         try:
-            now = measure_after_step(entry, leaves, results, entry.scales) or entry.scales
-            options = functools.partial(self._compile_options, entry.lowered)
-            if check != Check.NONE:
-                given, narrows = options(now, entry.wide), check == Check.FULL
-                correction = self._corrections.measure(key, entry, given, leaves, results, narrows)
-            if now is entry.scales and correction == entry.correction:
-                return
-            before = options(entry.scales, entry.wide, entry.correction)
-            after = options(now, entry.wide, correction)
-            text = entry.lowered.text
-            changed, count = self._corrections.count_changes(key, text, before, after)
+            found = self._corrections.renewal(key, entry, options, (leaves, results), narrows)
         except Exception as error:
             # The step has run and may have taken over its arguments: its results must not be lost.
             self._watch.warn_not_renewed(error)
             return
         # Another thread may have called the step and done the same.
-        if not changed or self._entries.get(key) is not entry:
+        if found is None or self._entries.get(key) is not entry:
             return
-        self._corrections.set(key, correction)
+        self._corrections.set(key, found.correction)
         tree, statics, *_ = key
-        self._measured[tree, statics] = self._renewed[key] = now
+        self._measured[tree, statics] = self._renewed[key] = found.scales
         self._left_of[key] = self.state()
         self._entries.pop(key, None)
         self._call = None
-        self._watch.warn_renewed(changed, count)
+        self._watch.warn_renewed(found.changed, found.dots)
 
     def _needs_check_now(self, executable: Executable) -> bool:
         """Whether to check the step that has just run although no check is due."""

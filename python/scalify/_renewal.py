@@ -7,7 +7,6 @@ inputs into large ones of gradients. A decision made at initial weights does not
 
 from __future__ import annotations
 
-import enum
 import json
 import math
 from collections.abc import Sequence
@@ -25,12 +24,11 @@ from scalify.options import Distribution
 from scalify.scales import Scales, measure
 
 __all__ = [
-    "Check",
     "DotFormats",
     "Formats",
-    "due_check",
     "is_deleted",
     "is_renewal_due",
+    "may_narrow",
     "measure_after_step",
 ]
 
@@ -48,9 +46,9 @@ _KEPT_OPTIONS = 4
 # of LLaMA had a gradient cosine of 0.967 (worst tensor 0.88) after 379 steps, by the formats of
 # step 320; those of step 340 have 0.9995.
 _GROWTH = 2**0.125
-# The first renewal that measures gradients, and the first that may narrow dots by them, in numbers
-# of `every` steps.
-_FIRST_CHECK, _FIRST_NARROWING = 4, 16
+# Dots may become narrower again from this multiple of `every` on: that saves time, but first takes
+# as much as a compilation, which a short run would not get back.
+_FIRST_NARROWING = 16
 
 
 def is_renewal_due(steps: int, every: int) -> bool:
@@ -58,34 +56,15 @@ def is_renewal_due(steps: int, every: int) -> bool:
 
     It is the case at the multiple of `every` that is next to each of every * 2^(k/8).
     """
-    return _is_due(steps, every, _GROWTH)
-
-
-class Check(enum.Enum):
-    """What a renewal may do by measured gradients."""
-
-    NONE = "none is measured"
-    WIDENS = "dots may become wider"
-    FULL = "dots may become wider, or narrow again"
-
-
-def due_check(steps: int, every: int) -> Check:
-    """Returns the check of gradients of a renewal after a number of steps.
-
-    Each second renewal has one, from 4 `every` on. With half as many, twelve layers of LLaMA had
-    twelve times the error at the next. Dots become narrow again from 16 `every` on, as that saves
-    time and first takes as much as a compilation, which a short run would not get back.
-    """
-    if not _is_due(steps, every, _GROWTH**2, _FIRST_CHECK):
-        return Check.NONE
-    return Check.WIDENS if steps < _FIRST_NARROWING * every else Check.FULL
-
-
-def _is_due(steps: int, every: int, growth: float, first: int = 1) -> bool:
-    mark = float(first * every)
+    mark = float(every)
     while mark <= steps - every / 2:
-        mark *= growth
+        mark *= _GROWTH
     return steps % every == 0 and mark <= steps + every / 2
+
+
+def may_narrow(steps: int, every: int) -> bool:
+    """Whether the renewal after a number of steps may make dots narrower by measured gradients."""
+    return steps >= _FIRST_NARROWING * every
 
 
 def measure_after_step(

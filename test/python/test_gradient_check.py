@@ -84,7 +84,7 @@ def test_formats_that_miss_the_limits_are_widened_until_they_hold() -> None:
     args = sharp()
     check, options, inputs = check_of(args)
     assert max(errors(chosen(options, -12, args), args)) > 0.08
-    correction = check.corrected(options, inputs, -12)
+    correction = check.corrected(options, options, inputs, -12)
     assert correction > -12
     assert max(errors(chosen(options, correction, args), args)) <= 0.08
 
@@ -93,7 +93,7 @@ def test_dots_return_to_fp8_where_gradients_do_not_need_more() -> None:
     args = arguments()
     check, options, inputs = check_of(args)
     wide = formats(chosen(options, 12, args))
-    correction = check.corrected(options, inputs, 12)
+    correction = check.corrected(options, options, inputs, 12)
     run = chosen(options, correction, args)
     assert sum("f8" in name for name in formats(run)) > sum("f8" in name for name in wide)
     assert max(errors(run, args)) <= 0.08
@@ -102,7 +102,15 @@ def test_dots_return_to_fp8_where_gradients_do_not_need_more() -> None:
 def test_a_check_that_only_widens_leaves_what_is_wide() -> None:
     args = arguments()
     check, options, inputs = check_of(args)
-    assert check.corrected(options, inputs, 12, narrows=False) == 12
+    assert check.corrected(options, options, inputs, 12, narrows=False) is None
+
+
+def test_formats_that_hold_stay_whatever_sizes_predict() -> None:
+    check, before, inputs = check_of(arguments())
+    _, sharper, _ = check_of(sharp())
+    after = chosen(sharper, 0, sharp())
+    assert formats(after) != formats(chosen(before, 0, arguments()))
+    assert check.corrected(before, sharper, inputs, 0) is None
 
 
 def test_small_tensors_get_16_bits_and_only_where_these_help() -> None:
@@ -129,7 +137,7 @@ def test_small_tensors_get_16_bits_and_only_where_these_help() -> None:
 
 def test_a_correction_that_changes_no_format_stays() -> None:
     check, options, inputs = check_of(arguments())
-    assert check.corrected(options, inputs, 0) == 0
+    assert check.corrected(options, options, inputs, 0) is None
 
 
 def test_a_step_without_gradients_is_not_corrected() -> None:
@@ -138,7 +146,8 @@ def test_a_step_without_gradients_is_not_corrected() -> None:
     bound = run._signature.bind(args, {})
     lowered = run._signature.lower(bound)
     options = run._compile_options(lowered, run._scales_for(bound))
-    assert GradientCheck(lowered.text, 0, Distribution()).corrected(options, bound.leaves, 4) == 4
+    check = GradientCheck(lowered.text, 0, Distribution())
+    assert check.corrected(options, options, bound.leaves, 4) == 4
 
 
 def test_a_run_corrects_its_model_and_a_checkpoint_keeps_it(
@@ -168,7 +177,7 @@ def test_a_check_needs_memory_and_a_remark_says_so(monkeypatch: pytest.MonkeyPat
     args = sharp()
     check, options, inputs = check_of(args)
     monkeypatch.setattr("scalify._gradient_check._available_bytes", lambda: 1000.0)
-    assert check.corrected(options, inputs, -12) == -12
+    assert check.corrected(options, options, inputs, -12) == -12
     numerics = scalify.Numerics(health=scalify.HealthPolicy("report", every=1))
     run = scalify.jit(step, numerics=numerics)
     with warnings.catch_warnings():
