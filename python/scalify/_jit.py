@@ -98,6 +98,8 @@ class Jit:
         Raises:
             scalify.CompileError: at the first call of a shape, the step does not compile.
             RuntimeError: an array was deleted, as an earlier step deletes donated ones.
+            Warning: of a step that has run, if the filter of `warnings` makes it an error; its
+                attribute `results` has what the step returns.
         """
         if is_traced() or (self._mesh is None and jax.config.jax_disable_jit):
             return self._signature.inline(args, kwargs)
@@ -154,7 +156,13 @@ class Jit:
             entry = self._found(arguments)
         leaves = arguments.leaves
         results = entry.update(leaves) if in_place else entry.run(leaves)
-        self._look(entry, leaves, results)
+        try:
+            self._look(entry, leaves, results)
+        except Warning as warning:
+            # Under a filter that makes it an error. Donated arguments are gone: it has the results.
+            warning.results = jax.tree.unflatten(entry.lowered.out_tree, results)  # type: ignore[attr-defined]
+            warning.add_note("The step has run: `results` of this exception has what it returns.")
+            raise
         return jax.tree.unflatten(entry.lowered.out_tree, results)
 
     def _found(self, arguments: Arguments) -> Entry:

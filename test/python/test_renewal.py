@@ -168,6 +168,18 @@ def test_a_failed_renewal_loses_no_result(monkeypatch: pytest.MonkeyPatch) -> No
     assert formats(run) == first
 
 
+def test_a_warning_made_an_error_has_the_results_of_the_step() -> None:
+    run = scalify.jit(step, donate_argnums=0)
+    params, _ = train(run, arguments()[0], 19)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(UserWarning, match="compiled once more") as raised:
+            run(params, *arguments()[1:])
+    params, value = raised.value.results  # type: ignore[attr-defined]
+    assert np.isfinite(float(value))
+    train(run, params, 2)
+
+
 def test_parameters_that_are_not_finite_keep_their_size() -> None:
     run = scalify.jit(step, donate_argnums=0)
     params, x, y = arguments()
