@@ -39,6 +39,11 @@ class Renewal(NamedTuple):
     dots: int
 
 
+def _of_all_shapes(key: Hashable) -> Hashable:
+    """Returns what the keys of all shapes of a call have in common: its structure and statics."""
+    return key[:2] if isinstance(key, tuple) else key
+
+
 class Corrections:
     """The corrections of a `Jit`'s steps, by the keys of its compilations."""
 
@@ -47,18 +52,20 @@ class Corrections:
         self._checks: dict[Hashable, GradientCheck] = {}
         self._formats: dict[Hashable, DotFormats] = {}
         self._exponents: dict[Hashable, int] = {}
+        self._latest: dict[Hashable, int] = {}
 
     def of(self, key: Hashable) -> int:
-        """Returns log2 of a step's correction."""
-        return self._exponents.get(key, 0)
+        """Returns log2 of a step's correction; for a new shape that of the last one."""
+        return self._exponents.get(key, self._latest.get(_of_all_shapes(key), 0))
 
     def set(self, key: Hashable, exponent: int) -> None:
         """Sets log2 of a step's correction."""
-        self._exponents[key] = exponent
+        self._exponents[key] = self._latest[_of_all_shapes(key)] = exponent
 
     def clear(self) -> None:
         """Forgets all corrections and their programs."""
         self._exponents.clear()
+        self._latest.clear()
         self.drop_programs()
 
     def drop_programs(self) -> None:
@@ -122,8 +129,10 @@ class Corrections:
             argument["alias_result"] is None and is_deleted(leaf)
             for argument, leaf in zip(executable.args, arrays[0], strict=False)
         )
-        if not executable.is_on_host or executable.calls_back or is_packed or lost:
+        if not executable.is_on_host or executable.calls_back or is_packed:
             return entry.correction
+        if lost:  # What was measured before outweighs predictions.
+            return None if key in self._checks else entry.correction
         if key not in self._checks:
             text = entry.lowered.text
             self._checks[key] = GradientCheck(text, self._threads, self._distribution)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -53,7 +53,7 @@ class Entry:
             FloatingPointError: a result has a NaN under `jax_debug_nans`, or an infinity under
                 `jax_debug_infs`.
         """
-        results = self._run(leaves) if not _checks_values() else self._run_checked(leaves)
+        results = self._checked(self._run, leaves)
         if not self._float0_results:
             return results
         results = list(results)
@@ -61,32 +61,50 @@ class Entry:
             results[place] = np.zeros(shape, jax.dtypes.float0)
         return results
 
-    def _run_checked(self, leaves: Sequence[Any]) -> Sequence[Any]:
+    def _checked(
+        self, run: Callable[[Sequence[Any]], Sequence[Any]], leaves: Sequence[Any]
+    ) -> Sequence[Any]:
+        if not (jax.config.jax_debug_nans or jax.config.jax_debug_infs):
+            return run(leaves)
         checks = [
             (jax.config.jax_debug_nans, jax.numpy.isnan, "nan"),
             (jax.config.jax_debug_infs, jax.numpy.isinf, "inf"),
         ]
         # JAX would run the step again to find the op, with arguments that it has given away.
         with jax.debug_nans(False), jax.debug_infs(False):
-            results = self._run(leaves)
-            floats = [one for one in results if jax.numpy.issubdtype(one.dtype, jax.numpy.inexact)]
-            for is_on, is_bad, what in checks:
-                if is_on and any(bool(is_bad(np.asarray(one)).any()) for one in floats):
-                    name = self.lowered.name
-                    raise FloatingPointError(f"invalid value ({what}) encountered in jit({name})")
+            results = run(leaves)
+            local = [one.data if isinstance(one, Shard) else one for one in results]
+            floats = [one for one in local if jax.numpy.issubdtype(one.dtype, jax.numpy.inexact)]
+            found = [
+                what
+                for is_on, is_bad, what in checks
+                if is_on and any(bool(is_bad(np.asarray(one)).any()) for one in floats)
+            ]
+        if self.mesh is not None:  # an error of one rank is one of all
+            said = self.mesh.gather_bytes(" ".join(found).encode())
+            found = [what for each in said for what in each.decode().split()]
+        if found:
+            name = self.lowered.name
+            raise FloatingPointError(f"invalid value ({found[0]}) encountered in jit({name})")
         return results
 
     def update(self, leaves: Sequence[Any]) -> Sequence[Any]:
-        """Runs one step on numpy arrays, and overwrites donated ones with their results."""
+        """Runs one step on numpy arrays, and overwrites donated ones with their results.
+
+        Raises:
+            FloatingPointError: see `run`.
+        """
         assert self.mesh is None
-        return self.executable.run(
-            [_prepare(leaf, aval) for leaf, aval in zip(leaves, self._own_avals, strict=True)],
-            in_place=True,
-        )
+        run = functools.partial(self.executable.run, in_place=True)
+        return self._checked(run, self._prepared(leaves))
 
     def traced(self, leaves: Sequence[Any]) -> Sequence[Any]:
         """Returns the results of the step as a part of the function that JAX traces."""
-        results = list(self.executable.traced(self._xla_step, leaves))
+        given = [
+            _without_values(leaf) if aval.dtype == jax.dtypes.float0 else leaf
+            for leaf, aval in zip(leaves, self._own_avals, strict=True)
+        ]
+        results = list(self.executable.traced(self._xla_step, given))
         for place, shape in self._float0_results:
             results[place] = np.zeros(shape, jax.dtypes.float0)
         return results
@@ -275,13 +293,9 @@ def _data(leaf: Any) -> Any:
     return leaf.data if isinstance(leaf, ScaledArray) else leaf
 
 
-def _checks_values() -> bool:
-    return bool(jax.config.jax_debug_nans or jax.config.jax_debug_infs)
-
-
-def _without_values(aval: Any) -> np.ndarray:
+def _without_values(leaf: Any) -> np.ndarray:
     """Returns the argument for a float0, the type of gradients of integers: i1 in JAX's text."""
-    return np.zeros(aval.shape, np.bool_)
+    return np.zeros(leaf.shape, np.bool_)
 
 
 def _operand(leaf: Any, aval: Any) -> Any:
@@ -289,7 +303,7 @@ def _operand(leaf: Any, aval: Any) -> Any:
     if is_jax_type(type(leaf)):
         return leaf
     if aval.dtype == jax.dtypes.float0:
-        return _without_values(aval)
+        return _without_values(leaf)
     if isinstance(leaf, (bool, int, float, complex)) and aval.weak_type:
         return leaf
     if isinstance(leaf, np.ndarray):
@@ -313,7 +327,7 @@ def _prepare(leaf: Any, aval: Any) -> Any:
     if isinstance(leaf, (_runtime.Array, ScaledArray, Shard, Saved)):
         return leaf
     if aval.dtype == jax.dtypes.float0:
-        return _without_values(aval)
+        return _without_values(leaf)
     leaf = to_physical(leaf)
     if isinstance(leaf, np.ndarray):
         return leaf if leaf.dtype == aval.dtype else np.asarray(leaf, dtype=aval.dtype)

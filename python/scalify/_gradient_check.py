@@ -39,9 +39,10 @@ _LIMITS = _compiler.gradient_limits()
 _HOLDS, _SMALL, _ROOM = _LIMITS["room"], _LIMITS["narrow_room"], _LIMITS["room"] / 2
 # The share of dots that must become narrower to be worth a compilation.
 _PAYS = 2.0**-3
-# A tensor whose root mean square is this share of the largest one's or less is rounding noise in
-# F32. One with a smaller share of the sum of all squares than the second number, as gradients of
-# queries and keys on the plateau that training starts with, gets 16 bits, which are cheap, not F32.
+# A tensor whose root mean square is at most this share of the largest one's is a sum of terms that
+# cancel: no format but F32 keeps its direction. One with a smaller share of the sum of all squares
+# than the second number, as gradients of queries and keys on the plateau that training starts with,
+# gets 16 bits, which are cheap, not F32.
 _NOISE, _SMALL_SHARE = 1e-6, 2.0**-20
 
 
@@ -98,6 +99,7 @@ class GradientCheck:
         self._made: dict[Formats, bytes] = {}
         self._formats = DotFormats(text, distribution)
         self._has_gradients = self._fits = True
+        self._has_measured = False
 
     @property
     def fits(self) -> bool:
@@ -130,12 +132,15 @@ class GradientCheck:
         if self._exact is None:
             self._exact = self._make(now | {"recipe": "none"})
         self._fits = self._has_memory_for(self._exact)
+        # What was measured before outweighs predictions.
+        unmeasured = None if self._has_measured else exponent
         if not self._fits:
-            return exponent
+            return unmeasured
         exact = self._run(self._exact, inputs)
         self._has_gradients = bool(exact)
         if self._excess(exact, exact) is None:
-            return exponent
+            return unmeasured
+        self._has_measured = True
         found: dict[Formats, Excess] = {}
 
         def measure(correction: int, options: dict[str, Any] = now) -> tuple[Formats, Excess]:
@@ -146,9 +151,9 @@ class GradientCheck:
                 found[formats] = Excess(math.inf) if error is None else error
             return formats, found[formats]
 
-        used, error = measure(exponent, before)
-        holds = max(error) <= _HOLDS
-        if holds and not (narrows and error.large < _SMALL):
+        used, start = measure(exponent, before)
+        holds = max(start) <= _HOLDS
+        if holds and not (narrows and max(start) < _SMALL):
             return None
         # Most of the time to find formats goes to what all corrections have in common.
         tried = [exponent, exponent - _STEP] if holds else [exponent, *_above(exponent)]
@@ -157,11 +162,11 @@ class GradientCheck:
             chosen = _narrowed(measure, exponent)
             formats, error = measure(chosen)
             pays = _count_narrower(used, formats) >= len(used) * _PAYS
-            return chosen if pays and max(error) <= _HOLDS else None
+            return chosen if pays and max(error) <= _ROOM else None
         chosen = _widened(measure, exponent)
         if measure(chosen)[1].small > _HOLDS:
             chosen = widened_for_small(measure, others, chosen)
-        return chosen if measure(chosen)[0] != used else None
+        return chosen if _improves(measure(chosen)[1], start) else None
 
     def _program(self, formats: Formats, options: dict[str, Any]) -> bytes:
         """Returns the program of these formats, which these options choose."""
@@ -230,6 +235,15 @@ def _available_bytes() -> float:
     return math.inf
 
 
+def _improves(error: Excess, before: Excess) -> bool:
+    """Whether other formats are worth their compilation: they hold, or halve what misses."""
+    if before.large <= _HOLDS:
+        return error.large <= _HOLDS and error.small <= max(_HOLDS, before.small / 2)
+    # Small tensors are of a step, and vary as much from one to the next.
+    is_near = error.small <= max(_HOLDS, 2 * before.small)
+    return is_near and error.large <= max(_HOLDS, before.large / 2)
+
+
 def _above(exponent: int) -> range:
     return range(exponent + _STEP, _MOST + 1, _STEP)
 
@@ -265,10 +279,10 @@ def widened_for_small(measure: Measure, others: dict[int, Formats], exponent: in
 
 def _narrowed(measure: Measure, exponent: int) -> int:
     """Returns the lowest correction whose formats hold with room, and all between."""
-    chosen, (formats, start) = exponent, measure(exponent)
+    chosen, (formats, _) = exponent, measure(exponent)
     for correction in range(exponent - _STEP, -_MOST - 1, -_STEP):
         other, error = measure(correction)
-        if error.large > _ROOM or error.small > max(_ROOM, 2 * start.small):
+        if max(error) > _ROOM:
             break
         if other != formats:
             chosen, formats = correction, other

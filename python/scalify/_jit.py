@@ -101,8 +101,10 @@ class Jit:
             Warning: of a step that has run, if the filter of `warnings` makes it an error; its
                 attribute `results` has what the step returns.
         """
-        if is_traced() or (self._mesh is None and jax.config.jax_disable_jit):
+        if is_traced():
             return self._signature.inline(args, kwargs)
+        if self._mesh is None and jax.config.jax_disable_jit:
+            return self._signature.plain(*args, **kwargs)
         return self._run(self._signature.bind(args, kwargs), in_place=False)
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
@@ -159,7 +161,7 @@ class Jit:
         try:
             self._look(entry, leaves, results)
         except Warning as warning:
-            # Under a filter that makes it an error. Donated arguments are gone: it has the results.
+            # A filter makes it an error, and donated arguments are gone.
             warning.results = jax.tree.unflatten(entry.lowered.out_tree, results)  # type: ignore[attr-defined]
             warning.add_note("The step has run: `results` of this exception has what it returns.")
             raise
@@ -427,8 +429,8 @@ class Jit:
         if key in self._entries:
             return self._entries[key].executable.memory
         lowered = self._signature.lower(arguments)
-        wide = self._widened(key)
-        return self._compile(lowered, self._scales_for(arguments), wide, plan_only=True).memory
+        given = self._scales_for(arguments), self._widened(key), self._corrections.of(key)
+        return self._compile(lowered, *given, plan_only=True).memory
 
     def report(self, *args: Any, **kwargs: Any) -> Report:
         """Returns the scale and format of each value, and why; called like `executable`."""

@@ -288,10 +288,11 @@ class Signature:
                 f"'{self.name}' runs on the ranks of a mesh, and is called while JAX traces: give "
                 "the mesh to the step around it, and call the function itself there"
             )
-        return inlined(self._jitted, self.name, self._recipe, args, kwargs)
+        return inlined(self.plain, self.name, self._recipe, args, kwargs)
 
     @functools.cached_property
-    def _jitted(self) -> Any:
+    def plain(self) -> Any:
+        """The function under `jax.jit`, with the same options."""
         return self.jitted(self.fn)
 
     def jitted(self, fn: Callable[..., Any], **options: Any) -> Any:

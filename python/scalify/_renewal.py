@@ -35,8 +35,7 @@ __all__ = [
 # Of a step's dots, in the order of the program, as Precision decides them.
 Formats = tuple[str, ...]
 
-# Options change with exponents of sizes. Asked for are those of the compiled step, of now, and of
-# the check that measures gradients.
+# Options change with exponents of sizes. Asked for are those of the compiled step and of now.
 _KEPT_OPTIONS = 4
 # The factor between the steps at which decisions are renewed. A step of Adam moves a weight by the
 # learning rate at most, so that sizes grow no faster than the number of steps. Errors of gradients
@@ -117,8 +116,9 @@ def _may_differ(array: np.ndarray, exponent: int | None) -> bool:
 
     One pass in F32, a tenth of the time of `measure`, which then decides.
     """
-    flat = array.reshape(-1).astype(np.float32, copy=False)
-    square = float(np.dot(flat, flat)) / max(1, flat.size)
+    with np.errstate(over="ignore", invalid="ignore"):
+        flat = array.reshape(-1).astype(np.float32, copy=False)
+        square = float(np.dot(flat, flat)) / max(1, flat.size)
     if exponent is None or not 0 < square < math.inf:
         return True
     return abs(0.5 * math.log2(square) - exponent) > 0.5

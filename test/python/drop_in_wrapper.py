@@ -574,16 +574,16 @@ def _(jit: Any) -> Any:
     def f(x: Any) -> Any:
         return 2 * x if x.sum() > 0 else -x
 
-    with jax.disable_jit():
+    with jax.disable_jit(), warnings.catch_warnings():
+        warnings.simplefilter("error")
         return jit(f)(jnp.ones(2)), jit(f)(-jnp.ones(2))
 
 
 @entry(S, "`jax.config.jax_debug_nans`, `jax_debug_infs`: FloatingPointError")
 def _(jit: Any) -> Any:
     for flag, value in ((jax.debug_nans, -1.0), (jax.debug_infs, 0.0)):
-        with flag(True), pytest.raises(FloatingPointError, match=r"invalid value \((nan|inf)\)"):
+        with flag(True), pytest.raises(FloatingPointError, match="invalid value"):
             jit(jnp.log)(jnp.float32(value))
-    return True
 
 
 @entry(S, "an error in the function while it is traced comes as it is")

@@ -16,7 +16,15 @@ from test_renewal import arguments, formats, loss, step, train
 
 import scalify
 from scalify._executable import compile_text
-from scalify._gradient_check import Excess, GradientCheck, _squares, excess, widened_for_small
+from scalify._gradient_check import (
+    Excess,
+    GradientCheck,
+    _probe_options,
+    _squares,
+    excess,
+    widened_for_small,
+)
+from scalify._renewal import DotFormats
 from scalify.options import Distribution
 
 
@@ -111,6 +119,28 @@ def test_formats_that_hold_stay_whatever_sizes_predict() -> None:
     after = chosen(sharper, 0, sharp())
     assert formats(after) != formats(chosen(before, 0, arguments()))
     assert check.corrected(before, sharper, inputs, 0) is None
+
+
+def test_formats_with_larger_errors_do_not_replace_those_in_use(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """All formats miss the limits: those for the sizes of now must not be worse."""
+    check, before, inputs = check_of(sharp())
+    _, now, _ = check_of(arguments())
+    used = DotFormats(check._text, Distribution()).of(_probe_options(before), [0])[0]
+    errors = iter([Excess(0.0), Excess(0.6), *[Excess(20.0)] * 20])
+    monkeypatch.setattr(check, "_excess", lambda *_: next(errors))
+    assert DotFormats(check._text, Distribution()).of(_probe_options(now), [0])[0] != used
+    assert check.corrected(before, now, inputs, 0) is None
+
+
+def test_a_check_without_memory_leaves_what_an_earlier_one_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    check, before, inputs = check_of(arguments())
+    assert check.corrected(before, before, inputs, 0) is None
+    monkeypatch.setattr("scalify._gradient_check._available_bytes", lambda: 1000.0)
+    assert check.corrected(before, before, inputs, 0) is None
 
 
 def test_small_tensors_get_16_bits_and_only_where_these_help() -> None:

@@ -153,6 +153,16 @@ def test_each_shape_has_formats_of_its_own() -> None:
     assert formats(run) == renewed
 
 
+def test_a_new_shape_starts_with_the_correction_of_the_last() -> None:
+    run = scalify.jit(step)
+    params, x, y = arguments()
+    run(params, x, y)
+    run._corrections.set(run._last_key, 12)
+    run(params, x[:32], y[:32])
+    assert run._corrections.of(run._last_key) == 12
+    assert not any("f8" in name for name in formats(run))
+
+
 def test_a_failed_renewal_loses_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: Any) -> None:
         raise MemoryError("no room")
@@ -234,4 +244,7 @@ def test_formats_are_decided_as_a_compilation_decides_them(recipe: str) -> None:
     options = run._compile_options(lowered, run._scales_for(bound))
     found = DotFormats(lowered.text, Distribution()).of(options, [0, 12])
     assert list(found[0]) == report
-    assert len(found[1]) == len(report)
+    run._options = run._options | {"noiseExponent": 12}
+    run.clear_cache()
+    wide = [row["format"].split(" -> ")[0] for row in run.executable(*args).report().dots()]
+    assert list(found[1]) == wide

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from rank_threads import on_meshes
 
 import scalify
 
@@ -168,6 +169,51 @@ def test_gradients_of_integers_are_arguments_too(wrap: Any) -> None:
     found = wrap(update)(params, gradient)
     np.testing.assert_array_equal(found["n"], params["n"])
     np.testing.assert_array_equal(found["w"], np.full(3, 0.75, np.float32))
+
+
+def test_gradients_of_integers_are_arguments_within_jax_and_on_ranks() -> None:
+    def update(w: Any, gradient: Any) -> Any:
+        assert gradient["n"].dtype == jax.dtypes.float0
+        return w - gradient["w"]
+
+    gradient = {"n": np.zeros(4, jax.dtypes.float0), "w": np.full(4, 0.25, np.float32)}
+    w = np.ones(4, np.float32)
+    within = jax.jit(lambda w: scalify.jit(update, "none").call(w, gradient))
+    np.testing.assert_array_equal(within(w), w - 0.25)
+    spec = jax.sharding.PartitionSpec("data")
+
+    def run(mesh: scalify.Mesh) -> Any:
+        specs = {"in_shardings": (spec, spec), "out_shardings": spec}
+        return scalify.jit(update, "none", distribution=mesh, **specs)(w, gradient).gather()
+
+    for found in on_meshes({"data": 2}, run):
+        np.testing.assert_array_equal(found, w - 0.25)
+
+
+@pytest.mark.parametrize("bad", [None, 1])
+def test_nans_of_one_rank_are_an_error_on_all_under_debug_nans(bad: int | None) -> None:
+    spec = jax.sharding.PartitionSpec("data")
+    x = np.ones(4, np.float32)
+    if bad is not None:
+        x[2 * bad :] = -1
+
+    def run(mesh: scalify.Mesh) -> Any:
+        specs = {"in_shardings": spec, "out_shardings": spec}
+        step = scalify.jit(jnp.log, "none", distribution=mesh, **specs)
+        try:
+            with jax.debug_nans(True):
+                return step(x).gather().tolist()
+        except FloatingPointError as error:
+            return str(error)
+
+    expected = [0.0] * 4 if bad is None else "invalid value (nan) encountered in jit(log)"
+    assert on_meshes({"data": 2}, run) == [expected] * 2
+
+
+def test_update_heeds_debug_nans() -> None:
+    run = scalify.jit(jnp.log, "none", donate_argnums=0)
+    with jax.debug_nans(True), pytest.raises(FloatingPointError, match="nan"):
+        run.update(np.array([1, -1], np.float32))
 
 
 def test_what_a_compiled_step_says_of_itself() -> None:
