@@ -96,6 +96,7 @@ class GradientCheck:
         """Initialises a check of a program, given as StableHLO."""
         self._text, self._threads, self._distribution = text, threads, distribution
         self._exact: bytes | None = None
+        self._needed = 0
         self._made: dict[Formats, bytes] = {}
         self._formats = DotFormats(text, distribution)
         self._has_gradients = self._fits = True
@@ -131,7 +132,9 @@ class GradientCheck:
         before, now = _probe_options(before), _probe_options(now)
         if self._exact is None:
             self._exact = self._make(now | {"recipe": "none"})
-        self._fits = self._has_memory_for(self._exact)
+            memory = Executable(self._exact, self._threads, device="null").memory
+            self._needed = memory["arena"] + memory["constants"] + 3 * memory["results"]
+        self._fits = self._has_memory()
         # What was measured before outweighs predictions.
         unmeasured = None if self._has_measured else exponent
         if not self._fits:
@@ -178,11 +181,9 @@ class GradientCheck:
             del self._made[next(iter(self._made))]
         return artefact
 
-    def _has_memory_for(self, exact: bytes) -> bool:
+    def _has_memory(self) -> bool:
         """Whether half of the memory that is free, on all ranks, holds two programs' gradients."""
-        memory = Executable(exact, self._threads, device="null").memory
-        needed = memory["arena"] + memory["constants"] + 3 * memory["results"]
-        fits = 2 * needed <= _available_bytes()
+        fits = 2 * self._needed <= _available_bytes()
         mesh = self._distribution.mesh
         return fits if mesh is None else all(map(json.loads, mesh.gather_bytes(_json(fits))))
 

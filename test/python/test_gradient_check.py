@@ -226,7 +226,7 @@ def test_no_rank_waits_for_one_whose_check_fails(monkeypatch: pytest.MonkeyPatch
 
     second: list[threading.Thread] = []
     monkeypatch.setattr("scalify._gradient_check._squares", fail)
-    monkeypatch.setattr(GradientCheck, "_has_memory_for", lambda *_: True)
+    monkeypatch.setattr(GradientCheck, "_has_memory", lambda *_: True)
     spec = jax.sharding.PartitionSpec("data")
     numerics = scalify.Numerics(health=scalify.HealthPolicy("report", every=1))
 
