@@ -143,7 +143,7 @@ loops: build ## run training loops in public style by jax.jit and by ours, 30 st
 compat: build ## run tests by jax 0.7.0 to 0.10.2, each in an environment below build/compat (ARGS= for versions)
 	@.venv/bin/python scripts/compat.py $(ARGS)
 
-fuzz: setup ## fuzz artefacts, messages between ranks and StableHLO text, ten minutes each (ARGS="-t SECONDS TARGET...")
+fuzz: setup ## fuzz artefacts, safetensors files, messages between ranks and StableHLO text, ten minutes each (ARGS="-t SECONDS TARGET...")
 	@scripts/fuzz.sh $(ARGS)
 
 sanitize: setup ## build with sanitizers, and run lit and GoogleTest, and the threads' tests (an hour at first; ARGS=address or thread for one)

@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # Runs the fuzz targets of fuzz/ one after another, ten minutes each, with one job at low priority.
 #
-#   scripts/fuzz.sh [-t SECONDS] [TARGET...]     ArtefactFuzz, MessageFuzz, ImportFuzz
+#   scripts/fuzz.sh [-t SECONDS] [TARGET...]
+#
+# Targets: ArtefactFuzz, SafetensorsFuzz, MessageFuzz, ImportFuzz.
 #
 # Inputs that increase the coverage stay in out/fuzz/corpus, and what crashes, hangs, leaks or takes
 # too much memory in out/fuzz/found. Exit status 1 if anything was found.
@@ -14,7 +16,7 @@ if [ "${1:-}" = -t ]; then
   seconds=$2
   shift 2
 fi
-[ $# -gt 0 ] || set -- ArtefactFuzz MessageFuzz ImportFuzz
+[ $# -gt 0 ] || set -- ArtefactFuzz SafetensorsFuzz MessageFuzz ImportFuzz
 
 say "building $* in build-fuzz"
 [ -f build-fuzz/build.ninja ] || logged configure-fuzz cmake --preset fuzz
