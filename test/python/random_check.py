@@ -126,10 +126,21 @@ def _wanted(program: Program, inputs: Sequence[np.ndarray], jit: bool) -> tuple[
     return [values[place] for place in program.results], largest
 
 
+def _jit_results(
+    fn: Callable[..., Any], inputs: Sequence[Any], donated: Sequence[int]
+) -> list[np.ndarray]:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Some donated buffers")
+        return [np.asarray(one) for one in _jitted(fn, donated)(*map(jnp.array, inputs))]
+
+
 def run_oracle(program: Program) -> None:
-    """Runs a program by jax.jit alone."""
+    """Runs a program by JAX alone, in each of the ways in which checks run it."""
     with jax.enable_x64(program.is_wide):
-        _wanted(program, program.inputs(), jit=True)
+        inputs = program.inputs()
+        _jit_results(program.function(APPLY), inputs, program.donated)
+        for jit in (True, False):
+            _wanted(program, inputs, jit)
 
 
 def _compare(program: Program, got: Sequence[Any], want: Sequence[Any]) -> None:
@@ -215,11 +226,9 @@ def check(program: Program, run: Run = run_ours) -> None:
         fn = program.function(APPLY)
         inputs = program.inputs()
         got = run(fn, inputs, program.donated)
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Some donated buffers")
-            want = _jitted(fn, program.donated)(*map(jnp.array, inputs))
+        want = _jit_results(fn, inputs, program.donated)
         try:
-            _compare(program, got, [np.asarray(one) for one in want])
+            _compare(program, got, want)
         except AssertionError:
             _compare(program, got, _wanted(program, inputs, jit=False)[0])
 
@@ -348,6 +357,7 @@ def check_recipe(program: Program, recipe: str) -> None:
     eps = float(jnp.finfo(jnp.float32).eps)
     for place, g, w, n in zip(program.results, got, want, noisy, strict=True):
         if program.values[place].is_float and w.size:
+            assert np.isfinite(_wide(w)).all(), f"v{place}: the oracle is not finite:\n{program}"
             error = _rms(_wide(g) - _wide(w))
             typical = max(_rms(_wide(one) - _wide(w)) for one in n)
             bound = 4 * typical + 64 * eps * magnitude

@@ -3,9 +3,9 @@
     make random ARGS="--programs 10000 --seed 3"
 
 A child that dies, or that hangs, is a finding as well: it writes each program before it runs it.
-Where jax.jit by itself dies of that program, the fault is XLA's: this is said, and another child
-goes on behind it. What is found is shrunk by hypothesis and printed as Python. Exits with 1 if
-there is any.
+Where JAX by itself dies of that program, the fault is XLA's: this is said, and another child goes
+on behind it. What is found is shrunk by hypothesis and printed as Python. Exits with 1 if there is
+any.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _checked(kind: str) -> tuple[Callable[[Program], None], hypothesis.strategie
 def run_child(kind: str, count: int, seed: int, last: Path) -> int:
     """Runs `count` programs drawn by a seed; returns 1 where one disagreed."""
     checked, strategy = _checked(kind)
-    done = 0
+    done, latest = 0, None
 
     @hypothesis.seed(seed)
     @settings(
@@ -72,8 +72,8 @@ def run_child(kind: str, count: int, seed: int, last: Path) -> int:
     )
     @given(strategy)
     def run(program: Program) -> None:
-        nonlocal done
-        done += 1
+        nonlocal done, latest
+        done, latest = done + 1, program
         if done % 100 == 0:
             jax.clear_caches()
         last.write_bytes(pickle.dumps((done, program)))
@@ -83,8 +83,11 @@ def run_child(kind: str, count: int, seed: int, last: Path) -> int:
     gc.freeze()
     try:
         run()
-    except Exception:
+    except Exception as error:
+        # Hypothesis ran the smallest one last. Its own text of it would hide the error's.
+        error.__notes__ = []
         traceback.print_exc()
+        print(f"the smallest program:\n{latest}")
         return 1
     return 0
 
@@ -140,7 +143,7 @@ def run_share(kind: str, count: int, seed: int, folder: Path) -> bool:
             print(f"{kind}, seed {seed}: exit {code}\n{output[-6000:]}")
             print(f"the program that it ran:\n{program}")
             return True
-        print(f"{kind}, seed {seed}: jax.jit by itself ends with {status} at\n{program}")
+        print(f"{kind}, seed {seed}: JAX by itself ends with {status} at\n{program}")
         count, seed = count - done, seed + 500_000
     return False
 
@@ -170,7 +173,7 @@ def main() -> int:
     parser.add_argument("--kinds", default=",".join(KINDS))
     parser.add_argument("--child", choices=KINDS)
     parser.add_argument("--last", type=Path, default=Path(os.devnull))
-    parser.add_argument("--oracle", type=Path, help="run jax.jit alone on what a child left")
+    parser.add_argument("--oracle", type=Path, help="run JAX alone on what a child left")
     arguments = parser.parse_args()
     if arguments.oracle:
         run_oracle(pickle.loads(arguments.oracle.read_bytes())[1])

@@ -195,13 +195,13 @@ def _windowed(writer: Writer) -> None:
         width, hole = writer.integer(1, 3), writer.choice([1, 2]) if has_holes else 1
         spread = writer.choice([1, 2]) if has_holes else 1
         low, high, step = writer.integer(0, 1), writer.integer(0, 1), writer.choice([1, 1, 2, 3])
+        full = (size - 1) * spread + 1
+        if (width - 1) * hole + 1 > full + low + high:
+            width = 1
         if writer.smooth:
             # A window of nothing but padding has an infinity.
             low, high = min(low, width - 1), min(high, width - 1)
-        full = (size - 1) * spread + 1 + low + high
-        reach = (width - 1) * hole + 1
-        if reach > full:
-            width, reach = 1, 1
+        full, reach = full + low + high, (width - 1) * hole + 1
         window.append(width)
         strides.append(step)
         pads.append((low, high))
