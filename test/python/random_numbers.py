@@ -346,35 +346,48 @@ def _complex(x: Any, y: Any, names: tuple[str, ...], part: str) -> Any:
     return {"real": jnp.real, "imag": jnp.imag, "abs": jnp.abs}[part](z + (8 + 8j))
 
 
-def _positive(x: Any) -> Any:
-    return x @ jnp.swapaxes(x, -1, -2) / x.shape[-1] + jnp.eye(x.shape[-1], dtype=x.dtype)
+#: What a recipe does with the operands of products: nothing, or random errors.
+Cast = Callable[[Any], Any]
+
+
+def _positive(x: Any, cast: Cast) -> Any:
+    square = cast(x) @ cast(jnp.swapaxes(x, -1, -2))
+    return square / x.shape[-1] + jnp.eye(x.shape[-1], dtype=x.dtype)
 
 
 def _well(x: Any) -> Any:
     return x / 2 + x.shape[-1] * jnp.eye(x.shape[-1], dtype=x.dtype)
 
 
-MATRICES: dict[str, Callable[[Any], Any]] = {
-    "cholesky": lambda x: jnp.linalg.cholesky(_positive(x)),
-    "solve": lambda x: jnp.linalg.solve(_well(x), x),
-    "inverse": lambda x: jnp.linalg.inv(_well(x)),
-    "det": lambda x: x / (1 + jnp.linalg.det(_positive(x))[..., None, None]),
-    "triangular": lambda x: jax.scipy.linalg.solve_triangular(_well(x), x, lower=True),
-    "transposed": lambda x: jax.scipy.linalg.solve_triangular(_well(x), x, trans="T"),
-    "qr": lambda x: (lambda q, r: q @ jnp.triu(r))(*jnp.linalg.qr(_well(x))),
-    "eigenvalues": lambda x: x + jnp.linalg.eigvalsh(_positive(x))[..., None],
-    "eigen": lambda x: (lambda w, v: (v * jnp.sqrt(w)[..., None, :]) @ jnp.swapaxes(v, -1, -2))(
-        *jnp.linalg.eigh(_positive(x))
-    ),
-    "singular": lambda x: x + jnp.linalg.svd(_well(x), compute_uv=False)[..., None],
+def _qr(x: Any, cast: Cast) -> Any:
+    q, r = jnp.linalg.qr(_well(x))
+    return cast(q) @ cast(jnp.triu(r))
+
+
+def _root(x: Any, cast: Cast) -> Any:
+    w, v = jnp.linalg.eigh(_positive(x, cast))
+    return cast(v * jnp.sqrt(w)[..., None, :]) @ cast(jnp.swapaxes(v, -1, -2))
+
+
+MATRICES: dict[str, Callable[[Any, Cast], Any]] = {
+    "cholesky": lambda x, cast: jnp.linalg.cholesky(_positive(x, cast)),
+    "solve": lambda x, cast: jnp.linalg.solve(_well(x), x),
+    "inverse": lambda x, cast: jnp.linalg.inv(_well(x)),
+    "det": lambda x, cast: x / (1 + jnp.linalg.det(_positive(x, cast))[..., None, None]),
+    "triangular": lambda x, cast: jax.scipy.linalg.solve_triangular(_well(x), x, lower=True),
+    "transposed": lambda x, cast: jax.scipy.linalg.solve_triangular(_well(x), x, trans="T"),
+    "qr": _qr,
+    "eigenvalues": lambda x, cast: x + jnp.linalg.eigvalsh(_positive(x, cast))[..., None],
+    "eigen": _root,
+    "singular": lambda x, cast: x + jnp.linalg.svd(_well(x), compute_uv=False)[..., None],
 }
 # Their derivatives divide by differences of eigenvalues.
 _UNSTABLE = ("eigenvalues", "eigen", "singular")
 
 
 @op("matrix")
-def _matrix(x: Any, name: str) -> Any:
-    return MATRICES[name](jnp.tanh(x))
+def _matrix(x: Any, name: str, cast: Cast = lambda x: x) -> Any:
+    return MATRICES[name](jnp.tanh(x), cast)
 
 
 @grown(2, smooth=True)
