@@ -46,6 +46,7 @@ public:
 
   nb::tuple run(const nb::sequence &inputs, const std::string &function,
                 bool isInPlace);
+  nb::tuple tryStep(const nb::sequence &inputs);
   nb::list health() const;
   nb::object counters() const;
   void setCounters(const nb::object &words);
@@ -73,6 +74,9 @@ public:
 
 private:
   const Signature &signature(const std::string &function) const;
+  static void checkCount(const std::string &function,
+                         const Signature &signature,
+                         const nb::sequence &inputs);
   void readSignature(const char *function);
   nb::tuple collect(const std::vector<SlotRef> &slots,
                     const std::vector<Parameter> &results) const;
@@ -129,17 +133,25 @@ std::unique_ptr<XlaCall> Executable::xlaCall(std::vector<int32_t> operands,
                                    std::move(operands), std::move(results), id);
 }
 
+void Executable::checkCount(const std::string &function,
+                            const Signature &signature,
+                            const nb::sequence &inputs) {
+  size_t count = signature.arguments.size();
+  if (nb::len(inputs) != count)
+    throw nb::value_error(("the " + function + " takes " +
+                           std::to_string(count) + " arguments, not " +
+                           std::to_string(nb::len(inputs)))
+                              .c_str());
+}
+
 nb::tuple Executable::run(const nb::sequence &inputs,
                           const std::string &function, bool isInPlace) {
+  checkCount(function, signature(function), inputs);
   const auto &[arguments, results] = signature(function);
-  if (nb::len(inputs) != arguments.size())
-    throw nb::value_error(("the " + function + " takes " +
-                           std::to_string(arguments.size()) +
-                           " arguments, not " + std::to_string(nb::len(inputs)))
-                              .c_str());
   if (isInPlace && loaded->isOnDevice())
     throw nb::value_error("in_place=True is for steps on the CPU");
-  Inputs call(*loaded, arguments, inputs, 0, isInPlace);
+  Inputs call(*loaded, arguments, inputs, 0,
+              isInPlace ? Donation::InPlace : Donation::Take);
   std::vector<SlotRef> slots;
   std::vector<void *> out;
   bool mayBeRead = false; // by another library's work
@@ -165,6 +177,34 @@ nb::tuple Executable::run(const nb::sequence &inputs,
     call.consume();
   check(status);
   return collect(slots, results);
+}
+
+nb::tuple Executable::tryStep(const nb::sequence &inputs) {
+  checkCount("step", signature("step"), inputs);
+  const auto &[arguments, results] = signature("step");
+  Inputs call(*loaded, arguments, inputs, 0, Donation::Spare);
+  std::vector<SlotRef> slots;
+  std::vector<void *> out;
+  for (const Parameter &result : results) {
+    // Most are not written, and so take no memory.
+    slots.push_back(result.alias < 0 ? loaded->take(result.type.bytes)
+                                     : call.donated[result.alias]);
+    out.push_back(result.alias < 0 ? slots.back()->data() : nullptr);
+  }
+  scalify_rt_status status;
+  {
+    nb::gil_scoped_release unlock;
+    status = scalify_rt_try(handle, call.pointers.data(),
+                            int32_t(call.pointers.size()), out.data(),
+                            int32_t(out.size()));
+  }
+  check(status);
+  nb::list written;
+  for (size_t i = 0; i < results.size(); ++i)
+    written.append(results[i].alias >= 0 && slots[i]
+                       ? nb::cast(Array(slots[i], results[i].type))
+                       : nb::none());
+  return nb::tuple(written);
 }
 
 nb::tuple Executable::collect(const std::vector<SlotRef> &slots,
@@ -317,6 +357,9 @@ void scalify::rt::py::bindExecutable(nb::module_ &module) {
            nb::arg("function") = "step", nb::arg("in_place") = false,
            "Runs one function. Returns donated results, and on a GPU all "
            "results, as Array; others as NumPy arrays.")
+      .def("try_step", &Executable::tryStep, nb::arg("inputs"),
+           "Runs as much of the step as moves scales. Returns the results that "
+           "it wrote in copies of donated arguments; None for others.")
       .def("xla_call", &Executable::xlaCall, nb::arg("operands"),
            nb::arg("results"), nb::arg("id") = 0, nb::keep_alive<0, 1>(),
            "Returns the step as a custom call of an XLA program, by the "

@@ -34,9 +34,9 @@ static ArrayView named(const Parameter &parameter, Fn read) {
 }
 
 Inputs::Inputs(Loaded &loaded, const std::vector<Parameter> &parameters,
-               const nb::sequence &inputs, size_t first, bool isInPlace)
+               const nb::sequence &inputs, size_t first, Donation donation)
     : pointers(parameters.size()), donated(parameters.size()), loaded(loaded),
-      isInPlace(isInPlace) {
+      donation(donation) {
   for (size_t i = first; i < parameters.size(); ++i)
     bind(parameters[i], i, inputs[i - first]);
 }
@@ -44,6 +44,12 @@ Inputs::Inputs(Loaded &loaded, const std::vector<Parameter> &parameters,
 void Inputs::consume() const {
   for (Array *array : consumed)
     array->consume();
+}
+
+bool Inputs::isWritten(const Parameter &parameter, size_t index) const {
+  return parameter.alias >= 0 &&
+         !(donation == Donation::Spare &&
+           scalify_rt_is_spared(loaded.get(), int32_t(index)));
 }
 
 void Inputs::bind(const Parameter &parameter, size_t index, nb::handle input) {
@@ -79,14 +85,16 @@ void Inputs::bindArray(const Parameter &parameter, size_t index, Array &array) {
   if (!loaded.isOnDevice())
     slot = onHost(slot, parameter.type.bytes);
   const bool isThere = bool(slot->device()) == loaded.isOnDevice();
-  if (parameter.alias < 0) {
+  if (!isWritten(parameter, index)) {
     pointers[index] = slot->data();
     copies.push_back(slot);
     return;
   }
-  consumed.push_back(&array);
+  const bool isTaken = donation != Donation::Spare;
+  if (isTaken)
+    consumed.push_back(&array);
   // Memory with another live view must not change.
-  if (!isThere || isShared)
+  if (!isThere || isShared || !isTaken)
     return copyToDonated(parameter, index, slot->data(), !slot->device());
   donated[index] = slot;
   pointers[index] = slot->data();
@@ -107,7 +115,7 @@ void Inputs::bindForeign(const Parameter &parameter, size_t index,
   checkType(parameter, view.type);
   alive.push_back(view.owner);
   auto *data = const_cast<void *>(view.data);
-  if (parameter.alias >= 0)
+  if (isWritten(parameter, index))
     return copyToDonated(parameter, index, data, /*isHost=*/false);
   if (reinterpret_cast<uintptr_t>(data) % kAlignment) {
     if (PyErr_WarnFormat(PyExc_RuntimeWarning, 1,
@@ -129,7 +137,7 @@ void Inputs::bindHost(const Parameter &parameter, size_t index,
   checkType(parameter, view.type);
   alive.push_back(view.owner);
   auto *data = const_cast<void *>(view.data);
-  if (parameter.alias >= 0 && isInPlace) {
+  if (parameter.alias >= 0 && donation == Donation::InPlace) {
     if (!view.owner.is(input) ||
         !nb::cast<bool>(input.attr("flags").attr("writeable")))
       throw nb::value_error(
@@ -137,7 +145,7 @@ void Inputs::bindHost(const Parameter &parameter, size_t index,
            "' is overwritten: it must be a dense, writable NumPy array")
               .c_str());
     donated[index] = foreignSlot(data, view.owner);
-  } else if (parameter.alias >= 0) {
+  } else if (isWritten(parameter, index)) {
     return copyToDonated(parameter, index, data, /*isHost=*/true);
   }
   pointers[index] = data;

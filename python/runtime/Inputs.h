@@ -14,12 +14,19 @@ struct Parameter {
   int32_t alias;
 };
 
+/// What a call does with donated arguments.
+enum class Donation : uint8_t {
+  Take,    // consumes Arrays, copies others
+  InPlace, // the same, but overwrites NumPy arrays
+  Spare    // of a trial: copies what it writes, leaves all to the caller
+};
+
 class Inputs {
 public:
-  /// `inputs` are the arguments from `first` on. With `isInPlace`, donated
-  /// NumPy arrays are overwritten; without, the step works on copies of them.
+  /// `inputs` are the arguments from `first` on.
   Inputs(Loaded &loaded, const std::vector<Parameter> &parameters,
-         const nb::sequence &inputs, size_t first = 0, bool isInPlace = false);
+         const nb::sequence &inputs, size_t first = 0,
+         Donation donation = Donation::Take);
 
   std::vector<void *> pointers;
   std::vector<SlotRef> donated; // per argument; null where not donated
@@ -32,11 +39,13 @@ private:
   /// Binds GPU memory of another library.
   void bindForeign(const Parameter &parameter, size_t index, nb::handle input);
   void bindHost(const Parameter &parameter, size_t index, nb::handle input);
+  /// True if the call works in memory of a donated argument, or a copy of it.
+  bool isWritten(const Parameter &parameter, size_t index) const;
   void copyToDonated(const Parameter &parameter, size_t index, const void *from,
                      bool isHost);
 
   Loaded &loaded;
-  bool isInPlace;
+  Donation donation;
   std::vector<Array *> consumed;
   std::vector<nb::object> alive;
   std::vector<SlotRef> copies;

@@ -96,7 +96,7 @@ class Entry:
         """
         assert self.mesh is None
         run = functools.partial(self.executable.run, in_place=True)
-        return self._checked(run, self._prepared(leaves))
+        return self._checked(run, self.inputs(leaves))
 
     def traced(self, leaves: Sequence[Any]) -> Sequence[Any]:
         """Returns the results of the step as a part of the function that JAX traces."""
@@ -218,33 +218,20 @@ class Entry:
             for output, impl, is_weak in zip(outputs, self._own_keys, weak, strict=True)
         ]
 
-    def borrowed(self, leaves: Sequence[Any]) -> list[Any] | None:
-        """Returns the leaves as arguments for `executable.run` that stay the caller's.
-
-        The runtime copies donated arrays of others. It takes over its own: None if one is donated.
-        """
+    def inputs(self, leaves: Sequence[Any]) -> list[Any]:
+        """Returns the flat arguments as `executable` takes them."""
         if self.mesh is None:
             leaves = [one.part(None, 0) if isinstance(one, Saved) else one for one in leaves]
-        inputs = leaves if self.mesh is None else cut(self.executable, self.mesh, leaves)
-        for leaf, argument in zip(inputs, self.executable.args, strict=True):
-            if argument["alias_result"] is not None and isinstance(_data(leaf), _runtime.Array):
-                return None
-        return self._prepared(inputs)
+        else:
+            leaves = cut(self.executable, self.mesh, leaves)
+        return [
+            _prepare(_gathered(leaf), aval)
+            for leaf, aval in zip(leaves, self._own_avals, strict=True)
+        ]
 
     def inputs_after_step(self, leaves: Sequence[Any], results: Sequence[Any]) -> list[Any]:
         """Returns the arguments of this rank's next step, with donated ones replaced by results."""
-        following = self._after_step(leaves, results)
-        if self.mesh is None:
-            following = [one.part(None, 0) if isinstance(one, Saved) else one for one in following]
-        else:
-            following = cut(self.executable, self.mesh, following)
-        return self._prepared(following)
-
-    def _prepared(self, inputs: Sequence[Any]) -> list[Any]:
-        return [
-            _prepare(_gathered(leaf), aval)
-            for leaf, aval in zip(inputs, self._own_avals, strict=True)
-        ]
+        return self.inputs(self._after_step(leaves, results))
 
     def _after_step(self, leaves: Sequence[Any], results: Sequence[Any]) -> list[Any]:
         leaves = own(self.executable.manifest, "args", leaves)

@@ -179,6 +179,19 @@ class Executable:
                 self._host.reraise()
             raise
 
+    def move_scales(self, arrays: Sequence[Any]) -> None:
+        """Counts the casts' values for arguments, and moves the scales that a step moves.
+
+        All arguments stay the caller's, donated ones too. On the CPU only those are copied that
+        more than an optimizer's update overwrites.
+
+        Args:
+            arrays: main's arguments, as `run` takes them.
+        """
+        if self._remake is not None:
+            self._recompile_with_measured_scales(arrays)
+        self._kept.move_scales(self.stored.take(arrays))
+
     @functools.cached_property
     def is_on_host(self) -> bool:
         """Whether steps compute on the CPU."""

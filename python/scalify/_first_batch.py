@@ -21,10 +21,10 @@ _MAX_STEPS = 3
 def calibrate_on(entry: Entry, leaves: Sequence[Any]) -> int:
     """Moves the scales of a step to fit the values that its casts see for these arguments.
 
-    Runs the step on copies of donated arguments until no scale moves, at most three times, and
-    discards all other state that these steps leave. Does nothing if no scale depends on priors, or
-    if the executable has state already. Where it cannot run, a remark among the executable's
-    diagnostics gives the reason.
+    Runs what of the step moves scales until no scale moves, at most three times, and discards all
+    else that it computes: arguments and other state stay as they are. Does nothing if no scale
+    depends on priors, or if the executable has state already. Where it cannot run, a remark among
+    the executable's diagnostics gives the reason.
 
     Args:
         entry: a compiled step.
@@ -40,13 +40,11 @@ def calibrate_on(entry: Entry, leaves: Sequence[Any]) -> int:
     if not count or not executable.computes:
         return 0
     moving = [name for name in (CARRIED_SCALES, CAST_SCALES) if name in executable.kept]
-    inputs = None if executable.calls_back or not moving else entry.borrowed(leaves)
-    if inputs is None:
-        why = "its scales do not move" if not moving else "a donated argument is a scalify.Array"
-        why = "it calls back into Python or XLA" if executable.calls_back else why
-        executable.diagnostics.append(_remark(count, why))
+    if executable.calls_back or not moving:
+        why = "it calls back into Python or XLA" if executable.calls_back else None
+        executable.diagnostics.append(_remark(count, why or "its scales do not move"))
         return 0
-    return _run(executable, inputs, moving[0])
+    return _run(executable, entry.inputs(leaves), moving[0])
 
 
 def _run(executable: Executable, inputs: Sequence[Any], moving: str) -> int:
@@ -54,7 +52,7 @@ def _run(executable: Executable, inputs: Sequence[Any], moving: str) -> int:
     start = executable.kept
     for step in range(1, _MAX_STEPS + 1):
         before = executable.kept[moving]
-        executable.run(inputs)
+        executable.move_scales(inputs)
         if moving == CAST_SCALES:
             executable.rescale()
         after = executable.kept[moving]

@@ -92,6 +92,16 @@ class KeptState:
         self.remember(own, results[self.num_results :])
         return own
 
+    def move_scales(self, arrays: Sequence[Any]) -> None:
+        """Counts the casts' values for the caller's arguments, and moves the carried scales.
+
+        Nothing else changes: neither the arguments nor other state.
+        """
+        results = self._runtime.try_step((*arrays, *self.added(arrays)))
+        added = dict(zip(self._replaced, results[self.num_results :], strict=False))
+        if CARRIED_SCALES in added:
+            self._arrays[CARRIED_SCALES] = added[CARRIED_SCALES]
+
     def added(self, arrays: Sequence[Any]) -> list[Any]:
         """Returns the arguments of main that follow the caller's."""
         return [*self._arrays.values(), *self._left.of(arrays)]

@@ -117,6 +117,18 @@ class Executable:
             KeyboardInterrupt: between commands; donated Arrays are then lost.
         """
 
+    def try_step(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
+        """Runs as much of the step as counts the casts' values and moves their scales.
+
+        All arguments stay the caller's. Donated ones that this writes are copied first: in a step
+        of training not the parameters and moments, which only an optimizer overwrites. On a GPU the
+        whole step runs, on copies of all donated arguments.
+
+        Returns:
+            For each result the Array in the copy of its argument, else None. Its values are those
+            of a step for "scalify.carried_scales", and unspecified for others.
+        """
+
     def xla_call(self, operands: Sequence[int], results: Sequence[int], id: int = 0) -> XlaCall:
         """Returns the step for a custom call of an XLA program.
 

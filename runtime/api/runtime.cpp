@@ -247,6 +247,27 @@ scalify_rt_status scalify_rt_run(scalify_rt_executable *executable,
   });
 }
 
+scalify_rt_status scalify_rt_try(scalify_rt_executable *executable,
+                                 void *const *args, int32_t num_args,
+                                 void *const *results, int32_t num_results) {
+  return guarded([&] {
+    requireHandle(executable);
+    if ((num_args && !args) || (num_results && !results))
+      badArgument("the arguments or results are null");
+    executable->impl.run("step", args, num_args, results, num_results,
+                         /*isTrial=*/true);
+  });
+}
+
+int32_t scalify_rt_is_spared(const scalify_rt_executable *executable,
+                             int32_t index) {
+  if (!executable || index < 0)
+    return 0;
+  const Program &program = executable->impl.program();
+  return !program.isGpu() && size_t(index) < program.args.size() &&
+         program.args[size_t(index)].isSpared;
+}
+
 scalify_rt_status scalify_rt_memory_alloc(scalify_rt_executable *executable,
                                           uint64_t bytes, void **out) {
   return guarded([&] {

@@ -474,6 +474,7 @@ Command scalify::rt::readCommand(const JsonNode &node,
   command.loc = node.textOr("loc", "");
   if (node.has("stream"))
     command.stream = node["stream"].index(maxStreams, "streams");
+  command.isUpdate = node.has("update") && node["update"].boolean();
   if (op == "kernel") {
     command.op = Command::Op::Kernel;
     readKernel(node, interface, program, command);

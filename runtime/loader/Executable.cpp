@@ -387,8 +387,8 @@ void Executable::pollIfDue(Clock::time_point now) {
 }
 
 void Executable::run(const std::string &functionName, void *const *args,
-                     int32_t numArgs, void *const *results,
-                     int32_t numResults) {
+                     int32_t numArgs, void *const *results, int32_t numResults,
+                     bool isTrial) {
   std::unique_lock<std::mutex> lock = lockForUse();
   ScopedFloatControl control;
   const Function *function = plan.find(functionName);
@@ -402,6 +402,7 @@ void Executable::run(const std::string &functionName, void *const *args,
                 "'measure' on them first");
   requireHost(*function);
   begin(*function, args, results);
+  leavesOutUpdates = isTrial && !plan.isGpu();
   // @rescale reads the counts of the step, so they stay.
   if (function->isCounting) {
     for (size_t i = 0; i < scalesBefore.size(); ++i)
@@ -446,7 +447,7 @@ void Executable::walk(const Function &function) {
   function.forEachGroup([&](const Command *first, size_t) {
     ProfileRow *row = own + (first - function.commands.data());
     const Command &command = *first;
-    if (side && command.isBeside)
+    if ((side && command.isBeside) || (leavesOutUpdates && command.isUpdate))
       return;
     command.tiles ? runTiles(function, command, row)
                   : execute(function, command);
@@ -483,7 +484,7 @@ void Executable::walkSide() {
   const Function &function = *call.function;
   ProfileRow *row = rowsOf(function);
   for (const Command &command : function.commands) {
-    if (command.isBeside) {
+    if (command.isBeside && !(leavesOutUpdates && command.isUpdate)) {
       Clock::time_point start = Clock::now();
       if (command.op == Command::Op::Record)
         side->record(command.event);

@@ -33,8 +33,9 @@ public:
              Communicator *comm = nullptr);
 
   /// Allocates nothing. Throws an Error on failure. See scalify_rt_run.
+  /// A trial leaves out the commands that are marked for it.
   void run(const std::string &function, void *const *args, int32_t numArgs,
-           void *const *results, int32_t numResults);
+           void *const *results, int32_t numResults, bool isTrial = false);
 
   void setPoll(scalify_rt_poll poll, void *context);
   void setHostCall(scalify_rt_host_call callback, void *context);
@@ -119,6 +120,7 @@ private:
   std::vector<ProfileRow> rows;
   std::vector<size_t> firstRow; // by function
   bool profiling = false;
+  bool leavesOutUpdates = false; // in the running call
   scalify_rt_poll poll = nullptr;
   void *pollContext = nullptr;
   scalify_rt_host_call hostCall = nullptr;

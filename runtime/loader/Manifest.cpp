@@ -92,6 +92,7 @@ void readArgs(const JsonNode &list, Interface &interface) {
     arg.type = node.tensor();
     arg.aliasResult = static_cast<int32_t>(
         std::clamp<int64_t>(node.integerOr("alias_result", -1), -1, INT32_MAX));
+    arg.isSpared = node.has("spared") && node["spared"].boolean();
     readInitial(node, arg);
     interface.args.push_back(std::move(arg));
   }

@@ -51,6 +51,8 @@ struct Argument {
   std::string role;
   TensorType type;
   int32_t aliasResult = -1;
+  /// A trial does not write its memory.
+  bool isSpared = false;
   /// log2 of the initial F32 elements; empty for zeros.
   std::vector<int32_t> initialExponents;
 
@@ -169,6 +171,9 @@ struct Command {
   int32_t stream = 0;
   /// On a CPU: runs on the side thread, beside computation.
   bool isBeside = false;
+  /// A trial leaves it out: it writes state, on which no count of a cast and no
+  /// moved scale depends. All commands of a group, or none.
+  bool isUpdate = false;
   int64_t bytes = 0; // memory traffic; for copy and fill also the length
 
   // Kernel.

@@ -105,6 +105,7 @@ void scalify::rt::readTiles(const JsonNode &list, const Program &program,
       tiles.fail("is not that of its group");
     } else {
       ++first->groupSize;
+      first->isUpdate &= command.isUpdate;
     }
     readCommand(node, interface, command);
     before = &command;

@@ -270,6 +270,36 @@ TEST(Run, PollInterrupts) {
   EXPECT_EQ(calls, 2);
 }
 
+TEST(Run, TrialCountsAndLeavesOutUpdates) {
+  constexpr int64_t n = 100;
+  Json m = tinyManifest(n);
+  m["functions"]["step"][0]["update"] = true;
+  m["args"][0]["spared"] = true;
+  Handle exe = load(pack(m, kernels(), ""));
+  ASSERT_TRUE(exe) << scalify_rt_last_error();
+  EXPECT_TRUE(scalify_rt_is_spared(exe.get(), 0));
+  for (int32_t other : {-1, 1, 2})
+    EXPECT_FALSE(scalify_rt_is_spared(exe.get(), other));
+  EXPECT_FALSE(scalify_rt_is_spared(load(tinyArtefact(n)).get(), 0));
+
+  Step step(n);
+  step.params.assign(n, 5.0f);
+  void *args[] = {step.params.data(), step.batch.data()};
+  void *results[] = {nullptr, &step.loss};
+  ASSERT_EQ(scalify_rt_try(exe.get(), args, 2, results, 2), SCALIFY_RT_OK)
+      << scalify_rt_last_error();
+  EXPECT_EQ(step.params, std::vector<float>(n, 5.0f));
+  scalify_rt_counter counter;
+  ASSERT_EQ(scalify_rt_counter_info(exe.get(), 0, &counter), SCALIFY_RT_OK);
+  EXPECT_EQ(counter.saturated, uint64_t(n));
+
+  // A step after it is a whole one.
+  step.params.assign(n, 0.5f);
+  step.batch.assign(n, 0.25f);
+  ASSERT_EQ(step.run(exe), SCALIFY_RT_OK);
+  EXPECT_EQ(step.params, std::vector<float>(n, 0.75f));
+}
+
 TEST(Run, NullDeviceRecordsCommands) {
   Handle exe = load(tinyArtefact(1 << 20), 1, SCALIFY_RT_DEVICE_NULL);
   ASSERT_TRUE(exe) << scalify_rt_last_error();

@@ -5,6 +5,7 @@
 
 #include "ManifestCounters.h"
 #include "ManifestParts.h"
+#include "ManifestTrial.h"
 #include "scalify/Dialect/Plan/PlanMemory.h"
 #include "scalify/Dialect/Plan/PlanStreams.h"
 #include "scalify/Dialect/Plan/PlanTiles.h"
@@ -67,6 +68,9 @@ public:
       : program(program), constants(constants), counters(counters),
         runs(manifest::countRuns(program)) {}
 
+  /// Marks what a trial of the step leaves out.
+  void markTrial() { trial = manifest::findTrial(program); }
+
   /// Writes arguments, results, buffers and the arena's size; returns the
   /// commands.
   json::Array write(json::Object &manifest);
@@ -89,6 +93,7 @@ private:
   std::string &constants;
   manifest::Counters &counters;
   std::optional<int64_t> runs; // of the program in one step
+  manifest::Trial trial;
   llvm::DenseMap<Value, int64_t> indices;
   json::Array buffers, commands;
 };
@@ -396,6 +401,8 @@ void ManifestWriter::writeArgs(json::Object &manifest) {
     arg["alias_result"] =
         alias ? json::Value(alias.getInt()) : json::Value(nullptr);
     writeShards(arg, attrs);
+    if (trial.spared.contains(int64_t(i)))
+      arg["spared"] = true;
     if (alias)
       aliasOf[alias.getInt()] = i;
     args.push_back(std::move(arg));
@@ -455,6 +462,8 @@ json::Array ManifestWriter::write(json::Object &manifest) {
     json::Object &command = *commands.back().getAsObject();
     if (int64_t stream = plan::streamOf(&op))
       command["stream"] = stream;
+    if (trial.updates.contains(&op))
+      command["update"] = true;
     if (std::optional<plan::Tiling> tiling = plan::tilingOf(&op))
       command["tiles"] = json::Array{tiling->tiles, tiling->group};
     if (auto task = op.getAttrOfType<StringAttr>(plan::kTaskAttr))
@@ -519,6 +528,7 @@ FailureOr<PlanText> scalify::writeManifest(ModuleOp module,
   text.manifest["mesh"] = manifest::meshOf(module);
   manifest::Counters counters(program);
   ManifestWriter step(program, text.constants, counters);
+  step.markTrial();
   json::Object functions{
       {program.getSymName().str(), step.write(text.manifest)}};
   // Every other function has its own arguments and buffers.

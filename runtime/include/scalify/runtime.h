@@ -218,6 +218,18 @@ SCALIFY_RT_API scalify_rt_status scalify_rt_run(
     scalify_rt_executable *executable, const char *function, void *const *args,
     int32_t num_args, void *const *results, int32_t num_results);
 
+/* Runs as much of the function "step" as it takes to count the casts' values
+ * and to move their scales, for a caller that then runs the step on the same
+ * arguments. It does not write to an argument that scalify_rt_is_spared names,
+ * such as a parameter that only an optimizer's update overwrites. Of other
+ * donated arguments pass copies. All results have unspecified values but
+ * "scalify.carried_scales". */
+SCALIFY_RT_API scalify_rt_status
+scalify_rt_try(scalify_rt_executable *executable, void *const *args,
+               int32_t num_args, void *const *results, int32_t num_results);
+SCALIFY_RT_API int32_t
+scalify_rt_is_spared(const scalify_rt_executable *executable, int32_t index);
+
 /* Manages memory from which a step uses arguments and results without copies:
  * the device's on a GPU, else the host's, so that callers need not distinguish.
  * State in this memory stays there from step to step. scalify_rt_run takes any
