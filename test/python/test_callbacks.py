@@ -329,15 +329,18 @@ def test_integers_of_four_bits(dtype: Any, shape: tuple[int, ...]) -> None:
         return jax.pure_callback(flipped, jax.ShapeDtypeStruct(shape, dtype), x)
 
     x = jnp.asarray(np.arange(int(np.prod(shape))).reshape(shape) % 8).astype(dtype)
-    # XLA of jax 0.7 has other values for some shapes: the way through XLA is only as it is.
     exact = np.asarray(x, int) ^ 3
-    for wrapped, expected in (
-        (scalify.jit(step, "none"), exact),
-        (jax.jit(scalify.transform(step, "none")), np.asarray(jax.jit(step)(x), int)),
+    # XLA up to jax 0.9 takes the last of an odd number of values from memory that it has not set:
+    # jax.jit itself differs from run to run there.
+    is_defined = jax.__version_info__ >= (0, 10) or x.size % 2 == 0
+    for wrapped, has_values in (
+        (scalify.jit(step, "none"), True),
+        (jax.jit(scalify.transform(step, "none")), is_defined),
     ):
         result = wrapped(x)
         assert result.dtype == dtype
-        np.testing.assert_array_equal(np.asarray(result, int), expected)
+        if has_values:
+            np.testing.assert_array_equal(np.asarray(result, int), exact)
     assert set(seen) == {np.dtype(dtype)}
 
 
