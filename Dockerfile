@@ -12,7 +12,8 @@ FROM debian:12
 COPY --from=build /scalify/build/wheels /wheels
 # Debian's Python is the wheel's.
 RUN apt-get update \
-  && apt-get install -y --no-install-recommends libopenblas0-pthread libssl3 python3 python3-venv \
+  && apt-get install -y --no-install-recommends \
+    libdnnl2 libopenblas0-pthread libssl3 python3 python3-venv \
   && python3 -m venv /opt/scalify \
   && /opt/scalify/bin/pip install --no-cache-dir /wheels/*.whl \
   && rm -rf /wheels /var/lib/apt/lists/*
