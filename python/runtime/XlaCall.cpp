@@ -89,7 +89,7 @@ void XlaCall::prepare(const nb::sequence &arguments) {
 
 /// Places operands and results in the step's order. A result that aliases a
 /// donated argument is in place already, unless XLA had to copy.
-void XlaCall::place(void *const *operands, void *const *results) {
+scalify_rt_status XlaCall::place(void *const *operands, void *const *results) {
   for (size_t k = 0; k < operandOrder.size(); ++k)
     in[operandOrder[k]] = operands[k];
   for (size_t k = 0; k < resultOrder.size(); ++k) {
@@ -101,10 +101,14 @@ void XlaCall::place(void *const *operands, void *const *results) {
     }
     if (in[result.alias] == results[k])
       continue;
-    std::memcpy(results[k], in[result.alias], size_t(result.type.bytes));
+    if (scalify_rt_status failed =
+            scalify_rt_memory_copy(loaded->get(), results[k], in[result.alias],
+                                   uint64_t(result.type.bytes)))
+      return failed;
     in[result.alias] = results[k];
     copiedBytes += result.type.bytes;
   }
+  return SCALIFY_RT_OK;
 }
 
 bool XlaCall::run(void *const *operands, size_t numOperands,
@@ -116,10 +120,16 @@ bool XlaCall::run(void *const *operands, size_t numOperands,
     failureText = "a step runs once for each call of its executable";
     return false;
   }
-  place(operands, results);
   hasRun = true;
-  status = scalify_rt_run(loaded->get(), "step", in.data(), int32_t(in.size()),
-                          out.data(), int32_t(out.size()));
+  // A GPU's step runs on a stream of its own: XLA's work that writes operands,
+  // or still reads the memory of results, must be done.
+  status = isOnDevice() ? scalify_rt_synchronize(loaded->get()) : SCALIFY_RT_OK;
+  if (status == SCALIFY_RT_OK)
+    status = place(operands, results);
+  if (status == SCALIFY_RT_OK)
+    status =
+        scalify_rt_run(loaded->get(), "step", in.data(), int32_t(in.size()),
+                       out.data(), int32_t(out.size()));
   if (status == SCALIFY_RT_OK)
     return true;
   // The error is this thread's, but `finish` may run on another thread.
@@ -191,7 +201,7 @@ nb::object XlaCall::finish() {
   nb::list found;
   for (size_t i = 0; i < addedSlots.size(); ++i) {
     const Parameter &result = signature.results[resultOrder.size() + i];
-    if (result.alias >= 0)
+    if (result.alias >= 0 || isOnDevice())
       found.append(nb::cast(Array(addedSlots[i], result.type)));
     else
       found.append(numpyArray(addedSlots[i], result.type));
@@ -250,7 +260,8 @@ bool describe(XLA_FFI_CallFrame *frame) {
   return false;
 }
 
-XLA_FFI_Error *runStep(XLA_FFI_CallFrame *frame) {
+/// The handler of XLA for a CPU, or for CUDA.
+template <bool isForGpu> XLA_FFI_Error *runStep(XLA_FFI_CallFrame *frame) {
   if (describe(frame))
     return nullptr;
   XlaCall *call = nullptr;
@@ -262,6 +273,10 @@ XLA_FFI_Error *runStep(XLA_FFI_CallFrame *frame) {
   }
   if (!call)
     return errorOf(frame, "the step's executable is gone");
+  if (call->isOnDevice() != isForGpu)
+    return errorOf(frame, isForGpu
+                              ? "XLA runs on a GPU, and the step on a CPU"
+                              : "XLA runs on a CPU, and the step on a GPU");
   std::vector<void *> operands(size_t(frame->args.size));
   for (size_t i = 0; i < operands.size(); ++i)
     operands[i] = dataOf(frame->args.args[i]);
@@ -293,13 +308,14 @@ void scalify::rt::py::bindXlaCall(nb::module_ &module) {
            "without a run.");
   module.def(
       "xla_handler",
-      [](int major, int minor) {
+      [](int major, int minor, bool isForGpu) {
         versionMajor = major;
         versionMinor = minor;
-        return nb::capsule(reinterpret_cast<void *>(&runStep),
+        auto *handler = isForGpu ? &runStep<true> : &runStep<false>;
+        return nb::capsule(reinterpret_cast<void *>(handler),
                            "xla._CUSTOM_CALL_TARGET");
       },
-      nb::arg("major"), nb::arg("minor"),
+      nb::arg("major"), nb::arg("minor"), nb::arg("is_for_gpu") = false,
       "Returns the custom call's handler for jax.ffi.register_ffi_target, by "
       "jaxlib's FFI version.");
 }

@@ -52,10 +52,11 @@ public:
   bool runWithHooks(void *const *operands, size_t numOperands,
                     void *const *results, size_t numResults);
   const std::string &failure() const { return failureText; }
+  bool isOnDevice() const { return loaded->isOnDevice(); }
 
 private:
   nb::list operandArrays(void *const *operands) const;
-  void place(void *const *operands, void *const *results);
+  scalify_rt_status place(void *const *operands, void *const *results);
   std::unique_lock<std::mutex> waitForRun();
 
   std::shared_ptr<Loaded> loaded;

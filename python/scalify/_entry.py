@@ -104,7 +104,7 @@ class Entry:
             _without_values(leaf) if aval.dtype == jax.dtypes.float0 else leaf
             for leaf, aval in zip(leaves, self._own_avals, strict=True)
         ]
-        results = list(self.executable.traced(self._xla_step, given))
+        results = list(self.executable.traced(self._step_within, given))
         for place, shape in self._float0_results:
             results[place] = np.zeros(shape, jax.dtypes.float0)
         return results
@@ -149,10 +149,13 @@ class Entry:
         None too if the step calls this process: JAX computations in a callback or a fallback would
         wait for the XLA computation that runs the step.
         """
+        return self._step_within if self.executable.is_on_host else None
+
+    @functools.cached_property
+    def _step_within(self) -> StepInXla | None:
+        """The same, also for a GPU: there only functions that JAX traces contain it."""
         executable, lowered = self.executable, self.lowered
-        if not executable.is_on_host or executable.calls_back or not executable.results:
-            return None
-        if jax.default_backend() != "cpu":
+        if not executable.is_where_xla_is or executable.calls_back or not executable.results:
             return None
         manifest = executable.manifest
         return executable.in_xla(

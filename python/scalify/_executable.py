@@ -198,6 +198,14 @@ class Executable:
         return self.manifest["device"] == "cpu" and self._device in (None, "cpu")
 
     @property
+    def is_where_xla_is(self) -> bool:
+        """Whether steps compute on the device that JAX uses by default: the CPU, or a GPU."""
+        if jax.default_backend() == "cpu":
+            return self.is_on_host
+        is_on_gpu = self.manifest["device"] == "cuda" and self._device in (None, "cuda")
+        return is_on_gpu and self.computes and jax.default_backend() == "gpu"
+
+    @property
     def has_initial_state(self) -> bool:
         """Whether no step has run and no state was set."""
         return self._kept.is_initial
@@ -264,8 +272,10 @@ class Executable:
         reason = ""
         if self.calls_back:
             reason = "it calls back into this process: leave callbacks and fallback= out"
-        elif not self.is_on_host or jax.default_backend() != "cpu":
-            reason = "it and JAX must run on the CPU; scalify.transform has no such limit"
+        elif not self.is_where_xla_is:
+            reason = "it and JAX must run on one device; scalify.transform has no such limit"
+        elif not self.is_on_host and self._kept.measures:
+            reason = "on a GPU it cannot take the amaxes of arguments there"
         elif any(arg["storage"] is not None for arg in self.args):
             reason = "it stores state narrow: Numerics(pack_state=False)"
         if reason or step is None:

@@ -226,12 +226,13 @@ class XlaCall:
             KeyboardInterrupt: between two commands.
         """
 
-def xla_handler(major: int, minor: int) -> Any:
+def xla_handler(major: int, minor: int, is_for_gpu: bool = False) -> Any:
     """Returns the custom call's handler, a capsule for `jax.ffi.register_ffi_target`.
 
     Args:
         major: the major version of jaxlib's FFI.
         minor: the minor version.
+        is_for_gpu: for XLA's platform "CUDA" and steps of a GPU; else for "cpu" and its steps.
     """
 
 def launched() -> tuple[int, int]:

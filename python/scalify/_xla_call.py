@@ -74,8 +74,10 @@ def _register() -> None:
     header = pathlib.Path(jax.ffi.include_dir()) / "xla" / "ffi" / "api" / "c_api.h"
     text = header.read_text(encoding="utf-8")
     found = dict(re.findall(r"#define XLA_FFI_API_(MAJOR|MINOR) (\d+)", text))
-    handler = _runtime.xla_handler(int(found["MAJOR"]), int(found["MINOR"]))
-    jax.ffi.register_ffi_target(_TARGET, handler, platform="cpu")
+    version = int(found["MAJOR"]), int(found["MINOR"])
+    for platform, is_for_gpu in (("cpu", False), ("CUDA", True)):
+        handler = _runtime.xla_handler(*version, is_for_gpu)
+        jax.ffi.register_ffi_target(_TARGET, handler, platform=platform)
 
 
 class StepInXla:
@@ -323,4 +325,5 @@ ad.primitive_jvps[_step_p] = _refuse_transformation
 batching.primitive_batchers[_step_p] = _refuse_transformation
 _step_p.def_abstract_eval(_abstract_eval)
 _step_p.def_impl(_run_eagerly)
-jax_mlir.register_lowering(_step_p, _lower, platform="cpu")
+for _platform in ("cpu", "cuda"):
+    jax_mlir.register_lowering(_step_p, _lower, platform=_platform)

@@ -6,6 +6,7 @@ import functools
 import gc
 import os
 import pathlib
+import re
 import subprocess
 import sys
 from typing import Any
@@ -19,6 +20,7 @@ import pytest
 from flax import nnx
 
 import scalify
+from scalify import _runtime
 
 OPTIMIZER = optax.adam(1e-2)
 RECIPES = ["none", "fp8", "fp8-current", "fp8-delayed"]
@@ -276,7 +278,7 @@ def test_refusals() -> None:
     with pytest.raises(NotImplementedError, match="calls back"):
         jax.jit(calls.call)(batch[0])
     gpu = scalify.jit(lambda x: x * 2, recipe="none", target="sm_90a")
-    with pytest.raises(NotImplementedError, match="must run on the CPU"):
+    with pytest.raises(NotImplementedError, match="must run on one device"):
         jax.jit(gpu.call)(batch[0])
 
 
@@ -287,3 +289,42 @@ def test_outside_of_a_trace_it_is_a_call() -> None:
         called.call(*jax.tree.map(jnp.copy, state), *batch),
         plain(*state, *batch),
     )
+
+
+def test_the_handler_of_cuda_runs_a_step_of_a_gpu(tmp_path: pathlib.Path) -> None:
+    """A CPU's XLA calls it: the null device of a GPU's artefact records the driver's calls."""
+    w, x = np.ones((64, 64), np.float32), np.ones((8, 64), np.float32)
+    step = scalify.jit(
+        lambda w, x: (w - x.sum(), jnp.tanh(x)), recipe="none", target="sm_90a", donate_argnums=0
+    )
+    path = tmp_path / "step.scalify"
+    step.executable(w, x).save(path)
+    header = (pathlib.Path(jax.ffi.include_dir()) / "xla" / "ffi" / "api" / "c_api.h").read_text()
+    version = [
+        int(re.findall(rf"define XLA_FFI_API_{part} (\d+)", header)[0])
+        for part in ("MAJOR", "MINOR")
+    ]
+    handler = _runtime.xla_handler(*version, True)
+    jax.ffi.register_ffi_target("scalify_test_gpu", handler, platform="cpu")
+    types = [jax.ShapeDtypeStruct(one.shape, one.dtype) for one in (w, x)]
+    custom = jax.ffi.ffi_call(
+        "scalify_test_gpu", types, has_side_effect=True, input_output_aliases={0: 0}
+    )
+    run = jax.jit(lambda number, *arrays: custom(*arrays, id=number), static_argnums=0)
+
+    gpu = _runtime.Executable(str(path), 1, "null")
+    call = gpu.xla_call([0, 1], [0, 1])
+    call.prepare([])
+    jax.block_until_ready(run(np.int64(call.id), w, x))
+    assert call.finish() == []
+    lines = gpu.trace.splitlines()
+    # What XLA's streams do must be done before the step's first kernel.
+    first = next(i for i, line in enumerate(lines) if "Launch" in line)
+    assert any("Synchronize" in line for line in lines[:first])
+
+    host = scalify.jit(lambda w, x: (w, x), recipe="none").executable(w, x)
+    other = host._runtime.xla_call([0, 1], [0, 1])
+    other.prepare([])
+    with pytest.raises(Exception, match="XLA runs on a GPU, and the step on a CPU"):
+        jax.block_until_ready(run(np.int64(other.id), w, x))
+    other.finish()
