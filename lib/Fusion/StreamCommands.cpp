@@ -11,6 +11,8 @@
 
 #include "llvm/ADT/MapVector.h"
 
+#include <map>
+
 using namespace mlir;
 using namespace scalify;
 
@@ -41,7 +43,7 @@ SmallVector<StreamCommand> scalify::readCommands(plan::ProgramOp program) {
 
 void scalify::removeEvents(plan::ProgramOp program,
                            MutableArrayRef<StreamCommand> commands) {
-  llvm::DenseMap<int64_t, SmallVector<size_t>> before; // an event
+  std::map<int64_t, SmallVector<size_t>> before; // an event, of any number
   // By stream: its last command, and the commands that its next one waits for.
   llvm::DenseMap<int64_t, SmallVector<size_t>> last, awaited;
   auto *next = commands.begin();

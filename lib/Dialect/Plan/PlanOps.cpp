@@ -268,9 +268,19 @@ LogicalResult KernelOp::verifyRegions() {
     if (!matches(value.getType(), buffer.getType()))
       return emitOpError("yields a value of type ")
              << value.getType() << " for a buffer of type " << buffer.getType();
-  for (int64_t index : getInplace().value_or(ArrayRef<int64_t>()))
-    if (index < 0)
-      return emitOpError("has a negative index in 'inplace'");
+  ArrayRef<int64_t> pairs = getInplace().value_or(ArrayRef<int64_t>());
+  auto isIndexOf = [](int64_t index, size_t count) {
+    return index >= 0 && static_cast<size_t>(index) < count;
+  };
+  bool areValid = pairs.size() % 2 == 0;
+  for (size_t i = 0; areValid && i < pairs.size(); i += 2)
+    areValid = isIndexOf(pairs[i], getWrites().size()) &&
+               isIndexOf(pairs[i + 1], getReads().size());
+  if (!areValid)
+    return emitOpError("has 'inplace' = [")
+           << pairs << "]: expected pairs of the index of one of "
+           << getWrites().size() << " writes and of one of "
+           << getReads().size() << " reads";
   return success();
 }
 

@@ -8,6 +8,8 @@
 
 #include "llvm/ADT/TypeSwitch.h"
 
+#include <set>
+
 using namespace mlir;
 using namespace scalify;
 using namespace scalify::plan;
@@ -333,7 +335,7 @@ LogicalResult scalify::plan::verifyTiles(ProgramOp program) {
              << kTilesAttr << "' = " << op.getAttr(kTilesAttr)
              << ": expected the number of tiles, at least 1, and that of the "
                 "group";
-  llvm::DenseSet<int64_t> seen;
+  std::set<int64_t> seen; // any numbers: a DenseSet has keys of its own
   for (const TileGroup &group : findTileGroups(program)) {
     if (!seen.insert(group.tiling.group).second)
       return program.emitOpError("has two tile groups ") << group.tiling.group;

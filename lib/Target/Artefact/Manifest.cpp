@@ -17,6 +17,8 @@
 
 #include "llvm/ADT/TypeSwitch.h"
 
+#include <map>
+
 using namespace mlir;
 using namespace scalify;
 namespace json = llvm::json;
@@ -377,7 +379,7 @@ void ManifestWriter::writeArgs(json::Object &manifest) {
     auto value = attrs.getAs<StringAttr>(name);
     return (value ? value.getValue() : otherwise).str();
   };
-  llvm::DenseMap<int64_t, int64_t> aliasOf;
+  std::map<int64_t, int64_t> aliasOf;
   for (auto [i, attr] : llvm::enumerate(list("plan.args"))) {
     auto attrs = cast<DictionaryAttr>(attr);
     json::Object arg = typeInfo(list("plan.arg_types")[i], attrs);

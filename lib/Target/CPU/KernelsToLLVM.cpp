@@ -8,6 +8,8 @@
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
 
+#include <set>
+
 namespace scalify {
 #define GEN_PASS_DEF_KERNELSTOLLVM
 #include "scalify/Target/CPU/Passes.h.inc"
@@ -50,8 +52,8 @@ void KernelsToLLVMPass::getDependentDialects(DialectRegistry &registry) const {
 }
 
 // void k(void *const *bufs, int64_t lo, int64_t hi, uint64_t *counters)
-static void addEntry(LLVM::LLVMFuncOp body,
-                     const llvm::DenseSet<int64_t> &shared, int64_t buffers) {
+static void addEntry(LLVM::LLVMFuncOp body, const std::set<int64_t> &shared,
+                     int64_t buffers) {
   OpBuilder b(body);
   Location loc = body.getLoc();
   MLIRContext *context = body.getContext();
@@ -61,7 +63,7 @@ static void addEntry(LLVM::LLVMFuncOp body,
   for (int64_t i = 0; i < buffers; ++i) {
     body.setArgAttr(i, LLVM::LLVMDialect::getAlignAttrName(),
                     b.getI64IntegerAttr(1));
-    if (!shared.contains(i))
+    if (!shared.count(i))
       body.setArgAttr(i, LLVM::LLVMDialect::getNoAliasAttrName(),
                       b.getUnitAttr());
   }
@@ -90,7 +92,7 @@ void KernelsToLLVMPass::runOnOperation() {
   ModuleOp module = getOperation();
   struct Signature {
     int64_t buffers;
-    llvm::DenseSet<int64_t> shared;
+    std::set<int64_t> shared;
   };
   llvm::StringMap<Signature> signatures;
   for (auto function : module.getOps<func::FuncOp>()) {

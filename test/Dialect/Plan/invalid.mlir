@@ -554,3 +554,42 @@ plan.program @alpha {
   // expected-error @+1 {{'plan.gemm' op has an alpha that F32 cannot hold: 1.000000e+40}}
   plan.gemm "dot" %x, %x, %x m 4 n 4 k 4 strides [4, 1] x [4, 1] to [4, 1] offsets [0, 0, 0] batch [] [] alpha 1.0e+40 : memref<16xf32>, memref<16xf32>, memref<16xf32>
 }
+
+// -----
+
+plan.program @inplace_beyond_the_reads {
+  %a = plan.argument 0 : memref<4xf32>
+  %r = plan.result 0 aliases 0 : memref<4xf32>
+  // expected-error @+1 {{has 'inplace' = [0, 1]: expected pairs of the index of one of 1 writes and of one of 1 reads}}
+  plan.kernel "negate" reads(%a : memref<4xf32>) writes(%r : memref<4xf32>) attributes {inplace = array<i64: 0, 1>} {
+  ^bb0(%x: tensor<4xf32>):
+    %n = stablehlo.negate %x : tensor<4xf32>
+    plan.yield %n : tensor<4xf32>
+  }
+}
+
+// -----
+
+plan.program @inplace_beyond_the_writes {
+  %a = plan.argument 0 : memref<4xf32>
+  %r = plan.result 0 aliases 0 : memref<4xf32>
+  // expected-error @+1 {{has 'inplace' = [1, 0]: expected pairs}}
+  plan.kernel "negate" reads(%a : memref<4xf32>) writes(%r : memref<4xf32>) attributes {inplace = array<i64: 1, 0>} {
+  ^bb0(%x: tensor<4xf32>):
+    %n = stablehlo.negate %x : tensor<4xf32>
+    plan.yield %n : tensor<4xf32>
+  }
+}
+
+// -----
+
+plan.program @inplace_of_no_pair {
+  %a = plan.argument 0 : memref<4xf32>
+  %r = plan.result 0 aliases 0 : memref<4xf32>
+  // expected-error @+1 {{has 'inplace' = [0, 0, 0]: expected pairs}}
+  plan.kernel "negate" reads(%a : memref<4xf32>) writes(%r : memref<4xf32>) attributes {inplace = array<i64: 0, 0, 0>} {
+  ^bb0(%x: tensor<4xf32>):
+    %n = stablehlo.negate %x : tensor<4xf32>
+    plan.yield %n : tensor<4xf32>
+  }
+}
