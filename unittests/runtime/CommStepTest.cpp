@@ -43,10 +43,11 @@ struct Comm {
   scalify_rt_comm *handle = nullptr;
 };
 
-/// Runs one step on each of two ranks, which are threads.
-void runRanks(
-    const std::function<Json(int32_t)> &manifestOf,
-    const std::function<void(int32_t, const Handle &, float)> &check) {
+/// Runs one step on each of two ranks, which are threads. The `interrupted` one
+/// stops where it is asked, as every step of more than a moment is.
+void runRanks(const std::function<Json(int32_t)> &manifestOf,
+              const std::function<void(int32_t, const Handle &, float)> &check,
+              int32_t interrupted = -1) {
   std::string job = freshJob();
   std::vector<std::thread> threads;
   for (int32_t rank = 0; rank < 2; ++rank)
@@ -66,7 +67,7 @@ void runRanks(
       float total = 0;
       void *args[] = {params.data(), batch.data()},
            *results[] = {nullptr, &total};
-      if (rank == 1)
+      if (rank == interrupted)
         scalify_rt_set_poll(exe.get(), [](void *) { return 1; }, nullptr);
       scalify_rt_run(exe.get(), "step", args, 2, results, 2);
       check(rank, exe, total);
@@ -120,12 +121,13 @@ TEST(CommStep, OthersHearOfAStepThatFails) {
       commands.insert(commands.begin(), slow);
     return m;
   };
-  runRanks(manifest, [](int32_t rank, const Handle &, float) {
+  auto check = [](int32_t rank, const Handle &, float) {
     EXPECT_THAT(scalify_rt_last_error(),
                 testing::HasSubstr(
                     rank ? "interrupted"
                          : "step 0, all_reduce 'sum' at step/sum: rank 1 "
                            "stopped: the run was interrupted"));
-  });
+  };
+  runRanks(manifest, check, /*interrupted=*/1);
 }
 } // namespace
