@@ -403,7 +403,7 @@ void ManifestWriter::writeArgs(json::Object &manifest) {
     arg["alias_result"] =
         alias ? json::Value(alias.getInt()) : json::Value(nullptr);
     writeShards(arg, attrs);
-    if (trial.spared.contains(int64_t(i)))
+    if (trial.spared.count(int64_t(i)))
       arg["spared"] = true;
     if (alias)
       aliasOf[alias.getInt()] = i;

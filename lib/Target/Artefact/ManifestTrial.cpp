@@ -95,7 +95,7 @@ static void addMovedScales(plan::ProgramOp step, Needed &needed) {
     return;
   for (auto result : step.getBody().getOps<plan::ResultOp>()) {
     std::optional<int64_t> alias = result.getAliasArg();
-    if (!alias)
+    if (!alias || *alias < 0 || static_cast<size_t>(*alias) >= args.size())
       continue;
     auto attrs = cast<DictionaryAttr>(args[*alias]);
     auto name = attrs.getAs<StringAttr>("scalify.name");

@@ -7,6 +7,8 @@
 
 #include "llvm/ADT/DenseSet.h"
 
+#include <set>
+
 namespace scalify::manifest {
 
 /// What a trial of a step does not do.
@@ -16,7 +18,7 @@ struct Trial {
   /// are the optimizer's.
   llvm::DenseSet<mlir::Operation *> updates;
   /// Donated arguments that only these commands write.
-  llvm::DenseSet<int64_t> spared;
+  std::set<int64_t> spared;
 };
 
 Trial findTrial(plan::ProgramOp step);
