@@ -76,22 +76,61 @@ void scalify::import::populateTopKExpansion(RewritePatternSet &patterns) {
   patterns.add(expandTopK);
 }
 
+/// True if the function compares two values of each of the types.
+static bool isComparatorOf(func::FuncOp function, TypeRange types) {
+  SmallVector<Type> scalars;
+  for (Type type : types)
+    scalars.append(2, RankedTensorType::get({}, getElementTypeOrSelf(type)));
+  MLIRContext *context = function.getContext();
+  Type flag = RankedTensorType::get({}, IntegerType::get(context, 1));
+  return function.getFunctionType() ==
+             FunctionType::get(context, scalars, flag) &&
+         function.getBody().hasOneBlock() &&
+         isa<func::ReturnOp, stablehlo::ReturnOp>(
+             function.getBody().front().getTerminator());
+}
+
+/// True if the results are the first elements of the operands along `dim`, and
+/// all of them have the same shape.
+static bool areFirstOf(ValueRange operands, TypeRange results, int64_t dim) {
+  auto first = dyn_cast<RankedTensorType>(operands[0].getType());
+  if (!first || !first.hasStaticShape() || dim < 0 || dim >= first.getRank())
+    return false;
+  auto shape = llvm::to_vector(first.getShape());
+  auto whole = dyn_cast<RankedTensorType>(results[0]);
+  if (!whole || whole.getRank() != first.getRank() || whole.isDynamicDim(dim) ||
+      whole.getDimSize(dim) > shape[dim])
+    return false;
+  shape[dim] = whole.getDimSize(dim);
+  return llvm::all_of(llvm::zip(operands, results), [&](auto pair) {
+    auto [operand, result] = pair;
+    auto type = dyn_cast<RankedTensorType>(operand.getType());
+    return type && type.getShape() == first.getShape() &&
+           result == type.clone(shape);
+  });
+}
+
 /// Replaces a call on (operands, initial values) by a sort of the operands.
 static LogicalResult expandCall(stablehlo::CustomCallOp call,
                                 SymbolTable &symbols) {
   auto config = call->getAttrOfType<DictionaryAttr>("mhlo.backend_config");
   auto dim = config ? config.getAs<IntegerAttr>("reduction_dim") : nullptr;
   ArrayAttr names = call.getCalledComputations();
-  auto before = names && names.size() == 1
-                    ? symbols.lookup<func::FuncOp>(
-                          cast<FlatSymbolRefAttr>(names[0]).getValue())
-                    : nullptr;
+  auto name = names && names.size() == 1 ? dyn_cast<FlatSymbolRefAttr>(names[0])
+                                         : FlatSymbolRefAttr();
+  auto before = name ? symbols.lookup<func::FuncOp>(name.getValue()) : nullptr;
   unsigned count = call->getNumResults();
-  if (!dim || !before || !before.getBody().hasOneBlock() ||
-      before.getNumArguments() != 2 * count ||
-      call->getNumOperands() != 2 * count)
+  ValueRange given = call->getOperands();
+  if (!dim || dim.getValue().getBitWidth() > 64 || !before || count == 0 ||
+      given.size() != 2 * size_t(count) ||
+      !isComparatorOf(before, given.take_front(count).getTypes()))
     return call.emitOpError("of 'ApproxTopK' needs a 'reduction_dim' and one "
                             "comparator; use jax.lax.top_k");
+  if (!areFirstOf(given.take_front(count), call->getResultTypes(),
+                  dim.getValue().getSExtValue()))
+    return call.emitOpError("of 'ApproxTopK' has results that are not the "
+                            "first elements of its operands along dimension ")
+           << dim.getValue().getSExtValue();
   ImplicitLocOpBuilder b(call.getLoc(), call);
   ValueRange operands = call->getOperands().take_front(count);
   auto sort =

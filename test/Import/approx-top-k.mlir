@@ -24,3 +24,39 @@ func.func public @main(%x: tensor<4xf32>, %a: tensor<f32>) -> tensor<2xf32> {
   %0 = stablehlo.custom_call @ApproxTopK(%x, %a) {mhlo.backend_config = {reduction_dim = 0 : i64}} : (tensor<4xf32>, tensor<f32>) -> tensor<2xf32>
   return %0 : tensor<2xf32>
 }
+
+// -----
+
+func.func @greater(%a: tensor<f32>, %b: tensor<f32>) -> tensor<i1> {
+  %0 = stablehlo.compare GT, %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>
+  return %0 : tensor<i1>
+}
+func.func @main(%x: tensor<3x4xf32>, %a: tensor<f32>) -> tensor<3x5xf32> {
+  // expected-error @+1 {{of 'ApproxTopK' has results that are not the first elements of its operands along dimension 1}}
+  %0 = stablehlo.custom_call @ApproxTopK(%x, %a) {called_computations = [@greater], mhlo.backend_config = {reduction_dim = 1 : i64}} : (tensor<3x4xf32>, tensor<f32>) -> tensor<3x5xf32>
+  return %0 : tensor<3x5xf32>
+}
+
+// -----
+
+func.func @greater(%a: tensor<f32>, %b: tensor<f32>) -> tensor<i1> {
+  %0 = stablehlo.compare GT, %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>
+  return %0 : tensor<i1>
+}
+func.func @main(%x: tensor<3x4xf32>, %a: tensor<f32>) -> tensor<3x2xf32> {
+  // expected-error @+1 {{along dimension 2}}
+  %0 = stablehlo.custom_call @ApproxTopK(%x, %a) {called_computations = [@greater], mhlo.backend_config = {reduction_dim = 2 : ui8}} : (tensor<3x4xf32>, tensor<f32>) -> tensor<3x2xf32>
+  return %0 : tensor<3x2xf32>
+}
+
+// -----
+
+func.func @greater(%a: tensor<f32>, %b: tensor<f32>) -> tensor<i1> {
+  %0 = stablehlo.compare GT, %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>
+  return %0 : tensor<i1>
+}
+func.func @main(%x: tensor<3x4xi32>, %a: tensor<i32>) -> tensor<3x2xi32> {
+  // expected-error @+1 {{needs a 'reduction_dim' and one comparator}}
+  %0 = stablehlo.custom_call @ApproxTopK(%x, %a) {called_computations = [@greater], mhlo.backend_config = {reduction_dim = 1 : i64}} : (tensor<3x4xi32>, tensor<i32>) -> tensor<3x2xi32>
+  return %0 : tensor<3x2xi32>
+}
