@@ -7,6 +7,8 @@
 #include "scalify/Dialect/Sdy/Sdy.h"
 #include "scalify/Import/Passes.h"
 
+#include "llvm/Support/MathExtras.h"
+
 namespace scalify {
 #define GEN_PASS_DEF_VALIDATEIMPORTPASS
 #include "scalify/Import/Passes.h.inc"
@@ -38,6 +40,11 @@ static LogicalResult checkTypes(Operation *op, TypeRange types) {
       return op->emitOpError("has the type ")
              << type << "; shapes must be static, so trace the function "
              << "with concrete shapes";
+    int64_t bytes = 16; // of the widest element
+    for (int64_t extent : tensor.getShape())
+      if (llvm::MulOverflow(bytes, extent, bytes))
+        return op->emitOpError("has the type ")
+               << type << ", which has more bytes than 63 bits can count";
   }
   return success();
 }

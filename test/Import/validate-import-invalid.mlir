@@ -74,3 +74,11 @@ func.func public @main() -> tensor<f32> {
   %0 = "chlo.constant"() <{value = dense<1.0> : tensor<f32>}> : () -> tensor<f32>
   return %0 : tensor<f32>
 }
+
+// -----
+
+// expected-error @+1 {{has the type 'tensor<4294967296x4294967296xf32>', which has more bytes than 63 bits can count}}
+func.func public @main(%x: tensor<4294967296x4294967296xf32> {scalify.role = #scalify.role<param>, scalify.name = "x"}) -> tensor<f32> {
+  %0 = stablehlo.constant {scalify.phase = #scalify.phase<forward>} dense<0.0> : tensor<f32>
+  return %0 : tensor<f32>
+}

@@ -10,6 +10,8 @@
 #include "scalify/Dialect/Plan/PlanStreams.h"
 #include "scalify/Dialect/Plan/PlanTiles.h"
 
+#include "llvm/Support/MathExtras.h"
+
 #include <map>
 
 using namespace mlir;
@@ -22,6 +24,17 @@ using namespace scalify::plan;
 
 int64_t scalify::plan::elementBytes(Type type) {
   return llvm::divideCeil(type.getIntOrFloatBitWidth(), 8);
+}
+
+bool scalify::plan::isBufferType(Type type) {
+  auto buffer = dyn_cast<MemRefType>(type);
+  if (!buffer || !buffer.hasStaticShape() || !buffer.getLayout().isIdentity() ||
+      !buffer.getElementType().isIntOrFloat())
+    return false;
+  int64_t bytes = elementBytes(buffer.getElementType());
+  return llvm::none_of(buffer.getShape(), [&](int64_t extent) {
+    return llvm::MulOverflow(bytes, extent, bytes);
+  });
 }
 
 int64_t scalify::plan::bufferBytes(Value buffer) {

@@ -593,3 +593,24 @@ plan.program @inplace_of_no_pair {
     plan.yield %n : tensor<4xf32>
   }
 }
+
+// -----
+
+plan.program @complex_buffer {
+  // expected-error @+1 {{'plan.argument' op result #0 must be a memref of static shape, identity layout, and integers or floats of less than 2^63 bytes, but got 'memref<4xcomplex<f32>>'}}
+  %a = plan.argument 0 : memref<4xcomplex<f32>>
+}
+
+// -----
+
+plan.program @dynamic_buffer {
+  // expected-error @+1 {{must be a memref of static shape}}
+  %a = plan.temp : memref<?xf32>
+}
+
+// -----
+
+plan.program @huge_buffer {
+  // expected-error @+1 {{must be a memref of static shape}}
+  %a = plan.temp : memref<4294967296x4294967296xf32>
+}

@@ -16,6 +16,12 @@
 
 #include "scalify/Dialect/Plan/PlanDialect.h.inc"
 #include "scalify/Dialect/Plan/PlanEnums.h.inc"
+
+namespace scalify::plan {
+/// True for a memref that can be a buffer: see the dialect's description.
+bool isBufferType(mlir::Type type);
+} // namespace scalify::plan
+
 #define GET_OP_CLASSES
 #include "scalify/Dialect/Plan/PlanOps.h.inc"
 

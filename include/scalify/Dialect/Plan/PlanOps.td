@@ -32,7 +32,9 @@ def Plan_Dialect : Dialect {
 class Plan_Op<string mnemonic, list<Trait> traits = []>
     : Op<Plan_Dialect, mnemonic, traits>;
 
-def Plan_Buffer : MemRefOf<[AnyType]>;
+def Plan_Buffer : Type<CPred<"::scalify::plan::isBufferType($_self)">,
+    "a memref of static shape, identity layout, and integers or floats of less "
+    "than 2^63 bytes", "::mlir::MemRefType">;
 
 def Plan_Scaling : I32EnumAttr<"Scaling",
     "which elements of an FP8 operand share a scale", [
