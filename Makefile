@@ -128,6 +128,9 @@ matrix: build ## train 20 steps on 8 ranks, each mesh and format, and compare al
 random: build ## run 10,000 random programs against jax.jit, their gradients and recipes too (one to two hours; ARGS= for options)
 	@PYTHONPATH=python:test/python SCALIFY_BUILD=$(CURDIR)/build .venv/bin/python test/python/random_run.py $(ARGS)
 
+mutated: build ## compile 100,000 damaged programs of the tests whole: none may crash or hang (hours; ARGS= for options)
+	@PYTHONPATH=python:test/python SCALIFY_BUILD=$(CURDIR)/build .venv/bin/python test/python/mutated_run.py $(ARGS)
+
 decoupling: build ## table of formats of the optimizer's variables, from a trained state (hours; goes on where it stopped; ARGS=--write)
 	@$(PY) benchmarks/numerics/decoupling.py $(ARGS)
 

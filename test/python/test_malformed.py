@@ -11,6 +11,7 @@ import pathlib
 import random
 import re
 import subprocess
+import sys
 
 import pytest
 
@@ -142,3 +143,12 @@ def test_deep_json_is_refused(tmp_path: pathlib.Path) -> None:
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
         assert done.returncode == 1, done.stderr[-2000:]
         assert "it nests more than 512 levels" in done.stderr
+
+
+def test_damaged_programs_compile_or_are_refused(tmp_path: pathlib.Path) -> None:
+    """By all stages; `make mutated` takes many more."""
+    script = pathlib.Path(__file__).with_name("mutated_run.py")
+    command = [sys.executable, script, "--programs", "200", "--folder", tmp_path]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
+    assert done.returncode == 0, done.stdout + done.stderr
