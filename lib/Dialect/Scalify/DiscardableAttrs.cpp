@@ -34,9 +34,35 @@ template <typename Attr> static bool is(Attribute attr) {
   return isa<Attr>(attr);
 }
 
+/// An integer that IntegerAttr::getInt returns.
+static bool isNumber(Attribute attr) {
+  auto number = dyn_cast<IntegerAttr>(attr);
+  return number && (number.getType().isIndex() ||
+                    (number.getType().isSignlessInteger() &&
+                     number.getType().getIntOrFloatBitWidth() <= 64));
+}
+
+static bool isTensorType(Attribute attr) {
+  auto type = dyn_cast_or_null<TypeAttr>(attr);
+  return type && isa<RankedTensorType>(type.getValue());
+}
+
+/// The parts of each dimension.
+static bool areParts(Attribute attr) {
+  auto dims = dyn_cast_or_null<ArrayAttr>(attr);
+  return dims && llvm::all_of(dims, llvm::IsaPred<DenseI64ArrayAttr>);
+}
+
+/// The parts of a flat run of elements, and what they are parts of.
+static bool isFlat(Attribute attr) {
+  auto record = dyn_cast<DictionaryAttr>(attr);
+  return record && isTensorType(record.get("whole")) &&
+         areParts(record.get("parts"));
+}
+
 static constexpr Kind kFlag{is<UnitAttr>, "a unit attribute"};
 static constexpr Kind kText{is<StringAttr>, "a string"};
-static constexpr Kind kNumber{is<IntegerAttr>, "an integer"};
+static constexpr Kind kNumber{isNumber, "an integer"};
 static constexpr Kind kNumbers32{is<DenseI32ArrayAttr>, "an array of i32"};
 static constexpr Kind kNumbers64{is<DenseI64ArrayAttr>, "an array of i64"};
 static constexpr Kind kList{is<ArrayAttr>, "an array"};
@@ -100,9 +126,9 @@ static constexpr Entry kEntries[] = {
     {"plain_class", OnOp, kNumber},
     // Distribution.
     {"mark", OnOp, kRecord},
-    {"whole_type", OnArgument | OnResult, {is<TypeAttr>, "a type"}},
-    {"parts", OnArgument | OnResult, kList},
-    {"flat", OnArgument | OnResult, kRecord},
+    {"whole_type", OnArgument | OnResult, {isTensorType, "a tensor's type"}},
+    {"parts", OnArgument | OnResult, {areParts, "an array of arrays of i64"}},
+    {"flat", OnArgument | OnResult, {isFlat, "a tensor's type and its parts"}},
     {"fills_shares", OnOp, kFlag},
     // Reports.
     {"report", OnModule, kList},

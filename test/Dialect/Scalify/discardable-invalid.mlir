@@ -82,3 +82,28 @@ func.func @main(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
   %0 = stablehlo.dot_general %x, %x, contracting_dims = [1] x [0] {scalify.formats = #scalify.formats<f8E4M3FN by [-1, 128], f8E4M3FN>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
   return %0 : tensor<4x4xf32>
 }
+
+// -----
+
+// expected-error @+1 {{'scalify.flat'}}
+func.func @flat(%w: tensor<4xf32> {scalify.flat = {parts = [array<f64: 2.0>], whole = tensor<8xf32>}}) { return }
+
+// -----
+
+// expected-error @+1 {{'scalify.flat'}}
+func.func @flat_of_nothing(%w: tensor<4xf32> {scalify.flat = {parts = [array<i64: 2>]}}) { return }
+
+// -----
+
+// expected-error @+1 {{'scalify.parts'}}
+func.func @parts(%w: tensor<4xf32> {scalify.parts = [array<f64: 2.0>]}) { return }
+
+// -----
+
+// expected-error @+1 {{'scalify.whole_type'}}
+func.func @whole(%w: tensor<4xf32> {scalify.whole_type = f32}) { return }
+
+// -----
+
+// expected-error @+1 {{'scalify.scale'}}
+func.func @unsigned(%w: tensor<4xf32> {scalify.scale = 1 : ui64}) { return }
