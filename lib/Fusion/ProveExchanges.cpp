@@ -33,7 +33,7 @@ struct ProveExchangesPass
       for (Operation *op : exchanges.front())
         for (int64_t rank :
              cast<plan::CollectiveOp>(op).getGroups().getValues<int64_t>())
-          ranks = std::max(ranks, rank + 1);
+          ranks = std::max(ranks, std::min(rank, kMaxRanks) + 1);
       if (ranks > 0 && failed(simulateExchanges(exchanges, ranks)))
         return signalPassFailure();
       numProved += exchanges.front().size();

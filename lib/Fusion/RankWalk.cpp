@@ -171,5 +171,10 @@ SmallVector<Operation *> scalify::listExchanges(plan::ProgramOp program) {
 LogicalResult
 scalify::simulateExchanges(ArrayRef<SmallVector<Operation *>> programs,
                            int64_t ranks) {
+  if (ranks > kMaxRanks)
+    for (ArrayRef<Operation *> exchanges : programs)
+      if (!exchanges.empty())
+        return exchanges.front()->emitOpError("is of a job of more than ")
+               << kMaxRanks << " ranks";
   return Walk(programs, ranks).run();
 }

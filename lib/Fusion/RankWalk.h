@@ -16,6 +16,9 @@ namespace scalify {
 /// Returns the messages and collectives of a program in the order of issue.
 llvm::SmallVector<mlir::Operation *> listExchanges(plan::ProgramOp program);
 
+/// The most ranks of a job, whatever groups a text names.
+inline constexpr int64_t kMaxRanks = 1 << 20;
+
 /// Simulates the exchanges of several programs, each run by `ranks` ranks. On a
 /// deadlock, emits an error that names an exchange that never completes, and
 /// where the other ranks stand.

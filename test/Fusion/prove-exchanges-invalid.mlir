@@ -19,3 +19,12 @@ plan.program @proved {
   plan.collective all_reduce sum %x to %0 groups dense<[[3, 1], [0, 2]]> : tensor<2x2xi64> : memref<8xf32>, memref<8xf32>
   plan.collective permute none %x to %0 groups dense<[[0, 1], [1, 3]]> : tensor<2x2xi64> : memref<8xf32>, memref<8xf32>
 }
+
+// -----
+
+plan.program @many_ranks {
+  %x = plan.argument 0 : memref<32xf32>
+  %r = plan.result 0 : memref<64xf32>
+  // expected-error @+1 {{is of a job of more than 1048576 ranks}}
+  plan.collective all_gather none %x to %r groups dense<[[0, 9223372036854775807]]> : tensor<1x2xi64> : memref<32xf32>, memref<64xf32>
+}
