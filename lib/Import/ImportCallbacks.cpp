@@ -43,7 +43,9 @@ static void dropFromSignature(func::FuncOp main) {
       argument.replaceAllUsesWith(
           stablehlo::CreateTokenOp::create(b, main.getLoc()));
     } else if (auto alias =
-                   main.getArgAttrOfType<IntegerAttr>(index, kAliasAttr)) {
+                   main.getArgAttrOfType<IntegerAttr>(index, kAliasAttr);
+               alias && alias.getInt() >= 0 &&
+               alias.getInt() < static_cast<int64_t>(placeOf.size())) {
       main.setArgAttr(
           index, kAliasAttr,
           IntegerAttr::get(alias.getType(), placeOf[alias.getInt()]));
