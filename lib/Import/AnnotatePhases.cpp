@@ -29,7 +29,8 @@ struct AnnotatePhases : scalify::impl::AnnotatePhasesPassBase<AnnotatePhases> {
       return signalPassFailure();
     PhaseMap phases;
     bool told = useLocations && computePhasesFromLocations(*main, phases);
-    if (!told && !computePhasesFromSlices(*main, phases))
+    bool named = useLocations && hasNames(*main);
+    if (!told && !computePhasesFromSlices(*main, named, phases))
       warnIfTrained(*main);
     main->getBody().walk<WalkOrder::PreOrder>([&](Operation *op) {
       if (takesPhase(op))

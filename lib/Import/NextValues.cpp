@@ -77,8 +77,10 @@ bool NextValueFinder::isOpen(unsigned argument, unsigned result) const {
 void NextValueFinder::takeDonated() {
   for (unsigned index = 0; index < main.getNumArguments(); ++index)
     if (std::optional<unsigned> result = getAliasedResult(main, index))
-      if (*result < next.owners.size() && isOpen(index, *result))
+      if (*result < next.owners.size() && isOpen(index, *result)) {
         pair(index, *result);
+        next.evident = true;
+      }
 }
 
 void NextValueFinder::findGradientDependents() {
@@ -193,8 +195,10 @@ void NextValueFinder::pairUpdates() {
            std::tuple(b.distance, a.sharedPath, b.result, b.argument);
   });
   for (const Update &update : updates)
-    if (isOpen(update.argument, update.result))
+    if (isOpen(update.argument, update.result)) {
       pair(update.argument, update.result);
+      next.evident = true;
+    }
 }
 
 static StringRef getPath(func::FuncOp main, unsigned argument) {
@@ -326,6 +330,7 @@ void NextValueFinder::pairGradients() {
         if (hasGradient(argument))
           known.push_back(argument.getArgNumber());
       }
+    next.evident |= !known.empty();
     for (unsigned result : results) {
       if (known.empty() && sources.contains(getResults(main)[result]))
         continue;

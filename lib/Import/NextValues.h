@@ -41,11 +41,15 @@ public:
   bool any() const {
     return llvm::any_of(owners, [](int64_t owner) { return owner >= 0; });
   }
+  /// True if an argument is donated or updated by elementwise ops, or is the
+  /// weight of a dot whose gradient is found. Types alone are no such evidence.
+  bool hasEvidence() const { return evident; }
 
 private:
   friend class NextValueFinder;
   llvm::SmallVector<int64_t> results; // of each argument, or -1
   llvm::SmallVector<int64_t> owners;  // of each result, or -1
+  bool evident = false;
 };
 
 } // namespace scalify::import

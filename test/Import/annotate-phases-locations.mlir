@@ -99,3 +99,37 @@ func.func public @main(%x: tensor<4xf32>, %n: tensor<i32>) -> tensor<4xf32> {
   } loc("jit(step)/while")
   return %0#2 : tensor<4xf32>
 }
+
+// -----
+
+// Names of JAX without a derivative, and nothing is updated: an evaluation with
+// a result that has an argument's type only by chance.
+// CHECK-LABEL: @main
+// CHECK-NOT: phase<backward>
+// CHECK-NOT: phase<optimizer>
+func.func public @main(%v: tensor<4xf32> loc("v"), %t: tensor<4x4xf32> loc("t")) -> (tensor<f32>, tensor<4xf32>) {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %u = stablehlo.tanh %v : tensor<4xf32> loc("jit(f)/tanh")
+  %s = stablehlo.reduce(%u init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<4xf32>, tensor<f32>) -> tensor<f32> loc("jit(f)/reduce_sum")
+  // CHECK: stablehlo.dot_general
+  %y = stablehlo.dot_general %t, %u, contracting_dims = [0] x [0] : (tensor<4x4xf32>, tensor<4xf32>) -> tensor<4xf32> loc("jit(f)/dot_general")
+  return %s, %y : tensor<f32>, tensor<4xf32>
+}
+
+// -----
+
+// A gradient written by hand has no derivative in its names, but its dot shares
+// an operand with the dot of the weight.
+// CHECK-LABEL: @main
+func.func public @main(%w: tensor<4x2xf32> loc("w"), %x: tensor<8x4xf32> loc("x")) -> (tensor<f32>, tensor<4x2xf32>) {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %two = stablehlo.constant dense<2.0> : tensor<8x2xf32>
+  // CHECK: stablehlo.dot_general {{.*}}phase<forward>
+  %y = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<8x4xf32>, tensor<4x2xf32>) -> tensor<8x2xf32> loc("jit(f)/dot_general")
+  %yy = stablehlo.multiply %y, %y : tensor<8x2xf32> loc("jit(f)/mul")
+  %loss = stablehlo.reduce(%yy init: %zero) applies stablehlo.add across dimensions = [0, 1] : (tensor<8x2xf32>, tensor<f32>) -> tensor<f32> loc("jit(f)/reduce_sum")
+  %dy = stablehlo.multiply %two, %y : tensor<8x2xf32> loc("jit(f)/mul")
+  // CHECK: stablehlo.dot_general {{.*}}phase<backward>
+  %g = stablehlo.dot_general %x, %dy, contracting_dims = [0] x [0] : (tensor<8x4xf32>, tensor<8x2xf32>) -> tensor<4x2xf32> loc("jit(f)/dot_general")
+  return %loss, %g : tensor<f32>, tensor<4x2xf32>
+}

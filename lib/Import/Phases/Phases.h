@@ -32,8 +32,11 @@ bool isRecomputedByNames(mlir::Operation *op);
 bool computePhasesFromLocations(mlir::func::FuncOp main, PhaseMap &phases);
 
 /// Computes the phase of each op of main's block from the ops that the results
-/// need. Returns false, with every op forward, if no result can be the loss.
-bool computePhasesFromSlices(mlir::func::FuncOp main, PhaseMap &phases);
+/// need. Returns false, with every op forward, if no result can be the loss, or
+/// if `named` and nothing is updated: JAX's names would tell of a derivative,
+/// and gradients written by hand must show in the flow of data.
+bool computePhasesFromSlices(mlir::func::FuncOp main, bool named,
+                             PhaseMap &phases);
 
 /// Gives ops on constants alone the first phase among their users.
 void settleConstants(mlir::func::FuncOp main, PhaseMap &phases);

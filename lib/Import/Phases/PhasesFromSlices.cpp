@@ -37,14 +37,15 @@ namespace {
 
 class SlicePhases {
 public:
-  SlicePhases(func::FuncOp main, PhaseMap &phases)
-      : main(main), block(main.getBody().front()), phases(phases) {}
+  SlicePhases(func::FuncOp main, bool named, PhaseMap &phases)
+      : main(main), named(named), block(main.getBody().front()),
+        phases(phases) {}
 
   bool compute();
 
 private:
   void findForward(const OpSet &known);
-  void findState();
+  bool findState();
   void findEarlierUpdates();
   void findOptimizerByState();
   void findOptimizerByShape();
@@ -62,6 +63,7 @@ private:
   }
 
   func::FuncOp main;
+  bool named; // by JAX: with its derivatives in the names
   Block &block;
   PhaseMap &phases;
   SmallVector<bool> stateArguments, stateResults;
@@ -91,8 +93,9 @@ void SlicePhases::findForward(const OpSet &known) {
 }
 
 /// Finds the arguments that have next values. Gradients are known by their
-/// products, if there are any: other ops may belong to a metric.
-void SlicePhases::findState() {
+/// products, if there are any: other ops may belong to a metric. Returns false
+/// if the names and the flow of data agree that nothing is trained.
+bool SlicePhases::findState() {
   auto isLater = [&](Operation &op) {
     return takesPhase(&op) && !isIn(&op, Phase::Forward) &&
            !op.hasTrait<OpTrait::ConstantLike>();
@@ -104,6 +107,8 @@ void SlicePhases::findState() {
       [&](Operation *op) {
         return isLater(*op) && (!hasProducts || holdsProduct(op));
       });
+  if (named && !next.hasEvidence())
+    return false;
   for (auto [index, argument] : llvm::enumerate(main.getArguments())) {
     stateArguments.push_back(next.hasNextValue(index));
     if (auto type = dyn_cast<RankedTensorType>(argument.getType());
@@ -112,6 +117,7 @@ void SlicePhases::findState() {
   }
   for (unsigned index = 0; index < main.getNumResults(); ++index)
     stateResults.push_back(next.isNextValue(index));
+  return true;
 }
 
 /// True if a type is a scalar or has the shape of some state.
@@ -299,12 +305,12 @@ void SlicePhases::placeGradientMetrics() {
 
 bool SlicePhases::compute() {
   OpSet forward = findForwardOps(main);
-  if (forward.empty()) {
+  findForward(forward);
+  bool trains = !forward.empty() && findState();
+  if (!trains) {
     for (Operation &op : block)
       phases[&op] = Phase::Forward;
   } else {
-    findForward(forward);
-    findState();
     findForwardMetrics();
     findEarlierUpdates();
     findOptimizerByState();
@@ -319,12 +325,12 @@ bool SlicePhases::compute() {
     if (op->getParentOp() != main && takesPhase(op))
       phases[op] = phases.lookup(op->getParentOp());
   });
-  if (!forward.empty())
+  if (trains)
     refineBodies(main, phases);
-  return !forward.empty();
+  return trains;
 }
 
-bool scalify::import::computePhasesFromSlices(func::FuncOp main,
+bool scalify::import::computePhasesFromSlices(func::FuncOp main, bool named,
                                               PhaseMap &phases) {
-  return SlicePhases(main, phases).compute();
+  return SlicePhases(main, named, phases).compute();
 }
