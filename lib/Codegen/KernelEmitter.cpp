@@ -348,7 +348,7 @@ FailureOr<Element> KernelEmitter::quantize(QuantizeOp op, const Index &index) {
     return failure();
   Location loc = op.getLoc();
   unsigned level = std::max(x->level, scale->level);
-  bool isExact = op->hasAttr("plan.exact_reciprocal");
+  bool isExact = op->hasAttr(plan::kExactReciprocalAttr);
   Value factor = scale->value;
   if (isExact) {
     OpBuilder &b = at(scale->level);
@@ -365,14 +365,14 @@ FailureOr<Element> KernelEmitter::quantize(QuantizeOp op, const Index &index) {
     scaled = arith::DivFOp::create(b, loc, x->value, factor);
   QuantizeResult q = quantizeNarrow(
       b, loc, scaled, op.getResult().getType().getElementType(), machine);
-  if (log || op->hasAttr("plan.uncounted"))
+  if (log || op->hasAttr(plan::kUncountedCastAttr))
     return Element{q.code, level};
   CastCounters &counters =
       quantizeCounters.try_emplace(op, CastCounters{pass, {}, {}})
           .first->second;
   if (counters.pass != pass)
     return Element{q.code, level};
-  if (scale->level == 0 && !op->hasAttr("plan.scaled"))
+  if (scale->level == 0 && !op->hasAttr(plan::kScaledAttr))
     counters.scale = scale->value;
   auto count = [&](Value &memory, Value counted) {
     Element where{counted, level};
@@ -450,7 +450,7 @@ LogicalResult KernelEmitter::finish() {
   Value slots = function.getArguments().back();
   int64_t slot = 0;
   kernel.getBody().walk([&](QuantizeOp op) {
-    if (op->hasAttr("plan.uncounted"))
+    if (op->hasAttr(plan::kUncountedCastAttr))
       return;
     CastCounters counters = quantizeCounters.lookup(op);
     for (Value memory : counters.places) {

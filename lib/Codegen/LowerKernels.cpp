@@ -73,11 +73,11 @@ LogicalResult LowerKernelsPass::lower(plan::KernelOp kernel) {
     // Outputs that alias an input must not be noalias.
     if (kernel.getInplace())
       function->setAttr(
-          "plan.inplace",
+          plan::kInPlaceAttr,
           DenseI64ArrayAttr::get(&getContext(), *kernel.getInplace()));
-    function->setAttr("plan.reads",
+    function->setAttr(plan::kReadsAttr,
                       b.getI64IntegerAttr(kernel.getReads().size()));
-    function->setAttr("plan.writes",
+    function->setAttr(plan::kWritesAttr,
                       b.getI64IntegerAttr(kernel.getWrites().size()));
     if (isGPU)
       function->setAttr(plan::kThreadsAttr, b.getI64IntegerAttr(rows->threads));

@@ -8,6 +8,7 @@
 
 #include "RankJoins.h"
 
+#include "scalify/Dialect/Plan/PlanAttrs.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/Collectives.h"
@@ -91,7 +92,7 @@ RankJoiner::Members RankJoiner::cut(Value value, int64_t dim, int64_t parts) {
   for (int64_t part = 0; part < parts; ++part) {
     auto piece =
         create<stablehlo::SliceOp>(value, dim, part * size, (part + 1) * size);
-    piece->setAttr(kDenseAttr, builder.getUnitAttr());
+    piece->setAttr(plan::kMaterialiseAttr, builder.getUnitAttr());
     pieces.push_back(piece);
   }
   return pieces;

@@ -7,10 +7,6 @@
 
 namespace scalify {
 
-/// On a slice that is dense memory on a rank: Fusion materialises it, so that
-/// no dot reads it in place, with other strides and in another order.
-inline constexpr llvm::StringLiteral kDenseAttr = "plan.materialise";
-
 /// The ranks' values of one value of a device's program, in rank order. Ranks
 /// that are known to agree share one value.
 using RankValues = llvm::SmallVector<mlir::Value>;

@@ -10,6 +10,7 @@
 #include "Layouts.h"
 #include "RankJoins.h"
 
+#include "scalify/Dialect/Plan/PlanAttrs.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/StableHLO/Collectives.h"
 #include "scalify/Dialect/StableHLO/Values.h"
@@ -153,7 +154,8 @@ RankValues Simulation::sliceArgument(BlockArgument whole,
     if (!part) {
       part = stablehlo::SliceOp::create(builder, whole.getLoc(), local, whole,
                                         starts, ends, strides);
-      part.getDefiningOp()->setAttr(kDenseAttr, builder.getUnitAttr());
+      part.getDefiningOp()->setAttr(plan::kMaterialiseAttr,
+                                    builder.getUnitAttr());
     }
     ranks.push_back(part);
   }

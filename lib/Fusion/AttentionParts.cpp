@@ -5,6 +5,7 @@
 #include "OpCosts.h"
 #include "ScaleEntries.h"
 
+#include "scalify/Dialect/Plan/PlanAttrs.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Idioms/Rows.h"
 
@@ -47,7 +48,7 @@ std::optional<double> scalify::getSplatNumber(Value value) {
   if (std::optional<double> number = getMaskedNumber(value))
     return number;
   auto constant = value.getDefiningOp<stablehlo::ConstantOp>();
-  if (!constant || constant->hasAttr(kScaleEntryAttr))
+  if (!constant || constant->hasAttr(plan::kScaleEntryAttr))
     return std::nullopt;
   auto splat = dyn_cast<SplatElementsAttr>(constant.getValue());
   if (!splat || !isa<FloatType>(splat.getElementType()))
@@ -73,7 +74,7 @@ static Scaled startAt(Value value) {
 }
 
 static std::optional<double> getCastScale(Operation *cast) {
-  if (cast->hasAttr(kScaleEntryAttr) ||
+  if (cast->hasAttr(plan::kScaleEntryAttr) ||
       typeOf(cast->getOperand(1)).getRank() != 0)
     return std::nullopt;
   return getSplatNumber(cast->getOperand(1));

@@ -11,6 +11,7 @@
 #include "EpilogueChain.h"
 #include "ScaleEntries.h"
 
+#include "scalify/Dialect/Plan/PlanAttrs.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/Reductions.h"
@@ -115,7 +116,7 @@ std::optional<std::pair<Value, Cast>> CastReader::read(Operation *user,
       cast.format = elementOf(quantize);
       cast.scale = quantize.getScale();
       cast.divides = cast.isCounted = true;
-      cast.isScaleMoved = quantize->hasAttr(kScaleEntryAttr);
+      cast.isScaleMoved = quantize->hasAttr(plan::kScaleEntryAttr);
       return std::pair(quantize.getResult(), cast);
     }
     if (isa<stablehlo::ConvertOp>(op) &&

@@ -39,7 +39,7 @@ bool scalify::isRankSum(const Cluster &cluster) {
   });
 }
 
-bool scalify::isStack(Operation *op) { return op->hasAttr(kStackAttr); }
+bool scalify::isStack(Operation *op) { return op->hasAttr(plan::kStackAttr); }
 
 //===----------------------------------------------------------------------===//
 // Membership
@@ -217,7 +217,7 @@ bool Clusters::analyse(Cluster &cluster, Uses &uses) const {
 
 // True if the cluster may compute `op`, all of whose uses in it are known.
 bool Clusters::mayJoin(Operation *op, Cluster &cluster) {
-  if (!cluster.isKernel || op->hasAttr("plan.materialise") ||
+  if (!cluster.isKernel || op->hasAttr(plan::kMaterialiseAttr) ||
       op->getNumResults() != 1)
     return false;
   if (cluster.ops.size() >= limits.maxOps)

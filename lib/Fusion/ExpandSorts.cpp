@@ -13,6 +13,7 @@
 
 #include "Expansions.h"
 
+#include "scalify/Dialect/Plan/PlanAttrs.h"
 #include "scalify/Dialect/StableHLO/ElementRegions.h"
 #include "scalify/Dialect/StableHLO/OpKinds.h"
 #include "scalify/Dialect/StableHLO/Reductions.h"
@@ -235,7 +236,7 @@ MaybeValues Sorter::step(ArrayRef<Value> values, int64_t length, int64_t run,
     auto pairs =
         stablehlo::ConcatenateOp::create(b, ValueRange{first, second}, dim + 1);
     // The next step would compute it once for each of its reads.
-    pairs->setAttr("plan.materialise", b.getUnitAttr());
+    pairs->setAttr(plan::kMaterialiseAttr, b.getUnitAttr());
     next.push_back(reshape(pairs, joined));
   }
   return next;

@@ -456,7 +456,9 @@ bool FormAttentionPass::form(stablehlo::DivOp quotient, std::string &why) {
 /// the dot that it replaces, and users may transpose it back. Transposes that
 /// are materialised stay.
 static void foldTransposes(Block &block) {
-  auto isStored = [](Operation *op) { return op->hasAttr("plan.materialise"); };
+  auto isStored = [](Operation *op) {
+    return op->hasAttr(plan::kMaterialiseAttr);
+  };
   for (auto outer : block.getOps<stablehlo::TransposeOp>()) {
     auto inner = outer.getOperand().getDefiningOp<stablehlo::TransposeOp>();
     if (!inner || isStored(inner) || isStored(outer))

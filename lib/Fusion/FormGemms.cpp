@@ -276,7 +276,7 @@ Value FormGemmsPass::copyForLayout(stablehlo::DotGeneralOp op, bool isLhs) {
                                               isLhs ? op.getLhs() : op.getRhs(),
                                               getPlainOrder(Roles(op), isLhs));
   // `copied` permutes the view of the copy back to the dot's order.
-  copy.getDefiningOp()->setAttr("plan.materialise", b.getUnitAttr());
+  copy.getDefiningOp()->setAttr(plan::kMaterialiseAttr, b.getUnitAttr());
   ++numCopies;
   op.emitRemark("operand ")
       << (isLhs ? 0 : 1) << " is copied: no GEMM reads its layout";
@@ -352,7 +352,7 @@ static SmallVector<Value> foldOperandScales(stablehlo::DotGeneralOp op) {
   SmallVector<Value> scales;
   while (op.getResult().hasOneUse()) {
     Operation *user = *op.getResult().user_begin();
-    if (!user->hasAttr(kOperandScaleAttr))
+    if (!user->hasAttr(plan::kOperandScaleAttr))
       break;
     auto wide =
         user->getOperand(1).getDefiningOp<stablehlo::BroadcastInDimOp>();
@@ -382,7 +382,8 @@ static plan::Scaling readData(OpOperand &operand, Scales &scales) {
   auto shaped = operand.get().getDefiningOp<stablehlo::ReshapeOp>();
   auto wide = shaped ? shaped.getOperand().getDefiningOp<DequantizeOp>()
                      : DequantizeOp();
-  auto name = wide ? wide->getAttrOfType<StringAttr>(kScalingAttr) : nullptr;
+  auto name =
+      wide ? wide->getAttrOfType<StringAttr>(plan::kScalingAttr) : nullptr;
   if (!name)
     return plan::Scaling::Tensor;
   OpBuilder b(wide);

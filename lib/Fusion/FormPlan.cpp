@@ -46,15 +46,15 @@ void PlanWriter::writeArguments() {
     DictionaryAttr attrs = main.getResultAttrDict(i);
     results.push_back(attrs ? attrs : b.getDictionaryAttr({}));
   }
-  program->setAttr("plan.args", b.getArrayAttr(arguments));
-  program->setAttr("plan.results", b.getArrayAttr(results));
+  program->setAttr(plan::kArgsAttr, b.getArrayAttr(arguments));
+  program->setAttr(plan::kResultsAttr, b.getArrayAttr(results));
   SmallVector<Attribute> argumentTypes, resultTypes;
   for (Type type : main.getArgumentTypes())
     argumentTypes.push_back(TypeAttr::get(type));
   for (Type type : main.getResultTypes())
     resultTypes.push_back(TypeAttr::get(type));
-  program->setAttr("plan.arg_types", b.getArrayAttr(argumentTypes));
-  program->setAttr("plan.result_types", b.getArrayAttr(resultTypes));
+  program->setAttr(plan::kArgTypesAttr, b.getArrayAttr(argumentTypes));
+  program->setAttr(plan::kResultTypesAttr, b.getArrayAttr(resultTypes));
 }
 
 static SmallVector<Operation *> opsInOrder(const Cluster &cluster) {
@@ -216,7 +216,7 @@ Value PlanWriter::bufferOf(Value value) {
   Value buffer;
   if (auto constant = value.getDefiningOp<stablehlo::ConstantOp>();
       constant && !clusters.of(constant)) {
-    auto entry = constant->getAttrOfType<IntegerAttr>(kScaleEntryAttr);
+    auto entry = constant->getAttrOfType<IntegerAttr>(plan::kScaleEntryAttr);
     buffer = entry ? scaleBuffer(entry.getInt())
                    : constantBuffer(constant.getValue());
   } else if (auto bound = resultOf.find(value); bound != resultOf.end()) {
@@ -342,7 +342,7 @@ LogicalResult PlanWriter::writeKernel(Cluster &cluster) {
   kernel.getBody().takeBody(body.region);
   copyPhase(cluster, outputs.front().getDefiningOp(), kernel);
   if (!body.casts.empty())
-    kernel->setAttr("plan.casts", b.getArrayAttr(body.casts));
+    kernel->setAttr(plan::kCastsAttr, b.getArrayAttr(body.casts));
   if (!pairs.empty())
     kernel.setInplaceAttr(b.getDenseI64ArrayAttr(pairs));
   ++numKernels;

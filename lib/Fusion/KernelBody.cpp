@@ -5,6 +5,7 @@
 #include "CommandParts.h"
 #include "ScaleEntries.h"
 
+#include "scalify/Dialect/Plan/PlanAttrs.h"
 #include "scalify/Dialect/StableHLO/Reductions.h"
 #include "scalify/Import/Locations.h"
 #include "scalify/Precision/MeasuredScale.h"
@@ -31,7 +32,7 @@ void KernelBody::readScale(Operation *op, Operation *copied,
                            ScaleBuffer getScaleBuffer) {
   if (auto constant =
           op->getOperand(1).getDefiningOp<stablehlo::ConstantOp>()) {
-    auto entry = op->getAttrOfType<IntegerAttr>(kScaleEntryAttr);
+    auto entry = op->getAttrOfType<IntegerAttr>(plan::kScaleEntryAttr);
     Value &scale = scales[entry ? Attribute(entry) : constant.getValue()];
     if (!scale) {
       scale = block->addArgument(constant.getOutput().getType(), loc);
@@ -40,14 +41,14 @@ void KernelBody::readScale(Operation *op, Operation *copied,
     copied->setOperand(1, scale);
   }
   if (isa<QuantizeOp>(copied) && hasExactReciprocal(op->getOperand(1)))
-    copied->setAttr("plan.exact_reciprocal", builder.getUnitAttr());
+    copied->setAttr(plan::kExactReciprocalAttr, builder.getUnitAttr());
 }
 
 void KernelBody::finishCast(Operation *op, QuantizeOp copied) {
   if (op->hasAttr(kScaledAttr))
-    copied->setAttr("plan.scaled", builder.getUnitAttr());
+    copied->setAttr(plan::kScaledAttr, builder.getUnitAttr());
   if (op->hasAttr(kUncountedAttr)) {
-    copied->setAttr("plan.uncounted", builder.getUnitAttr());
+    copied->setAttr(plan::kUncountedCastAttr, builder.getUnitAttr());
   } else {
     auto type = cast<RankedTensorType>(copied.getResult().getType());
     auto named = [&](StringRef name, Attribute value) {

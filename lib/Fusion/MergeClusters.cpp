@@ -3,6 +3,7 @@
 #include "Clusters.h"
 #include "OpCosts.h"
 
+#include "scalify/Dialect/Plan/PlanAttrs.h"
 #include "scalify/Dialect/StableHLO/OpKinds.h"
 
 using namespace mlir;
@@ -197,7 +198,8 @@ bool Clusters::mayWriteTransposed(const Cluster &maker,
 unsigned Clusters::mergeTransposedCopies() {
   unsigned merged = 0;
   for (auto &copy : clusters) {
-    if (copy->ops.empty() || !copy->ops.front()->hasAttr("plan.materialise") ||
+    if (copy->ops.empty() ||
+        !copy->ops.front()->hasAttr(plan::kMaterialiseAttr) ||
         !llvm::all_of(
             copy->ops,
             llvm::IsaPred<stablehlo::TransposeOp, stablehlo::ReshapeOp>))

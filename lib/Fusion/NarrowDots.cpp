@@ -205,7 +205,7 @@ Value NarrowDotsPass::innermost(const Operand &operand, Value narrow) {
       fills.push_back({operand.data, copy});
     ++numFilled;
   }
-  copy.getDefiningOp()->setAttr("plan.materialise", b.getUnitAttr());
+  copy.getDefiningOp()->setAttr(plan::kMaterialiseAttr, b.getUnitAttr());
   if (Operation *maker = operand.data.getDefiningOp())
     copyPhase(maker, copy.getDefiningOp());
   return copy;
@@ -253,7 +253,7 @@ Value NarrowDotsPass::scaleOf(const Operand &operand, OpBuilder &b) {
   auto stored = stablehlo::ConstantOp::create(b, operand.value.getLoc(), value);
   stored->setAttr(kInMemoryAttr, b.getUnitAttr());
   if (operand.entry)
-    stored->setAttr(kScaleEntryAttr, operand.entry);
+    stored->setAttr(plan::kScaleEntryAttr, operand.entry);
   return stored;
 }
 
@@ -293,7 +293,7 @@ static Value times(OpBuilder &b, Value value, Value scalar, bool isOperand) {
                                                    ArrayRef<int64_t>{});
   auto product = stablehlo::MulOp::create(b, loc, type, value, wide);
   if (isOperand)
-    product->setAttr(kOperandScaleAttr, b.getUnitAttr());
+    product->setAttr(plan::kOperandScaleAttr, b.getUnitAttr());
   return product;
 }
 
@@ -458,7 +458,7 @@ Value NarrowDotsPass::scaled(Value data, const ScaleGrid &grid,
   auto wide =
       DequantizeOp::create(b, loc, typeOf(flat).clone(b.getF32Type()), flat,
                            scales, b.getDenseI64ArrayAttr(getBlock(scaling)));
-  wide->setAttr(kScalingAttr, name);
+  wide->setAttr(plan::kScalingAttr, name);
   return stablehlo::ReshapeOp::create(b, loc,
                                       typeOf(data).clone(b.getF32Type()), wide);
 }

@@ -47,7 +47,7 @@ static NarrowOperand findNarrow(Value value) {
   if (auto wide = operand.data.getDefiningOp<DequantizeOp>()) {
     if (typeOf(wide.getScale()).getRank() != 0)
       operand.byBlocks = wide;
-    operand.entry = wide->getAttr(kScaleEntryAttr);
+    operand.entry = wide->getAttr(plan::kScaleEntryAttr);
     operand.scale = wide.getScale();
     operand.data = wide.getOperand(0);
     operand.isWidened = true;

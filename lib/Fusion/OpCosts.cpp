@@ -4,6 +4,8 @@
 
 #include "Clusters.h"
 
+#include "scalify/Dialect/Plan/PlanAttrs.h"
+
 using namespace mlir;
 using namespace scalify;
 
@@ -26,7 +28,7 @@ double scalify::costOf(Operation *op) {
 
 bool scalify::isView(Operation *op) {
   using namespace stablehlo;
-  if (op->hasAttr("plan.materialise"))
+  if (op->hasAttr(plan::kMaterialiseAttr))
     return false;
   return isa<BroadcastInDimOp, ReshapeOp, TransposeOp, SliceOp, ReverseOp,
              IotaOp, stablehlo::ConstantOp, plan::WindowsOp>(op);

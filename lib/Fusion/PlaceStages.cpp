@@ -12,6 +12,7 @@
 #include "Stacks.h"
 #include "StageSchedule.h"
 
+#include "scalify/Dialect/Plan/PlanAttrs.h"
 #include "scalify/Dialect/Scalify/Donation.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
@@ -419,12 +420,12 @@ void Placement::writeTasks() {
     op->setAttr(plan::kTaskAttr, b.getStringAttr(task.toString()));
   // Pieces of several stages cannot share memory.
   for (Operation &op : block)
-    if (op.hasAttr(kStackAttr) &&
+    if (op.hasAttr(plan::kStackAttr) &&
         !llvm::all_equal(llvm::map_range(op.getOperands(), [&](Value piece) {
           std::optional<StageTask> task = taskOf(piece);
           return task ? shape.stageOf(*task) : -1;
         })))
-      op.removeAttr(kStackAttr);
+      op.removeAttr(plan::kStackAttr);
 }
 
 LogicalResult Placement::run() {

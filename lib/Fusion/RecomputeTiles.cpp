@@ -191,9 +191,10 @@ void Repeat::apply() {
         map.map(operand.get(), copy->getResult(0));
       }
     Operation *copy = b.clone(*command, map);
-    copy->removeAttr("plan.casts");
-    copy->walk(
-        [&](QuantizeOp op) { op->setAttr("plan.uncounted", b.getUnitAttr()); });
+    copy->removeAttr(plan::kCastsAttr);
+    copy->walk([&](QuantizeOp op) {
+      op->setAttr(plan::kUncountedCastAttr, b.getUnitAttr());
+    });
     if (Attribute phase = first->getAttr(plan::kCommandPhaseAttr))
       copy->setAttr(plan::kCommandPhaseAttr, phase);
     plan::setTiling(copy, *plan::tilingOf(first));

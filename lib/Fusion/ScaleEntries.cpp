@@ -2,6 +2,7 @@
 
 #include "ScaleEntries.h"
 
+#include "scalify/Dialect/Plan/PlanAttrs.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 
@@ -54,7 +55,7 @@ void scalify::shareScales(func::FuncOp function) {
     ElementsAttr value;
     if (std::optional<int64_t> entry = getEntry(op.getOperand(1), scales)) {
       value = makeScale(op.getContext(), std::ldexp(1.0f, initial[*entry]));
-      op.setAttr(kScaleEntryAttr, builder.getI64IntegerAttr(*entry));
+      op.setAttr(plan::kScaleEntryAttr, builder.getI64IntegerAttr(*entry));
     } else if (auto constant =
                    op.getOperand(1).getDefiningOp<stablehlo::ConstantOp>()) {
       value = constant.getValue();

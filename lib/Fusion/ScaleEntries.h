@@ -7,11 +7,6 @@
 
 namespace scalify {
 
-/// On a cast or its inverse: the index of its scale among the scales, an i64.
-inline constexpr llvm::StringLiteral kScaleEntryAttr = "plan.scale_entry";
-/// On the multiply of a dot's result by the scale of an operand.
-inline constexpr llvm::StringLiteral kOperandScaleAttr = "plan.operand_scale";
-
 /// Replaces scales that are entries of the argument of scales by their initial
 /// values as constants, marks the casts with the entries, and merges equal
 /// constant scales. So a step has the same plan, and computes the same bits,

@@ -208,7 +208,7 @@ Value scalify::layOut(const ScaleGrid &grid, Scaling scaling, OpBuilder &b) {
     SmallVector<int64_t> order{isTurned ? 1 : 0, isTurned ? 0 : 1};
     copy = transpose(b, scales, order);
   }
-  copy.getDefiningOp()->setAttr("plan.materialise", b.getUnitAttr());
+  copy.getDefiningOp()->setAttr(plan::kMaterialiseAttr, b.getUnitAttr());
   if (Operation *maker = grid.scale.getDefiningOp())
     copyPhase(maker, copy.getDefiningOp());
   if (isTurned)

@@ -11,9 +11,6 @@
 
 namespace scalify {
 
-/// On a `scalify.dequantize` whose scales a GEMM reads: their layout.
-inline constexpr llvm::StringLiteral kScalingAttr = "plan.scaling";
-
 /// The scales of a dot's operand over its matrix: rows are its free dimensions,
 /// in order, columns its contracting dimensions.
 struct ScaleGrid {

@@ -69,7 +69,7 @@ public:
 
   int64_t ownerOf(int64_t argument) const {
     auto attrs = cast<DictionaryAttr>(
-        program->getAttrOfType<ArrayAttr>("plan.args")[argument]);
+        program->getAttrOfType<ArrayAttr>(plan::kArgsAttr)[argument]);
     auto owner = attrs.getAs<IntegerAttr>(plan::kOwnerAttr);
     return owner ? owner.getInt() : kAllStages;
   }
@@ -310,7 +310,7 @@ void StageWriter::chooseArguments() {
   for (auto result : split.program.getBody().getOps<plan::ResultOp>())
     if (kept.contains(result.getMemory()) && result.getAliasArg())
       used.insert(*result.getAliasArg());
-  auto all = split.program->getAttrOfType<ArrayAttr>("plan.args");
+  auto all = split.program->getAttrOfType<ArrayAttr>(plan::kArgsAttr);
   for (int64_t index = 0; index < static_cast<int64_t>(all.size()); ++index) {
     int64_t owner = split.ownerOf(index);
     if (owner == stage || (owner == kAllStages && used.contains(index)))
@@ -332,11 +332,11 @@ void StageWriter::writeInterface() {
       chosen.push_back(all[index]);
     made->setAttr(name, b.getArrayAttr(chosen));
   };
-  select("plan.arg_types", arguments);
-  select("plan.results", results);
-  select("plan.result_types", results);
+  select(plan::kArgTypesAttr, arguments);
+  select(plan::kResultsAttr, results);
+  select(plan::kResultTypesAttr, results);
   SmallVector<Attribute> attrs;
-  auto all = split.program->getAttrOfType<ArrayAttr>("plan.args");
+  auto all = split.program->getAttrOfType<ArrayAttr>(plan::kArgsAttr);
   for (int64_t index : arguments) {
     NamedAttrList entry(cast<DictionaryAttr>(all[index]));
     if (auto alias = entry.get(kAliasAttr))
@@ -345,7 +345,7 @@ void StageWriter::writeInterface() {
                     resultOf.lookup(cast<IntegerAttr>(alias).getInt()))));
     attrs.push_back(entry.getDictionary(b.getContext()));
   }
-  made->setAttr("plan.args", b.getArrayAttr(attrs));
+  made->setAttr(plan::kArgsAttr, b.getArrayAttr(attrs));
   SmallVector<int64_t> argumentOwners;
   for (size_t index = 0; index < all.size(); ++index)
     argumentOwners.push_back(split.ownerOf(static_cast<int64_t>(index)));
@@ -360,10 +360,11 @@ void StageWriter::writeInterface() {
            named("arg_owners", b.getI64ArrayAttr(argumentOwners)),
            named("results", b.getI64ArrayAttr(results)),
            named("result_owners", b.getI64ArrayAttr(split.resultOwners)),
-           named("arg_types", split.program->getAttr("plan.arg_types")),
+           named("arg_types", split.program->getAttr(plan::kArgTypesAttr)),
            named("arg_attrs", all),
-           named("result_types", split.program->getAttr("plan.result_types")),
-           named("result_attrs", split.program->getAttr("plan.results"))}));
+           named("result_types",
+                 split.program->getAttr(plan::kResultTypesAttr)),
+           named("result_attrs", split.program->getAttr(plan::kResultsAttr))}));
 }
 
 Value StageWriter::bufferOf(Value buffer) {

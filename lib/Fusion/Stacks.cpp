@@ -37,13 +37,13 @@ Value scalify::stackPieces(OpBuilder &b, Location loc, RankedTensorType whole,
     for (size_t i = 0; i < parts.size(); i += kJoined) {
       ArrayRef<Value> some = ArrayRef(parts).slice(i).take_front(kJoined);
       joined.push_back(stablehlo::ConcatenateOp::create(b, loc, some, dim));
-      joined.back().getDefiningOp()->setAttr("plan.materialise",
+      joined.back().getDefiningOp()->setAttr(plan::kMaterialiseAttr,
                                              b.getUnitAttr());
     }
     parts = joined;
   }
   Value joined = stablehlo::ConcatenateOp::create(b, loc, parts, dim);
   if (isStack)
-    joined.getDefiningOp()->setAttr(kStackAttr, b.getUnitAttr());
+    joined.getDefiningOp()->setAttr(plan::kStackAttr, b.getUnitAttr());
   return joined;
 }

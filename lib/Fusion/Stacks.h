@@ -9,10 +9,6 @@
 
 namespace scalify {
 
-/// On a concatenation: its pieces are contiguous in memory, and their producers
-/// write them there.
-inline constexpr llvm::StringLiteral kStackAttr = "plan.stack";
-
 /// Concatenates pieces: in one op, marked, if they can be computed in place;
 /// else a few at a time.
 mlir::Value stackPieces(mlir::OpBuilder &b, mlir::Location loc,

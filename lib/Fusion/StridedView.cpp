@@ -2,6 +2,7 @@
 
 #include "StridedView.h"
 
+#include "scalify/Dialect/Plan/PlanAttrs.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 
 using namespace mlir;
@@ -85,7 +86,7 @@ std::optional<SmallVector<Dim>> scalify::reshapeDims(ArrayRef<Dim> dims,
 StridedView StridedView::of(Value value) {
   Operation *op = value.getDefiningOp();
   // A materialised copy has a layout of its own.
-  if (op && op->hasAttr("plan.materialise"))
+  if (op && op->hasAttr(plan::kMaterialiseAttr))
     return identity(value);
   if (auto transpose = dyn_cast_or_null<stablehlo::TransposeOp>(op)) {
     StridedView source = of(transpose.getOperand());

@@ -33,7 +33,7 @@ int64_t plan::PlanMemory::peak() const {
 /// casts, transposed copies, and values computed from these. Reads of single
 /// elements, such as scales, are allowed.
 static DenseSet<Value> findCastWeights(plan::ProgramOp program) {
-  auto attrs = program->getAttrOfType<ArrayAttr>("plan.args");
+  auto attrs = program->getAttrOfType<ArrayAttr>(plan::kArgsAttr);
   auto isParameter = [&](Value value) {
     auto argument = value.getDefiningOp<plan::ArgumentOp>();
     if (!argument || !attrs || argument.getIndex() >= attrs.size())
@@ -87,7 +87,7 @@ static int64_t measureCrossing(plan::ProgramOp program,
 
 static void measureArguments(plan::ProgramOp program,
                              plan::PlanMemory &memory) {
-  auto attrs = program->getAttrOfType<ArrayAttr>("plan.args");
+  auto attrs = program->getAttrOfType<ArrayAttr>(plan::kArgsAttr);
   for (auto argument : program.getBody().getOps<plan::ArgumentOp>()) {
     // A part of another argument has an offset.
     if (argument->hasAttr(plan::kOffsetAttr))

@@ -380,9 +380,9 @@ void ManifestWriter::writeArgs(json::Object &manifest) {
     return (value ? value.getValue() : otherwise).str();
   };
   std::map<int64_t, int64_t> aliasOf;
-  for (auto [i, attr] : llvm::enumerate(list("plan.args"))) {
+  for (auto [i, attr] : llvm::enumerate(list(plan::kArgsAttr))) {
     auto attrs = cast<DictionaryAttr>(attr);
-    json::Object arg = typeInfo(list("plan.arg_types")[i], attrs);
+    json::Object arg = typeInfo(list(plan::kArgTypesAttr)[i], attrs);
     arg["name"] = nameOf(attrs, i);
     arg["role"] = text(attrs, plan::kRoleKey, "input");
     auto scale = attrs.getAs<IntegerAttr>("scalify.scale");
@@ -409,8 +409,8 @@ void ManifestWriter::writeArgs(json::Object &manifest) {
       aliasOf[alias.getInt()] = i;
     args.push_back(std::move(arg));
   }
-  for (auto [i, attr] : llvm::enumerate(list("plan.results"))) {
-    json::Object result = typeInfo(list("plan.result_types")[i], attr);
+  for (auto [i, attr] : llvm::enumerate(list(plan::kResultsAttr))) {
+    json::Object result = typeInfo(list(plan::kResultTypesAttr)[i], attr);
     result["name"] = text(cast<DictionaryAttr>(attr), "jax.result_info",
                           "result[" + std::to_string(i) + "]");
     writeShards(result, cast<DictionaryAttr>(attr));

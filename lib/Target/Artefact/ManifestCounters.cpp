@@ -26,7 +26,7 @@ std::optional<int64_t> manifest::countRuns(plan::ProgramOp program) {
 }
 
 manifest::Counters::Counters(plan::ProgramOp step) {
-  auto args = step->getAttrOfType<ArrayAttr>("plan.args");
+  auto args = step->getAttrOfType<ArrayAttr>(plan::kArgsAttr);
   int64_t index = 0;
   for (auto attrs : args.getAsRange<DictionaryAttr>())
     if (auto casts = attrs.getAs<ArrayAttr>("scalify.casts"))
@@ -46,7 +46,7 @@ json::Object &manifest::Counters::find(StringRef cast, int64_t &index) {
 void manifest::Counters::add(plan::KernelOp kernel, std::optional<int64_t> runs,
                              json::Object &command) {
   json::Array slots, ofOneRun;
-  auto casts = kernel->getAttrOfType<ArrayAttr>("plan.casts");
+  auto casts = kernel->getAttrOfType<ArrayAttr>(plan::kCastsAttr);
   for (Attribute attr : casts ? casts.getValue() : ArrayRef<Attribute>()) {
     auto cast = mlir::cast<DictionaryAttr>(attr);
     auto text = [&](StringRef name) {

@@ -59,7 +59,7 @@ static std::optional<plan::Access> accessOf(OpOperand &operand) {
 static bool counts(plan::ProgramOp program) {
   auto module = program->getParentOfType<ModuleOp>();
   for (Operation &op : program.getBody().front()) {
-    auto casts = op.getAttrOfType<ArrayAttr>("plan.casts");
+    auto casts = op.getAttrOfType<ArrayAttr>(plan::kCastsAttr);
     if (isa<plan::HostCallOp>(op) || (casts && !casts.empty()))
       return true;
     auto loop = dyn_cast<plan::LoopOp>(op);
@@ -77,7 +77,7 @@ static bool isNeeded(Operation *op) {
   if (auto loop = dyn_cast<plan::LoopOp>(op))
     return counts(op->getParentOfType<ModuleOp>().lookupSymbol<plan::ProgramOp>(
         loop.getCallee()));
-  auto casts = op->getAttrOfType<ArrayAttr>("plan.casts");
+  auto casts = op->getAttrOfType<ArrayAttr>(plan::kCastsAttr);
   return casts && !casts.empty();
 }
 
@@ -90,7 +90,7 @@ static bool writesOnly(Operation *op) {
 /// Adds the scales that the step moves: an argument, in whose memory its last
 /// result is.
 static void addMovedScales(plan::ProgramOp step, Needed &needed) {
-  auto args = step->getAttrOfType<ArrayAttr>("plan.args");
+  auto args = step->getAttrOfType<ArrayAttr>(plan::kArgsAttr);
   if (!args)
     return;
   for (auto result : step.getBody().getOps<plan::ResultOp>()) {

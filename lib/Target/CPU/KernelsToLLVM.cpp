@@ -1,6 +1,7 @@
 //===- KernelsToLLVM.cpp - Lowering of kernel functions to LLVM -----------===//
 
 #include "scalify/Codegen/GuardConversions.h"
+#include "scalify/Dialect/Plan/PlanAttrs.h"
 #include "scalify/Target/CPU/Passes.h"
 
 #include "mlir/Conversion/Passes.h"
@@ -100,15 +101,17 @@ void KernelsToLLVMPass::runOnOperation() {
       auto attr = function->getAttrOfType<IntegerAttr>(name);
       return attr ? attr.getInt() : 0;
     };
-    int64_t reads = count("plan.reads");
-    Signature signature{reads + count("plan.writes"), {}};
-    if (auto pairs = function->getAttrOfType<DenseI64ArrayAttr>("plan.inplace"))
+    int64_t reads = count(plan::kReadsAttr);
+    Signature signature{reads + count(plan::kWritesAttr), {}};
+    if (auto pairs =
+            function->getAttrOfType<DenseI64ArrayAttr>(plan::kInPlaceAttr))
       for (size_t i = 0; i + 1 < size_t(pairs.size()); i += 2) {
         signature.shared.insert(reads + pairs[i]);
         signature.shared.insert(pairs[i + 1]);
       }
     signatures[function.getName()] = signature;
-    for (StringRef name : {"plan.reads", "plan.writes", "plan.inplace"})
+    for (StringRef name :
+         {plan::kReadsAttr, plan::kWritesAttr, plan::kInPlaceAttr})
       function->removeAttr(name);
   }
   OpPassManager pm("builtin.module");

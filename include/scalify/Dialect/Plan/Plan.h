@@ -14,6 +14,8 @@
 #include "mlir/Interfaces/ControlFlowInterfaces.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
+#include "scalify/Dialect/Plan/PlanAttrs.h"
+
 #include "scalify/Dialect/Plan/PlanDialect.h.inc"
 #include "scalify/Dialect/Plan/PlanEnums.h.inc"
 
@@ -26,41 +28,6 @@ bool isBufferType(mlir::Type type);
 #include "scalify/Dialect/Plan/PlanOps.h.inc"
 
 namespace scalify::plan {
-
-/// The phase of the step that a command belongs to, if known.
-inline constexpr llvm::StringLiteral kCommandPhaseAttr = "plan.phase";
-
-/// In an entry of a program's `plan.args`: the argument's role in the step, as
-/// "param" or "batch".
-inline constexpr llvm::StringLiteral kRoleKey = "role";
-
-/// On a kernel that runs on a GPU, and on its function: the threads of a block.
-inline constexpr llvm::StringLiteral kThreadsAttr = "plan.threads";
-
-/// The pipeline task of an op or command: "F2.1" and "B2.1" are the forward and
-/// the backward of chunk 2 for micro-batch 1, "U0" is the work of stage 0 after
-/// its backwards. Every stage that needs an op without a task runs it.
-inline constexpr llvm::StringLiteral kTaskAttr = "plan.task";
-
-/// The stage that owns an argument; without it every stage has the argument.
-inline constexpr llvm::StringLiteral kOwnerAttr = "plan.owner";
-
-/// Attribute of a module whose ops have tasks: `stages`, `virtual`,
-/// `microbatches`, and the `ranks` of each stage. In the program of one stage
-/// also `stage`, and the owners of the whole step's `args` and `results`.
-inline constexpr llvm::StringLiteral kPipelineAttr = "plan.pipeline";
-
-/// The byte of an argument or result at which a `plan.argument` or
-/// `plan.result` that is a part of it begins.
-inline constexpr llvm::StringLiteral kOffsetAttr = "plan.offset";
-
-/// The number of an all-gather that the step repeats, so that it is not merged
-/// with an equal one.
-inline constexpr llvm::StringLiteral kGatheredAgainAttr = "plan.gathered_again";
-
-/// Module attribute: the peak bytes that all-gathers of the step would add to
-/// memory if each ran once.
-inline constexpr llvm::StringLiteral kGatheredBytesAttr = "plan.gathered_bytes";
 
 /// Returns the bytes of one element in memory: i1 takes a whole byte.
 int64_t elementBytes(mlir::Type type);

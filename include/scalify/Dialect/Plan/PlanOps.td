@@ -25,8 +25,14 @@ def Plan_Dialect : Dialect {
     reshape is no command, since only the number of elements matters. The body
     of a kernel is a small graph of StableHLO ops on tensors. It specifies what
     to compute but not how, so that each target chooses its own loops.
+
+    Passes leave decisions on ops and commands as discardable attributes
+    (PlanAttrs.h), which the dialect verifies.
   }];
   let dependentDialects = ["::mlir::memref::MemRefDialect"];
+  let hasOperationAttrVerify = 1;
+  let hasRegionArgAttrVerify = 1;
+  let hasRegionResultAttrVerify = 1;
 }
 
 class Plan_Op<string mnemonic, list<Trait> traits = []>

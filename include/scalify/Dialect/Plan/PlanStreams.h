@@ -9,8 +9,7 @@
 
 namespace scalify::plan {
 
-/// The attribute of a command's stream, and its value, 0 without it.
-inline constexpr llvm::StringLiteral kStreamAttr = "plan.stream";
+/// Returns the stream of a command.
 int64_t streamOf(mlir::Operation *command);
 
 /// Maximum number of streams: a GPU runs few kernels concurrently.

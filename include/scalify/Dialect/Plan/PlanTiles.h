@@ -20,10 +20,6 @@
 
 namespace scalify::plan {
 
-/// On the commands of a group: the number of tiles, and that of the group,
-/// which is unique in the program.
-inline constexpr llvm::StringLiteral kTilesAttr = "plan.tiles";
-
 struct Tiling {
   int64_t tiles = 1, group = -1;
 };
