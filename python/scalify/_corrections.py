@@ -138,7 +138,8 @@ class Corrections:
             self._checks[key] = GradientCheck(text, self._threads, self._distribution)
         check = self._checks[key]
         inputs = entry.inputs_after_step(*arrays)
-        found = check.corrected(*options, inputs, entry.correction, narrows)
+        arena = executable.memory["arena"]
+        found = check.corrected(*options, inputs, entry.correction, narrows, arena)
         if not check.fits and _NO_MEMORY not in executable.diagnostics:
             executable.diagnostics.append(_NO_MEMORY)
         return found

@@ -90,16 +90,15 @@ Measure = Callable[[int], tuple[Formats, Excess]]
 class GradientCheck:
     """Measures gradients of one step's program, and corrects the model by them.
 
-    The artefacts used last are kept, executables with their memory are not. On ranks, all ranks
-    check together.
+    The programs used last stay loaded. Their temporaries are in memory that the step's own leave
+    free between two steps. On ranks, all ranks check together.
     """
 
     def __init__(self, text: str, threads: int, distribution: Distribution) -> None:
         """Initialises a check of a program, given as StableHLO."""
         self._text, self._threads, self._distribution = text, threads, distribution
-        self._exact: bytes | None = None
-        self._needed = 0
-        self._made: dict[Formats, bytes] = {}
+        self._exact: Executable | None = None
+        self._made: dict[Formats, Executable] = {}
         self._formats = DotFormats(text, distribution)
         self._has_gradients = self._fits = True
         self._has_measured = False
@@ -116,6 +115,7 @@ class GradientCheck:
         inputs: Sequence[Any],
         exponent: int,
         narrows: bool = True,
+        arena: int = 0,
     ) -> int | None:
         """Returns log2 of the correction with which the model's formats hold the limits.
 
@@ -128,20 +128,21 @@ class GradientCheck:
             inputs: the arguments of this rank's step, which are not changed.
             exponent: log2 of the correction until now.
             narrows: whether dots may go back to FP8, where errors are small.
+            arena: the bytes of temporaries of the step, which are free now.
         """
         if not self._has_gradients:
             return exponent
         before, now = _probe_options(before), _probe_options(now)
         if self._exact is None:
             self._exact = self._make(now | {"recipe": "none"})
-            memory = Executable(self._exact, self._threads, device="null").memory
-            self._needed = memory["arena"] + memory["constants"] + 3 * memory["results"]
-        self._fits = self._has_memory()
+        memory = self._exact.memory
+        beside = memory["constants"] + 3 * memory["results"]
+        self._fits = self._has_memory(beside + max(0, memory["arena"] - arena))
         # What was measured before outweighs predictions.
         unmeasured = None if self._has_measured else exponent
         if not self._fits:
             return unmeasured
-        exact = self._run(self._exact, inputs)
+        exact = _run(self._exact, inputs)
         self._has_gradients = bool(exact)
         if self._excess(exact, exact) is None:
             return unmeasured
@@ -151,8 +152,8 @@ class GradientCheck:
         def measure(correction: int, options: dict[str, Any] = now) -> tuple[Formats, Excess]:
             formats = self._formats.of(options, [correction])[0]
             if formats not in found:
-                artefact = self._program(formats, options | {"noiseExponent": correction})
-                error = self._excess(exact, self._run(artefact, inputs))
+                program = self._program(formats, options | {"noiseExponent": correction})
+                error = self._excess(exact, _run(program, inputs))
                 found[formats] = Excess(math.inf) if error is None else error
             return formats, found[formats]
 
@@ -173,19 +174,19 @@ class GradientCheck:
             chosen = widened_for_small(measure, others, chosen)
         return chosen if _improves(measure(chosen)[1], start) else None
 
-    def _program(self, formats: Formats, options: dict[str, Any]) -> bytes:
+    def _program(self, formats: Formats, options: dict[str, Any]) -> Executable:
         """Returns the program of these formats, which these options choose."""
         # The scales of a program are not in it: they follow from amaxes.
         known = formats in self._made
-        artefact = self._made.pop(formats) if known else self._make(options)
-        self._made[formats] = artefact
+        program = self._made.pop(formats) if known else self._make(options)
+        self._made[formats] = program
         while len(self._made) > _KEPT_PROGRAMS:
             del self._made[next(iter(self._made))]
-        return artefact
+        return program
 
-    def _has_memory(self) -> bool:
-        """Whether half of the memory that is free, on all ranks, holds two programs' gradients."""
-        fits = 2 * self._needed <= _available_bytes()
+    def _has_memory(self, needed: int) -> bool:
+        """Whether half of the memory that is free, on all ranks, holds what a check needs."""
+        fits = 2 * needed <= _available_bytes()
         mesh = self._distribution.mesh
         return fits if mesh is None else all(map(json.loads, mesh.gather_bytes(_json(fits))))
 
@@ -205,17 +206,15 @@ class GradientCheck:
         said = mesh.gather_bytes(_json(rows))
         return excess(np.sum([json.loads(each) for each in said], axis=0).tolist())
 
-    def _make(self, options: dict[str, Any]) -> bytes:
+    def _make(self, options: dict[str, Any]) -> Executable:
         if self._distribution.mesh is None:
-            return compile_text(self._text, options, self._threads, quiet=True).artefact
+            return compile_text(self._text, options, self._threads, quiet=True)
         run = (options, self._threads, None)
-        return compile_on(self._distribution, self._text, *run, quiet=True).artefact
+        return compile_on(self._distribution, self._text, *run, quiet=True)
 
-    def _run(self, artefact: bytes, inputs: Sequence[Any]) -> list[np.ndarray]:
-        mesh = self._distribution.mesh
-        comm = None if mesh is None else mesh.comm
-        results = Executable(artefact, self._threads, comm=comm).run(inputs)
-        return [np.asarray(result) for result in results]
+
+def _run(program: Executable, inputs: Sequence[Any]) -> list[np.ndarray]:
+    return [np.asarray(result) for result in program.run(inputs)]
 
 
 def _squares(exact: np.ndarray, found: np.ndarray) -> list[float]:

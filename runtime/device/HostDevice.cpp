@@ -1,16 +1,32 @@
 #include "device/HostDevice.h"
 #include "loader/Image.h"
+#include "support/ArenaPool.h"
 #include "support/Error.h"
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 using namespace scalify::rt;
 
+HostDevice::~HostDevice() { ArenaPool::get().leave(arenaBytes); }
+
 void HostDevice::load(Program &program, const Image &image) {
-  arenaMemory = PageMemory(program.maxArenaBytes(), "the arena");
+  const auto bytes = static_cast<size_t>(program.maxArenaBytes());
+  ArenaPool::get().join(bytes);
+  arenaBytes = bytes;
   // No copy: the image lives as long as the device.
   constantBytes = image.data() + program.constants.offset;
+}
+
+bool HostDevice::begin(StepCall &call) {
+  if (!arenaMemory.data())
+    arenaMemory = ArenaPool::get().take(arenaBytes);
+  return Device::begin(call);
+}
+
+void HostDevice::finish(StepCall &call, uint64_t *counts) {
+  ArenaPool::get().giveBack(std::exchange(arenaMemory, PageMemory()));
 }
 
 void HostDevice::setBytes(void *dst, size_t bytes, uint8_t byte) {

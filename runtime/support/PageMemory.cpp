@@ -28,7 +28,8 @@ PageMemory::~PageMemory() {
 }
 
 PageMemory::PageMemory(PageMemory &&other) noexcept
-    : bytes(std::exchange(other.bytes, nullptr)), length(other.length) {}
+    : bytes(std::exchange(other.bytes, nullptr)),
+      length(std::exchange(other.length, 0)) {}
 
 PageMemory &PageMemory::operator=(PageMemory &&other) noexcept {
   std::swap(bytes, other.bytes);

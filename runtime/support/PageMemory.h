@@ -16,6 +16,7 @@ public:
   PageMemory(PageMemory &&other) noexcept;
   PageMemory &operator=(PageMemory &&other) noexcept;
   uint8_t *data() const { return bytes; }
+  size_t size() const { return length; }
 
 private:
   uint8_t *bytes = nullptr;

@@ -1,5 +1,7 @@
 """Runs steps of an artefact and prints, as JSON, the memory that they took by /proc.
 
+Usage: peak_run.py ARTEFACT STEPS EXECUTABLES, which run in turn
+
 A process of its own: other executables have arenas too. Launched as a rank, it runs that rank's
 artefact.
 """
@@ -41,12 +43,12 @@ def arenas() -> dict[str, int]:
 
 
 def main() -> None:
-    path, steps = sys.argv[1], int(sys.argv[2])
+    path, steps, executables = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     # A fill would make pages resident that the step does not touch.
     os.environ.pop("SCALIFY_FILL", None)
     manifest = Executable(pathlib.Path(path).read_bytes(), device="null").manifest
     comm = _runtime.Communicator() if _runtime.launched()[1] > 1 else None
-    step = _runtime.Executable(path, 1, comm=comm)
+    loaded = [_runtime.Executable(path, 1, comm=comm) for _ in range(executables)]
     # Arrays of the runtime: donated ones are not copied.
     arguments = [
         _runtime.array(np.ones(a["shape"], to_numpy(a["dtype"]))) for a in manifest["args"]
@@ -54,8 +56,8 @@ def main() -> None:
     given = sum(argument.nbytes for argument in arguments)
     before = anonymous()
     grown = []
-    for _ in range(steps):
-        results = step.run(arguments)
+    for index in range(steps):
+        results = loaded[index % executables].run(arguments)
         for i, argument in enumerate(manifest["args"]):
             if (result := argument.get("alias_result")) is not None and result >= 0:
                 arguments[i] = results[result]

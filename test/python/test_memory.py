@@ -187,6 +187,25 @@ def test_gradients_of_the_example_are_as_narrow_as_the_recipe_says(
     assert gradients <= found["gradients"] < 1.01 * gradients
 
 
+def by_proc(path: pathlib.Path, steps: int, executables: int = 1) -> dict[str, Any]:
+    """Returns the memory that steps take in a process of their own (peak_run.py)."""
+    command = [sys.executable, str(pathlib.Path(__file__).parent / "peak_run.py"), str(path)]
+    command += [str(steps), str(executables)]
+    ran = subprocess.run(command, check=True, capture_output=True, text=True)
+    found: dict[str, Any] = json.loads(ran.stdout)
+    return found
+
+
+def test_executables_that_run_in_turn_share_memory(tmp_path: pathlib.Path) -> None:
+    """As a training step and its evaluation: temporaries of the one are in the other's memory."""
+    step, arguments = example("fp8", 2)
+    executable = step.executable(*arguments(8))
+    executable.save(tmp_path / "step.scalify")
+    measured = by_proc(tmp_path / "step.scalify", steps=4, executables=2)
+    arena, tiles = (-(-executable.memory[one] // 4096) * 4096 for one in ("arena", "tiles"))
+    assert measured["mapped"] == measured["resident"] == arena + 2 * tiles
+
+
 @pytest.mark.parametrize(
     ("recipe", "layers", "batch"), [("bf16", 12, 8), ("fp8", 2, 8), ("fp8-lm-o2", 2, 11)]
 )
@@ -197,11 +216,7 @@ def test_a_step_takes_the_memory_that_the_plan_says(
     step, arguments = example(recipe, layers)
     executable = step.executable(*arguments(batch))
     executable.save(tmp_path / "step.scalify")
-    command = [sys.executable, str(pathlib.Path(__file__).parent / "peak_run.py")]
-    ran = subprocess.run(
-        [*command, str(tmp_path / "step.scalify"), "3"], check=True, capture_output=True, text=True
-    )
-    measured, plan = json.loads(ran.stdout), executable.memory
+    measured, plan = by_proc(tmp_path / "step.scalify", steps=3), executable.memory
     assert measured["arguments"] == sum(plan["arguments"].values())
     # Of one thread.
     pages = sum(-(-plan[memory] // 4096) * 4096 for memory in ("arena", "tiles"))
