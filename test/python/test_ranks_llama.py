@@ -315,7 +315,13 @@ def test_a_rank_takes_the_memory_that_its_plan_says(
     path.write_bytes(build(local, {"recipe": "fp8", "declaredScales": True})[0])
     executable = Executable(path.read_bytes(), device="null")
     plan = executable.memory
-    command = [sys.executable, str(pathlib.Path(__file__).with_name("peak_run.py")), str(path), "3", "1"]
+    command = [
+        sys.executable,
+        str(pathlib.Path(__file__).with_name("peak_run.py")),
+        str(path),
+        "3",
+        "1",
+    ]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "SCALIFY_SIZE": "2"}
     env["SCALIFY_JOB"] = f"memory-{os.getpid()}-{zero}"
     ranks = [
