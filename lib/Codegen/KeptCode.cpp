@@ -55,8 +55,6 @@ std::string scalify::textWithoutLocations(Operation *op) {
 }
 
 namespace {
-using Code = std::shared_ptr<const std::string>;
-
 /// The code that this process has made or read.
 class KnownCode {
 public:
@@ -204,37 +202,54 @@ llvm::Error FolderEntry::write(StringRef code) {
   return llvm::Error::success();
 }
 
-FailureOr<Code> scalify::keepCode(Location loc, StringRef key,
-                                  function_ref<FailureOr<std::string>()> make) {
-  if (Code code = KnownCode::get().find(key))
-    return code;
+/// Calls `use` with the entry of a key in the folder, if there is a folder. One
+/// that cannot be used is a warning.
+static void useFolder(Location loc, StringRef key,
+                      function_ref<llvm::Error(FolderEntry &)> use) {
   std::string folder = llvm::sys::Process::GetEnv(kFolder).value_or("");
-  auto warn = [&](llvm::Error error) {
+  if (!KnownCode::get().canUse(folder))
+    return;
+  FolderEntry entry(folder, key);
+  if (llvm::Error error = use(entry)) {
     emitWarning(loc) << "the folder '" << folder << "' (" << kFolder
                      << ") keeps no code: " << llvm::toString(std::move(error));
     KnownCode::get().giveUp(folder);
-  };
-  Code code;
-  std::optional<FolderEntry> entry;
-  if (KnownCode::get().canUse(folder)) {
-    entry.emplace(folder, key);
-    llvm::Expected<Code> kept = entry->read();
-    if (kept) {
-      code = *kept;
-    } else {
-      warn(kept.takeError());
-      entry.reset();
-    }
   }
-  if (!code) {
-    FailureOr<std::string> made = make();
-    if (failed(made))
-      return failure();
-    code = std::make_shared<const std::string>(std::move(*made));
-    if (entry)
-      if (llvm::Error error = entry->write(*code))
-        warn(std::move(error));
-  }
+}
+
+Code scalify::findCode(Location loc, StringRef key) {
+  Code code = KnownCode::get().find(key);
+  if (code)
+    return code;
+  useFolder(loc, key, [&](FolderEntry &entry) -> llvm::Error {
+    llvm::Expected<Code> kept = entry.read();
+    if (!kept)
+      return kept.takeError();
+    code = *kept;
+    return llvm::Error::success();
+  });
+  if (code)
+    KnownCode::get().add(key, code);
+  return code;
+}
+
+Code scalify::addCode(Location loc, StringRef key, std::string made) {
+  auto code = std::make_shared<const std::string>(std::move(made));
+  useFolder(loc, key, [&](FolderEntry &entry) {
+    // Another process may have written it meanwhile.
+    llvm::Expected<Code> kept = entry.read();
+    return kept ? entry.write(*code) : kept.takeError();
+  });
   KnownCode::get().add(key, code);
   return code;
+}
+
+FailureOr<Code> scalify::keepCode(Location loc, StringRef key,
+                                  function_ref<FailureOr<std::string>()> make) {
+  if (Code code = findCode(loc, key))
+    return code;
+  FailureOr<std::string> made = make();
+  if (failed(made))
+    return failure();
+  return addCode(loc, key, std::move(*made));
 }

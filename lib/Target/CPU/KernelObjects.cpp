@@ -1,6 +1,7 @@
 //===- KernelObjects.cpp - Object code of kernels, by contents ------------===//
 //
-// Each kernel is compiled apart from the others, so that its code can be kept.
+// Each kernel is compiled apart from the others, so that its code can be kept,
+// and on any thread.
 //
 //===----------------------------------------------------------------------===//
 
@@ -13,7 +14,9 @@
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
+#include "llvm/ADT/StringMap.h"
 #include "llvm/Support/TargetSelect.h"
+#include "llvm/Support/ThreadPool.h"
 
 using namespace mlir;
 using namespace scalify;
@@ -89,14 +92,25 @@ static std::string renameByContents(ModuleOp kernel, LLVM::LLVMFuncOp entry,
   return symbol;
 }
 
-static FailureOr<std::string>
-compileOne(ModuleOp kernel, llvm::TargetMachine &machine, StringRef mcpu) {
-  llvm::LLVMContext context;
-  std::unique_ptr<llvm::Module> module =
-      translateModuleToLLVMIR(kernel, context, "kernels");
-  if (!module)
+namespace {
+/// A kernel whose code was not kept: its contents in LLVM, then its code.
+struct NewKernel {
+  std::string symbol;
+  Location loc;
+  std::unique_ptr<llvm::LLVMContext> context;
+  std::unique_ptr<llvm::Module> module;
+  SmallVector<char> code;
+  std::string error;
+};
+} // namespace
+
+static LogicalResult translate(ModuleOp kernel, NewKernel &made,
+                               StringRef mcpu) {
+  made.context = std::make_unique<llvm::LLVMContext>();
+  made.module = translateModuleToLLVMIR(kernel, *made.context, "kernels");
+  if (!made.module)
     return failure();
-  for (llvm::Function &function : *module)
+  for (llvm::Function &function : *made.module)
     if (!function.isDeclaration()) {
       function.addFnAttr("target-cpu", mcpu);
       // Keeps loops: there is no memcpy to call.
@@ -107,35 +121,71 @@ compileOne(ModuleOp kernel, llvm::TargetMachine &machine, StringRef mcpu) {
       else
         function.setVisibility(llvm::GlobalValue::HiddenVisibility);
     }
-  SmallVector<char> object;
-  if (!emitMachineCode(*module, machine, kPasses,
-                       llvm::CodeGenFileType::ObjectFile, object))
-    return kernel.emitError("the code generator cannot write an object");
-  return std::string(object.begin(), object.end());
+  return success();
+}
+
+/// Runs on any thread. A code generator is of one thread, and costs a hundredth
+/// of a kernel.
+static void generateCode(NewKernel &kernel, StringRef mcpu) {
+  std::unique_ptr<llvm::TargetMachine> machine =
+      createMachine(mcpu, kernel.error);
+  if (machine &&
+      !emitMachineCode(*kernel.module, *machine, kPasses,
+                       llvm::CodeGenFileType::ObjectFile, kernel.code))
+    kernel.error = "it cannot write an object";
+  kernel.module.reset();
+}
+
+/// MLIR stays on its thread, so that diagnostics come in order.
+static LogicalResult generateCodes(MLIRContext *context,
+                                   std::vector<NewKernel> &kernels,
+                                   llvm::StringMap<Code> &codes,
+                                   StringRef mcpu) {
+  if (context->isMultithreadingEnabled() && kernels.size() > 1) {
+    llvm::ThreadPoolTaskGroup tasks(context->getThreadPool());
+    for (NewKernel &kernel : kernels)
+      tasks.async([&kernel, mcpu] { generateCode(kernel, mcpu); });
+  } else {
+    for (NewKernel &kernel : kernels)
+      generateCode(kernel, mcpu);
+  }
+  for (NewKernel &kernel : kernels) {
+    if (!kernel.error.empty())
+      return emitError(kernel.loc)
+             << "the code generator for x86-64 fails: " << kernel.error;
+    codes[kernel.symbol] =
+        addCode(kernel.loc, kernel.symbol,
+                std::string(kernel.code.begin(), kernel.code.end()));
+  }
+  return success();
 }
 
 FailureOr<SmallVector<KernelObject>>
 scalify::compileKernelObjects(ModuleOp kernels, StringRef mcpu) {
   registerBuiltinDialectTranslation(*kernels.getContext());
   registerLLVMDialectTranslation(*kernels.getContext());
-  std::string error;
-  std::unique_ptr<llvm::TargetMachine> machine = createMachine(mcpu, error);
-  if (!machine)
-    return kernels.emitError("no code generator for x86-64: ") << error;
   SmallVector<LLVM::LLVMFuncOp> entries;
   for (auto function : kernels.getOps<LLVM::LLVMFuncOp>())
     if (function.getLinkage() != LLVM::Linkage::Internal)
       entries.push_back(function);
   SmallVector<KernelObject> objects;
+  llvm::StringMap<Code> codes;
+  std::vector<NewKernel> made;
   for (LLVM::LLVMFuncOp entry : entries) {
     std::string name = entry.getName().str();
     OwningOpRef<ModuleOp> kernel = takeKernel(entry);
     std::string symbol = renameByContents(*kernel, entry, mcpu);
-    auto code = keepCode(entry.getLoc(), symbol,
-                         [&] { return compileOne(*kernel, *machine, mcpu); });
-    if (failed(code))
+    objects.push_back({name, symbol, nullptr});
+    if (!codes.try_emplace(symbol, findCode(entry.getLoc(), symbol)).second ||
+        codes[symbol])
+      continue;
+    made.push_back({symbol, entry.getLoc(), nullptr, nullptr, {}, {}});
+    if (failed(translate(*kernel, made.back(), mcpu)))
       return failure();
-    objects.push_back({name, symbol, *code});
   }
+  if (failed(generateCodes(kernels.getContext(), made, codes, mcpu)))
+    return failure();
+  for (KernelObject &object : objects)
+    object.code = codes[object.symbol];
   return objects;
 }
