@@ -19,6 +19,7 @@ config.environment["PATH"] = os.pathsep.join(
 )
 config.environment["FILECHECK_OPTS"] = "-enable-var-scope --allow-unused-prefixes=false"
 config.environment["PYTHONPATH"] = os.path.join(config.scalify_source, "python")
+config.environment["SCALIFY_VERIFY_EACH"] = "1"
 config.environment["SCALIFY_BUILD"] = config.scalify_build
 
 # Each also verifies after each pass, and checks that its input prints and parses back equal:

@@ -84,8 +84,7 @@ bool PlanWriter::mayAlias(Value value, int64_t index) {
     return false;
   bool isPast = false;
   for (Cluster *cluster : order) {
-    SmallVector<Value> inputs = clusters.inputs(*cluster);
-    bool reads = llvm::is_contained(inputs, argument);
+    bool reads = readers[index].contains(cluster);
     if (isPast && reads)
       return false;
     if (cluster != writer)
@@ -132,7 +131,17 @@ void PlanWriter::writeFirstCopies() {
           resultBuffers[i]);
 }
 
+void PlanWriter::findReaders() {
+  readers.resize(main.getNumArguments());
+  for (Cluster *cluster : order)
+    for (Operation *op : cluster->ops)
+      for (Value operand : op->getOperands())
+        if (auto argument = dyn_cast<BlockArgument>(operand))
+          readers[argument.getArgNumber()].insert(cluster);
+}
+
 void PlanWriter::bindResults() {
+  findReaders();
   Operation *ret = main.getBody().front().getTerminator();
   for (unsigned i = 0; i < main.getNumResults(); ++i) {
     IntegerAttr alias;

@@ -19,6 +19,7 @@ public:
 
 private:
   void writeArguments();
+  void findReaders();
   void bindResults();
   bool mayAlias(mlir::Value value, int64_t argument);
   void writeCopies();
@@ -69,6 +70,7 @@ private:
       piecesToCopy; // of a stack: source, destination
   llvm::SmallVector<mlir::Value> resultBuffers;
   llvm::DenseMap<int64_t, int64_t> aliases; // result -> argument
+  llvm::SmallVector<llvm::DenseSet<Cluster *>> readers; // of each argument
 };
 } // namespace scalify
 

@@ -22,6 +22,7 @@
 #include "scalify/Scaling/Priors.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Verifier.h"
 #include "mlir/InitAllDialects.h"
 #include "mlir/InitAllExtensions.h"
 #include "mlir/InitAllPasses.h"
@@ -33,6 +34,7 @@
 #include "llvm/Support/Compression.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
+#include "llvm/Support/Process.h"
 #include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -123,6 +125,7 @@ private:
   LogicalResult prepare(Stage stage);
   LogicalResult finishPrecision();
   StageOptions getStageOptions();
+  LogicalResult run(PassManager &manager);
   LogicalResult runPasses(Stage stage, const StageOptions &stageOptions);
   LogicalResult fuseWithin(int64_t bytes, StageOptions stageOptions);
   std::optional<plan::PlanMemory> measure();
@@ -180,13 +183,24 @@ LogicalResult Compilation::writeSnapshot(Stage stage) {
   return success();
 }
 
+/// Runs passes, then verifies the IR. With SCALIFY_VERIFY_EACH, which tests
+/// set, each pass is verified; that takes a third of a compilation's time.
+LogicalResult Compilation::run(PassManager &manager) {
+  static const bool verifiesEach =
+      !llvm::sys::Process::GetEnv("SCALIFY_VERIFY_EACH").value_or("").empty();
+  manager.enableVerifier(verifiesEach);
+  if (failed(manager.run(*module)))
+    return failure();
+  return verifiesEach ? success() : verify(*module);
+}
+
 LogicalResult Compilation::runPasses(Stage stage,
                                      const StageOptions &stageOptions) {
   PassManager manager(&context);
   if (isFull())
     manager.addInstrumentation(std::make_unique<ScaleOpCounter>(counts));
   buildStage(stage, toStableHLO, stageOptions, manager);
-  return manager.run(*module);
+  return run(manager);
 }
 
 std::optional<plan::PlanMemory> Compilation::measure() {
@@ -328,7 +342,7 @@ LogicalResult Compilation::finishPrecision() {
     emitWarning(here()) << text;
   PassManager manager(&context);
   buildKeptScales(options, manager);
-  return manager.run(*module);
+  return run(manager);
 }
 
 LogicalResult Compilation::runStage(Stage stage) {
@@ -451,7 +465,7 @@ FailureOr<DotFormatLists> Compilation::decide(ArrayRef<int64_t> exponents) {
     stages.noiseExponent = exponent;
     PassManager manager(&context);
     buildDecisions(stages, manager);
-    if (failed(manager.run(*module)))
+    if (failed(run(manager)))
       return failure();
     found.push_back(listDecidedFormats(*module));
   }

@@ -17,3 +17,5 @@ os.environ.setdefault("PYTHONWARNINGS", "error:scalify.:DeprecationWarning")
 
 # Steps show memory that they have not written, in child processes too; empty, it is off.
 os.environ.setdefault("SCALIFY_FILL", "nan")
+# Each pass must leave valid IR; users' compilations verify it once a stage.
+os.environ.setdefault("SCALIFY_VERIFY_EACH", "1")
