@@ -3,9 +3,9 @@
 #include "CommandParts.h"
 #include "PlanWriter.h"
 
+#include "scalify/Dialect/Plan/PlanAttrs.h"
 #include "scalify/Dialect/Plan/PlanLapack.h"
 #include "scalify/Dialect/StableHLO/Values.h"
-#include "scalify/Fusion/HostCalls.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 

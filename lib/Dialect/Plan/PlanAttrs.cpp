@@ -18,6 +18,11 @@ static bool areTypes(Attribute attr) {
   return list && llvm::all_of(list, llvm::IsaPred<TypeAttr>);
 }
 
+static bool areShapes(Attribute attr) {
+  auto list = dyn_cast<ArrayAttr>(attr);
+  return list && llvm::all_of(list, llvm::IsaPred<DenseI64ArrayAttr>);
+}
+
 static bool isScaling(Attribute attr) {
   auto name = dyn_cast<StringAttr>(attr);
   return name && symbolizeScaling(name.getValue());
@@ -25,6 +30,7 @@ static bool isScaling(Attribute attr) {
 
 static constexpr Kind kRecords{areRecords, "an array of dictionaries"};
 static constexpr Kind kTypes{areTypes, "an array of types"};
+static constexpr Kind kShapes{areShapes, "an array of arrays of i64"};
 static constexpr Kind kScaling{isScaling, "the name of a plan.scaling"};
 
 static constexpr Entry kEntries[] = {
@@ -48,6 +54,7 @@ static constexpr Entry kEntries[] = {
     {kCastsAttr, OnOp, kRecords},
     {kThreadsAttr, OnOp, kNumber},
     {kOffsetAttr, OnOp, kNumber},
+    {kShapesAttr, OnOp, kShapes},
     {kExactReciprocalAttr, OnOp, kFlag},
     {kScaledAttr, OnOp, kFlag},
     {kUncountedCastAttr, OnOp, kFlag},

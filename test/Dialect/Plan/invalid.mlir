@@ -637,3 +637,11 @@ func.func @attribute_of_other_kind(%x: tensor<f32>) -> tensor<f32> {
   %y = stablehlo.negate %x {plan.task = 2 : i64} : tensor<f32>
   return %y : tensor<f32>
 }
+
+// -----
+
+func.func @shapes_of_other_kind(%x: tensor<f32>) -> tensor<f32> {
+  // expected-error @+1 {{has 'plan.shapes' = [2] on the op: expected an array of arrays of i64}}
+  %y = stablehlo.negate %x {plan.shapes = [2 : i64]} : tensor<f32>
+  return %y : tensor<f32>
+}

@@ -89,6 +89,11 @@ inline constexpr llvm::StringLiteral kThreadsAttr = "plan.threads";
 /// `plan.result` that is a part of it begins.
 inline constexpr llvm::StringLiteral kOffsetAttr = "plan.offset";
 
+/// On a host call: the shapes of the callee's operands and results, one array
+/// for each of the call's reads and writes. They may differ from the buffer's
+/// shape where a reshape shares the buffer.
+inline constexpr llvm::StringLiteral kShapesAttr = "plan.shapes";
+
 // On ops of a kernel's body.
 
 /// On a cast whose constant scale has an exact reciprocal: it multiplies.
