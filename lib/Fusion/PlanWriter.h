@@ -69,7 +69,7 @@ private:
                  llvm::SmallVector<std::pair<mlir::Value, mlir::Value>>>
       piecesToCopy; // of a stack: source, destination
   llvm::SmallVector<mlir::Value> resultBuffers;
-  llvm::DenseMap<int64_t, int64_t> aliases; // result -> argument
+  llvm::DenseMap<int64_t, int64_t> aliases;             // result -> argument
   llvm::SmallVector<llvm::DenseSet<Cluster *>> readers; // of each argument
 };
 } // namespace scalify
