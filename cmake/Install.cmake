@@ -1,6 +1,7 @@
 # What is installed: the compiler for C++ (find_package(Scalify)), and the files of the Python
 # package, component "python". The runtime's rules are its own (runtime/CMakeLists.txt).
 include(CMakePackageConfigHelpers)
+include(Man)
 
 install(TARGETS scalify_mlir EXPORT ScalifyTargets)
 get_property(libraries GLOBAL PROPERTY SCALIFY_LIBRARIES)
@@ -18,6 +19,7 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/ScalifyConfigVersion.cmak
   COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/ScalifyConfig.cmake
   ${PROJECT_BINARY_DIR}/ScalifyConfigVersion.cmake DESTINATION ${config})
+install_man(${CMAKE_INSTALL_DATADIR} "scalify-opt;scalify-compile;scalify-run")
 
 # The Python package, at the root of a wheel. The linker of kernels comes with it, so that machines
 # without LLVM compile too. auditwheel adds libMLIR and libLLVM (make wheel).
@@ -34,5 +36,8 @@ install(PROGRAMS ${lld} DESTINATION scalify/bin RENAME ld.lld-${LLVM_VERSION_MAJ
 foreach(name scalify scalify_cli scalify_plan)
   install(DIRECTORY python/${name} DESTINATION . ${package} PATTERN __pycache__ EXCLUDE)
 endforeach()
+# A wheel's files for the environment's own share/, where man looks beside an environment's bin/.
+install_man(${PROJECT_NAME}-${PROJECT_VERSION}.data/data/share
+  "scalify;scalify-opt;scalify-compile;scalify-run;scalify-plan" ${package})
 add_custom_target(scalify-package
   DEPENDS ${modules} scalify-opt scalify-compile scalify-run)

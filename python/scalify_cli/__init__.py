@@ -90,6 +90,13 @@ def run_run() -> int:
     return _run_program("scalify-run", sys.argv[1:])
 
 
+def _version() -> str:
+    try:
+        return importlib.metadata.version("scalify")
+    except importlib.metadata.PackageNotFoundError:
+        return "of a checkout"
+
+
 def _usage() -> str:
     rows = {**PROGRAMS, **{name: text for name, (_, text) in MODULES.items()}}
     lines = [f"  {name:10}{text}" for name, text in rows.items()]
@@ -107,7 +114,7 @@ def main() -> int:
         print(_usage(), end="")
         return 0
     if command == "--version":
-        print(f"scalify {importlib.metadata.version('scalify')}")
+        print(f"scalify {_version()}")
         return 0
     given = f"there is no command '{command}'" if command else "a command is missing"
     print(f"scalify: error: {given}\n{_usage()}", end="", file=sys.stderr)

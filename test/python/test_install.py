@@ -227,9 +227,45 @@ print(float(w), float(loss), {"jax", "scalify"} & set(sys.modules))
         assert b"libLLVM" not in file.read_bytes()
 
 
+def check_share(share: pathlib.Path, programs: dict[str, str]) -> None:
+    """A man page and a completion for each program, with an option that its --help prints."""
+    pages = share / "man" / "man1"
+    assert {page.stem for page in pages.iterdir()} == set(programs)
+    completions = share / "bash-completion" / "completions"
+    for name, word in programs.items():
+        text = (pages / f"{name}.1").read_text().replace("\\-", "-")
+        assert word in text
+        assert "SYNOPSIS" in text
+        assert run("bash", "-c", '. "$0"; complete -p "$1"', completions / name, name)
+
+
+@pytest.mark.skipif(not shutil.which("help2man"), reason="help2man is missing: make setup")
+def test_man_pages_of_the_wheel(scripts: pathlib.Path) -> None:
+    words = {"scalify": "tokenize", "scalify-opt": "--scalify-import", "scalify-run": "--steps"}
+    words |= {"scalify-compile": "--recipe", "scalify-plan": "--mesh"}
+    check_share(scripts.parent / "share", words)
+
+
+def test_install_without_man_pages(tmp_path: pathlib.Path) -> None:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    (tools / "help2man").write_text("#!/bin/sh\nexit 1\n")
+    (tools / "help2man").chmod(0o755)
+    command = ("cmake", "--install", BUILD, "--component", "python", "--prefix", tmp_path / "files")
+    paths = {**CLEAN, "PATH": f"{tools}:{CLEAN['PATH']}"}
+    done = subprocess.run(command, capture_output=True, text=True, env=paths)
+    assert done.returncode == 0
+    assert "not all man pages are installed" in done.stderr
+    assert (tmp_path / "files" / "scalify" / "bin" / "scalify-opt").is_file()
+    assert list((tmp_path / "files").glob("*.data/data/share/bash-completion/completions/scalify"))
+
+
 def test_cpp_project(tmp_path: pathlib.Path) -> None:
     prefix, build = tmp_path / "prefix", tmp_path / "build"
     run("cmake", "--install", BUILD, "--prefix", prefix)
+    if shutil.which("help2man"):
+        words = {"scalify-opt": "--scalify-import", "scalify-run": "--steps"}
+        check_share(prefix / "share", words | {"scalify-compile": "--recipe"})
     compilers = ("-DCMAKE_C_COMPILER=clang-22", "-DCMAKE_CXX_COMPILER=clang++-22")
     run(
         *("cmake", "-S", PROJECT, "-B", build, "-G", "Ninja"),
