@@ -218,6 +218,35 @@ def test_tied_weights_stay_tied() -> None:
     assert twins.model.head.weight is twins.model.embed.weight
 
 
+class Masked(nn.Module):
+    """Torch's own encoder and decoder, whose masks are buffers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        options = {"dropout": 0.0, "batch_first": True, "norm_first": True}
+        self.embed = nn.Embedding(12, 16)
+        layer = nn.TransformerEncoderLayer(16, 2, 32, **options)
+        self.encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+        self.decoder = nn.TransformerDecoder(nn.TransformerDecoderLayer(16, 2, 32, **options), 1)
+        self.head = nn.Linear(16, 12)
+        self.register_buffer("causal", nn.Transformer.generate_square_subsequent_mask(6))
+        # Each token sees itself and its neighbours.
+        near = torch.arange(6)[:, None] - torch.arange(6)
+        self.register_buffer("near", torch.where(near.abs() > 1, float("-inf"), 0.0))
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        x = self.embed(tokens)
+        memory = self.encoder(x, mask=self.near)
+        return self.head(self.decoder(x, memory, tgt_mask=self.causal)).transpose(1, 2)
+
+
+def test_masks_of_torch_s_transformers_are_applied() -> None:
+    torch.manual_seed(0)
+    twins = Twins(Masked(), lambda model: torch.optim.SGD(model.parameters(), lr=0.1))
+    tokens = torch.randint(0, 12, (4, 6))
+    check(twins, [(tokens, tokens.roll(-1, 1))] * 3)
+
+
 def test_dropout_moves_and_can_be_repeated() -> None:
     def losses(seed: int) -> list[float]:
         torch.manual_seed(0)

@@ -181,6 +181,25 @@ def _without_backwards(path: _Path) -> Iterator[None]:
         base.apply, module._is_setup_context_defined = before, is_defined
 
 
+@contextlib.contextmanager
+def _without_mask_values() -> Iterator[None]:
+    """Stops torch.nn's transformers from reading whether their mask is causal.
+
+    It is a hint for speed alone: without `is_causal=True` of the caller the mask is applied.
+    """
+    module: Any = torch.nn.modules.transformer
+    before = module._detect_is_causal_mask
+
+    def declared(mask: Any, is_causal: bool | None = None, size: int | None = None) -> bool:
+        return is_causal is True
+
+    module._detect_is_causal_mask = declared
+    try:
+        yield
+    finally:
+        module._detect_is_causal_mask = before
+
+
 def apply(
     objective: torch.nn.Module,
     tensors: Mapping[str, Any],
@@ -215,6 +234,7 @@ def apply(
         torch.enable_grad(),
         path.followed(),
         _without_backwards(path),
+        _without_mask_values(),
         _explained(path),
     ):
         outputs = torch.func.functional_call(
