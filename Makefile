@@ -15,7 +15,8 @@ train: build ## train the example LLaMA in FP8, with the F32 run beside it (ARGS
 test: build ## run every test: lit, GoogleTest, pytest
 	@scripts/test.sh
 
-wheel: build ## make a wheel with all libraries it needs, in build/wheels, from the built tree
+wheel: ## make a wheel with all libraries it needs, in build/wheels; tests are not built
+	@scripts/setup.sh packages python package
 	@scripts/wheel.sh
 
 setup: ## install Debian and Python packages

@@ -3,6 +3,8 @@
 #
 #   scripts/setup.sh [packages] [python] [build]     all three by default
 #
+# `package` in place of `build` builds what a wheel has: all but the tests.
+#
 # Each step skips finished work: packages by asking dpkg, the environment by a hash of
 # requirements.txt, the build by ninja. Logs are under build/logs.
 set -euo pipefail
@@ -81,7 +83,11 @@ jobs() {
   echo $((cores < memory ? cores : memory))
 }
 
-build() {
+build() { build_targets all; }
+
+package() { build_targets scalify-package; }
+
+build_targets() {
   export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
   local stamp=build/configure.stamp want
   want=$(fingerprint CMakePresets.json)
@@ -91,15 +97,15 @@ build() {
     printf '%s\n' "$want" >"$stamp"
   fi
   say "building (log in $logs/build.log)"
-  logged build ninja -C build -j"${JOBS:-$(jobs)}"
+  logged build ninja -C build -j"${JOBS:-$(jobs)}" "$@"
 }
 
 started=$SECONDS
 [ $# -gt 0 ] || set -- packages python build
 for step in "$@"; do
   case $step in
-    packages | python | build) "$step" ;;
-    *) fail "unknown step '$step': it is one of packages, python, build" ;;
+    packages | python | build | package) "$step" ;;
+    *) fail "unknown step '$step': it is one of packages, python, build, package" ;;
   esac
 done
 say "$* ready ($((SECONDS - started)) s)"

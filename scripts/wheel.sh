@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Makes build/wheels/scalify-*-manylinux*.whl: the package and the libraries that it needs, LLVM's
-# too, under names that no other package's can meet. Build first.
+# too, under names that no other package's can meet. `make wheel` builds first.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/common.sh
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 PATH=$PWD/.venv/bin:$PATH
 rm -rf build/wheels build/wheels-bare
-# The same build tree, so its tests stay on.
+# The same build tree, so its tests stay on; its targets are the package's.
 SCALIFY_TESTS=ON logged wheel python -m pip wheel --disable-pip-version-check . --no-deps \
   --no-build-isolation --config-settings build-dir=build --wheel-dir build/wheels-bare
 say "adding the libraries that it needs (minutes)"
