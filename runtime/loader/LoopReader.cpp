@@ -67,7 +67,8 @@ namespace {
 class Resolver {
 public:
   Resolver(const JsonNode &table, Program &program)
-      : table(table), program(program), states(program.functions.size()) {}
+      : table(table), program(program), states(program.functions.size()),
+        depths(program.functions.size()), callers(program.functions.size()) {}
 
   void visit(size_t index) {
     if (states[index] == State::Done)
@@ -77,12 +78,19 @@ public:
     if (states[index] == State::Open)
       node.fail("runs itself in a loop");
     if (depth == maxDepth)
-      node.fail("is in loops " + std::to_string(maxDepth) + " deep");
+      failAsDeep(node);
     ++depth;
     states[index] = State::Open;
     JsonNode list = function.own ? node["commands"] : node;
-    for (size_t i = 0; i < function.commands.size(); ++i)
+    for (size_t i = 0; i < function.commands.size(); ++i) {
       visitCommand(list.at(i), function, function.commands[i]);
+      if (int32_t callee = function.commands[i].callee; callee >= 0)
+        depths[index] = std::max(depths[index], depths[size_t(callee)] + 1);
+    }
+    // Those of callees that had been visited count too: a run recurses.
+    if (depths[index] == maxDepth)
+      failAsDeep(node);
+    addCallees(node, function, int32_t(index));
     states[index] = State::Done;
     --depth;
   }
@@ -110,7 +118,6 @@ private:
     function.isCounting |= found->isCounting;
     function.isExchanging |= found->isExchanging;
     function.hasOpenLoop |= found->hasOpenLoop || command.condition >= 0;
-    addCallees(function, command.callee, *found);
     if (command.condition < 0)
       function.numIssued += double(command.trips) * found->numIssued;
     if (!function.firstHostCall)
@@ -119,15 +126,24 @@ private:
 
   void check(const JsonNode &node, const Interface &interface, Command &command,
              const Function &callee) const;
-  static void addCallees(Function &function, int32_t number,
-                         const Function &callee);
+  void addCallees(const JsonNode &node, Function &function, int32_t number);
+  [[noreturn]] static void failAsDeep(const JsonNode &node) {
+    node.fail("is in loops " + std::to_string(maxDepth) + " deep");
+  }
 
   // Far above what programs nest, and safe on a small stack.
   static constexpr int maxDepth = 64;
+  // The callees of all functions together: 64 MiB of numbers.
+  static constexpr size_t maxCallees = size_t(1) << 24;
 
   const JsonNode &table;
   Program &program;
   std::vector<State> states;
+  /// The loops within one another in each function.
+  std::vector<int> depths;
+  /// The last function to which each was added as a callee, plus one.
+  std::vector<int32_t> callers;
+  size_t numCallees = 0;
   int depth = 0;
 };
 
@@ -136,9 +152,14 @@ private:
 std::vector<int64_t> resolveSlices(const JsonNode &node, Command &command,
                                    const Interface &callee, size_t count) {
   std::vector<int64_t> places(count);
+  std::vector<bool> isSliced(count);
   for (LoopSlice &slice : command.slices) {
     if (size_t(slice.argument) >= count)
       node["slices"].fail("are of arguments that the loop has not");
+    if (isSliced[size_t(slice.argument)])
+      node["slices"].fail("name argument " + std::to_string(slice.argument) +
+                          " again");
+    isSliced[size_t(slice.argument)] = true;
     const TensorType &type = callee.args[size_t(slice.argument)].type;
     int64_t unit = type.elements == 1 ? byteWidth(type.dtype) : bufferAlignment;
     if (slice.start % unit || slice.step % unit || slice.last % unit)
@@ -198,15 +219,25 @@ void Resolver::check(const JsonNode &node, const Interface &interface,
                         "their own");
 }
 
-void Resolver::addCallees(Function &function, int32_t number,
-                          const Function &callee) {
+void Resolver::addCallees(const JsonNode &node, Function &function,
+                          int32_t number) {
   auto add = [&](int32_t one) {
-    std::vector<int32_t> &own = function.callees;
-    if (std::find(own.begin(), own.end(), one) == own.end())
-      own.push_back(one);
+    if (callers[size_t(one)] == number + 1)
+      return false;
+    if (++numCallees > maxCallees)
+      node.fail("has loops, and the functions that the loops of all functions "
+                "run are more than 2^24 together");
+    callers[size_t(one)] = number + 1;
+    function.callees.push_back(one);
+    return true;
   };
-  add(number);
-  std::for_each(callee.callees.begin(), callee.callees.end(), add);
+  for (const Command &command : function.commands)
+    if (command.callee >= 0) {
+      const Function &callee = program.functions[size_t(command.callee)];
+      // Where a callee is known, so are those that it runs.
+      if (add(command.callee))
+        std::for_each(callee.callees.begin(), callee.callees.end(), add);
+    }
 }
 } // namespace
 

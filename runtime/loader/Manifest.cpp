@@ -10,10 +10,12 @@
 using namespace scalify::rt;
 
 const Function *Program::find(const std::string &name) const {
-  for (const Function &function : functions)
-    if (function.name == name)
-      return &function;
-  return nullptr;
+  // In the order of JSON's keys, which is that of their names.
+  auto at = std::lower_bound(functions.begin(), functions.end(), name,
+                             [](const Function &function, const auto &other) {
+                               return function.name < other;
+                             });
+  return at != functions.end() && at->name == name ? &*at : nullptr;
 }
 
 void scalify::rt::failWithoutKernels() {

@@ -221,6 +221,11 @@ TEST(Loop, ChecksWhatItPasses) {
        }),
        "of arguments that the loop has not"},
       {error([](Json &, Json &loop, Json &) {
+         loop["slices"] = {2,  0,  int64_t(1) << 40, int64_t(1) << 40, 2, 0,
+                           64, 192};
+       }),
+       "name argument 2 again"},
+      {error([](Json &, Json &loop, Json &) {
          loop["slices"] = {2, 0, int64_t(1) << 62, 192};
        }),
        "beyond 2^46"},
@@ -247,22 +252,53 @@ TEST(Loop, ChecksWhatItPasses) {
         << one.found << "\nexpected: " << one.expected;
 }
 
-/// Functions that run one another a thousand deep are refused, not followed.
+/// Functions that run one another a thousand deep are refused, not followed,
+/// in whichever order they are read: that of their names.
 TEST(Loop, DepthIsLimited) {
+  for (int step : {1, -1}) {
+    Json m = loopManifest();
+    Json &functions = m["functions"];
+    Json body = functions["body"], loop = functions["step"][0];
+    loop["carries"] = {3};
+    loop["reads"] = {1};
+    loop["arena"] = 2;
+    loop.erase("slices");
+    int number = 5000;
+    for (int i = 0; i < 1000; ++i, number += step) {
+      loop["function"] = i == 0 ? "body" : "b" + std::to_string(number - step);
+      body["commands"] = Json::array({loop});
+      functions["b" + std::to_string(number)] = body;
+    }
+    functions["step"][0]["function"] = "b" + std::to_string(number - step);
+    EXPECT_FALSE(load(pack(m, kernels(), "")));
+    EXPECT_TRUE(contains(scalify_rt_last_error(), "deep"))
+        << scalify_rt_last_error();
+  }
+}
+
+/// What functions run is listed for each: thousands that run thousands would
+/// take more memory than the file by far.
+TEST(Loop, CalleesAreLimited) {
+  constexpr int count = 4096 + 128;
   Json m = loopManifest();
   Json &functions = m["functions"];
   Json body = functions["body"], loop = functions["step"][0];
+  body["commands"] = Json::array();
   loop["carries"] = {3};
-  loop["reads"] = {1};
-  loop["arena"] = 2;
   loop.erase("slices");
-  for (int i = 0; i < 1000; ++i) {
-    loop["function"] = i == 0 ? "body" : "b" + std::to_string(i - 1);
-    body["commands"] = Json::array({loop});
-    functions["b" + std::to_string(i)] = body;
+  auto name = [](char kind, int i) { return kind + std::to_string(i); };
+  Json all = body, one = body;
+  for (int i = 0; i < count; ++i) {
+    functions[name('a', i)] = body;
+    loop["function"] = name('a', i);
+    all["commands"].push_back(loop);
   }
-  functions["step"][0]["function"] = "b999";
+  functions["b"] = all;
+  loop["function"] = "b";
+  one["commands"] = Json::array({loop});
+  for (int i = 0; i < count; ++i)
+    functions[name('c', i)] = one;
   EXPECT_FALSE(load(pack(m, kernels(), "")));
-  EXPECT_TRUE(contains(scalify_rt_last_error(), "deep"))
+  EXPECT_TRUE(contains(scalify_rt_last_error(), "more than 2^24 together"))
       << scalify_rt_last_error();
 }
