@@ -90,6 +90,9 @@ void scalify::rt::readCollective(const JsonNode &node,
   what.name = command.name;
   what.loc = command.loc;
   const bool isSend = what.kind == Kind::Message && node.has("to");
+  // One rank has no other to send to, and its collectives copy.
+  if (what.kind == Kind::Message && program.ranks == program.stageRanks)
+    node["kind"].fail("is 'message', which needs a pipeline of stages");
   if (what.kind == Kind::Message)
     (isSend ? what.to : what.from) = node[isSend ? "to" : "from"].index(
         size_t(program.ranks / program.stageRanks), "stages");

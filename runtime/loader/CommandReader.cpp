@@ -58,6 +58,24 @@ void scalify::rt::addBytes(Command &command, const Buffer &buffer) {
     command.bytes = INT64_MAX;
 }
 
+void scalify::rt::checkWrittenOnce(const JsonNode &node,
+                                   const GemmShape &gemm) {
+  std::vector<std::pair<int64_t, int64_t>> dims = {{gemm.c.row, gemm.m},
+                                                   {gemm.c.col, gemm.n}};
+  for (const BatchDim &dim : gemm.batch)
+    dims.push_back({dim.c, dim.n});
+  for (auto [stride, extent] : dims)
+    if (extent == 0)
+      return;
+  std::sort(dims.begin(), dims.end());
+  int64_t last = 0; // of the dimensions before
+  for (auto [stride, extent] : dims) {
+    if (extent > 1 && stride <= last)
+      node["c"].fail("has strides by which elements are written twice");
+    last += (extent - 1) * stride;
+  }
+}
+
 int64_t scalify::rt::chooseRowsPerTask(int64_t rows, int64_t grain,
                                        int64_t bytes) {
   // At most 64 tasks: enough to balance many cores, few enough that dispatch is
@@ -421,6 +439,9 @@ void readGemm(const JsonNode &node, const Interface &interface,
   checkTypes(command, interface, program);
   requireWritable(node["c"], command.buffers[2], interface);
   checkGemmExtents(node, interface, command);
+  // On a GPU, cuBLASLt's contract says so; of tiles, their reader.
+  if (!program.isGpu() && !node.has("tiles"))
+    checkWrittenOnce(node, command.gemm);
   std::string reason = planGemm(command.gemm, command.gemmPlan);
   if (!reason.empty())
     unsupported("gemm '" + command.name + "': " + reason);

@@ -25,6 +25,10 @@ void addBytes(Command &command, const Buffer &buffer);
 Command readCommand(const JsonNode &node, const Interface &interface,
                     const Program &program, size_t numCommands);
 
+/// Checks that a product writes each element once: tasks write at the same
+/// time, and a batch may not be longer than its result.
+void checkWrittenOnce(const JsonNode &node, const GemmShape &gemm);
+
 } // namespace scalify::rt
 
 #endif // SCALIFY_RUNTIME_LOADER_COMMANDREADER_H

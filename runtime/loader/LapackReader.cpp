@@ -37,7 +37,7 @@ void readOperand(const JsonNode &node, const LapackOperand &operand,
               std::to_string(operand.rows) + " x " +
               std::to_string(operand.cols) + " of " + name(wanted));
   command.buffers.push_back(index);
-  command.bytes += type.bytes;
+  addBytes(command, interface.buffers[index]);
 }
 
 void readOperands(const JsonNode &list, bool areWritten,

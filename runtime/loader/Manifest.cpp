@@ -181,6 +181,8 @@ Buffer readBuffer(const JsonNode &node, const Interface &interface,
   if (node.has("offset"))
     buffer.offset = node["offset"].atLeast(0);
   buffer.type = node.tensor();
+  if (int64_t width = byteWidth(buffer.type.dtype); buffer.offset % width)
+    node["offset"].fail("must be a multiple of " + std::to_string(width));
   int64_t bytes = buffer.type.bytes;
   if (buffer.kind == Buffer::Kind::Tile) {
     buffer.tiles = node["tiles"].atLeast(1);
@@ -201,8 +203,13 @@ Buffer readBuffer(const JsonNode &node, const Interface &interface,
 void readInterface(const JsonNode &node, const Program &program,
                    Interface &interface) {
   interface.arenaBytes = node["arena_bytes"].atLeast(0);
-  interface.tileBytes =
-      node.has("tile_bytes") ? node["tile_bytes"].atLeast(0) : 0;
+  if (node.has("tile_bytes")) {
+    // Each thread has as much: the sum must not overflow.
+    constexpr int64_t most = int64_t(1) << 46;
+    interface.tileBytes = node["tile_bytes"].atLeast(0);
+    if (interface.tileBytes > most)
+      node["tile_bytes"].fail("is more than 2^46");
+  }
   readArgs(node["args"], interface);
   readResults(node["results"], interface);
   JsonNode buffers = node["buffers"];

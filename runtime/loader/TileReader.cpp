@@ -1,10 +1,15 @@
 #include "loader/TileReader.h"
+#include "loader/CommandReader.h"
 
 #include <set>
 
 using namespace scalify::rt;
 
 namespace {
+/// Each tile has counters of its own: far above what programs have, and far
+/// below what memory holds.
+constexpr int64_t mostTiles = int64_t(1) << 24;
+
 /// Cuts the first batch dimensions, which have `tiles` indices together, off a
 /// product.
 TiledGemm cut(const JsonNode &node, const GemmShape &shape, int64_t tiles) {
@@ -42,8 +47,8 @@ void checkParts(const JsonNode &node, const TiledGemm &gemm, int operand,
     node.fail("does not touch one tile of operand " + std::to_string(operand));
 }
 
-void readCommand(const JsonNode &node, const Interface &interface,
-                 Command &command) {
+void readTiled(const JsonNode &node, const Interface &interface,
+               Command &command) {
   if (command.op == Command::Op::Kernel) {
     if (command.rows % command.tiles)
       node.fail("has " + std::to_string(command.rows) + " rows, which " +
@@ -68,6 +73,8 @@ void readCommand(const JsonNode &node, const Interface &interface,
     checkParts(node, command.tiledGemm, int(i),
                buffer.type.elements / buffer.tiles);
   }
+  if (command.op == Command::Op::Gemm)
+    checkWrittenOnce(node, command.gemm);
 }
 
 void checkWithout(const JsonNode &node, const Interface &interface,
@@ -96,6 +103,9 @@ void scalify::rt::readTiles(const JsonNode &list, const Program &program,
     if (program.isGpu() || command.stream != 0 || tiles.size() != 2)
       tiles.fail("must be a number and a group, of a CPU's first stream");
     command.tiles = tiles.at(0).atLeast(1);
+    if (command.tiles > mostTiles)
+      tiles.at(0).fail("is " + std::to_string(command.tiles) +
+                       ", more than 2^24 tiles");
     command.group = tiles.at(1).atLeast(0);
     if (!before || before->group != command.group) {
       if (!ended.insert(command.group).second)
@@ -107,7 +117,7 @@ void scalify::rt::readTiles(const JsonNode &list, const Program &program,
       ++first->groupSize;
       first->isUpdate &= command.isUpdate;
     }
-    readCommand(node, interface, command);
+    readTiled(node, interface, command);
     before = &command;
   }
 }

@@ -120,6 +120,8 @@ TEST(Artefact, ManifestLies) {
       {error([](Json &m) { m["buffers"][3]["offset"] = 64; }),
        "past the end of its 256 bytes of temp memory"},
       {error([](Json &m) { m["buffers"][3]["offset"] = 4; }), "multiple of 64"},
+      {error([](Json &m) { m["buffers"][0]["offset"] = 2; }),
+       "buffers[0].offset must be a multiple of 4"},
       {error([](Json &m) { m["buffers"][0]["index"] = 7; }),
        "buffers[0].index is 7, but there are 2 args"},
       {error([](Json &m) { m["buffers"][0]["kind"] = "heap"; }),
@@ -138,6 +140,17 @@ TEST(Artefact, ManifestLies) {
          m["pipeline"] = {{"stages", int64_t(1) << 32}}; // 0 in 32 bits
        }),
        "pipeline.stages do not divide the 2 ranks"},
+      // Four threads would have 2^64 bytes, which are 0 in 64 bits.
+      {error([](Json &m) { m["tile_bytes"] = int64_t(1) << 62; }),
+       "tile_bytes is more than 2^46"},
+      {error([&](Json &m) {
+         step(m) = {{{"op", "collective"},
+                     {"kind", "message"},
+                     {"to", 0},
+                     {"src", 0},
+                     {"dst", 3}}};
+       }),
+       "'message', which needs a pipeline"},
       {error([](Json &m) { m["arena_bytes"] = int64_t(1) << 61; }),
        "cannot allocate the arena"},
   };
@@ -167,6 +180,33 @@ TEST(Artefact, CopiesOntoThemselves) {
   EXPECT_EQ(copy(first, second, 64), "");
   EXPECT_EQ(copy(first, first, 128), "");
   EXPECT_EQ(copy(buffer("arg", 1, {32}), result, 128), "");
+}
+
+// Tasks write a product's result at the same time.
+TEST(Artefact, ProductsWriteAnElementOnce) {
+  auto product = [](int64_t count, int64_t step, Json strides) {
+    Json m = tinyManifest(64);
+    m["functions"]["step"] = {{{"op", "gemm"},
+                               {"m", 2},
+                               {"n", 4},
+                               {"k", 2},
+                               {"a", 0},
+                               {"b", 1},
+                               {"c", 3},
+                               {"a_strides", {2, 1}},
+                               {"b_strides", {4, 1}},
+                               {"c_strides", std::move(strides)}}};
+    m["functions"]["step"][0]["batch"] = {
+        {{"n", count}, {"a", 0}, {"b", 0}, {"c", step}}};
+    return loadText(pack(m, kernels(), ""));
+  };
+  const char want[] = "step[0].c has strides by which elements are written "
+                      "twice";
+  EXPECT_TRUE(contains(product(int64_t(1) << 30, 0, {4, 1}), want));
+  EXPECT_TRUE(contains(product(2, 4, {4, 1}), want));
+  EXPECT_EQ(product(2, 8, {4, 1}), "");
+  EXPECT_EQ(product(2, 4, {8, 1}), ""); // rows of a matrix in turn
+  EXPECT_EQ(product(1, 0, {4, 1}), "");
 }
 
 // No machine has such arguments, but their sizes are added.

@@ -106,11 +106,19 @@ TEST(Tiles, RefusesWhatTilesCannotShare) {
   step(json, 1)["rows"] = 100;
   EXPECT_TRUE(contains(errorOf(json), "has 100 rows, which 8 tiles cannot"));
   json = manifest();
+  for (size_t i = 0; i < 3; ++i)
+    step(json, i)["tiles"][0] = int64_t(1) << 60;
+  EXPECT_TRUE(contains(errorOf(json), "more than 2^24 tiles"));
+  json = manifest();
   step(json, 0)["batch"] = Json::array();
   EXPECT_TRUE(contains(errorOf(json), "has no first batch dimensions of 8"));
   json = manifest();
   step(json, 0)["batch"][0]["c"] = n;
   EXPECT_TRUE(contains(errorOf(json), "does not touch one tile of operand 2"));
+  json = manifest();
+  step(json, 0)["c"] = 5; // not of the thread
+  step(json, 0)["batch"][0]["c"] = 0;
+  EXPECT_TRUE(contains(errorOf(json), "elements are written twice"));
   json = manifest();
   step(json, 0)["c_off"] = 1;
   json["buffers"][3]["shape"] = {tiles, m, n + 1};
