@@ -12,7 +12,16 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from hand_artefact import KERNELS, PTX, build_kernels, for_gpu, pack, train_step
+from hand_artefact import (
+    KERNELS,
+    PTX,
+    buffer,
+    build_kernels,
+    for_gpu,
+    pack,
+    tensor,
+    train_step,
+)
 
 import scalify
 
@@ -162,6 +171,51 @@ def test_errors_are_clear(bench: Bench, tmp_path: pathlib.Path) -> None:
     assert "truncated" in bench.error()
     bench.step.unlink()
     assert "No such file" in bench.error()
+
+
+def function(args: list[Any], results: list[Any]) -> dict[str, Any]:
+    """Returns a function without commands."""
+    return {"arena_bytes": 0, "args": args, "results": results, "buffers": [], "commands": []}
+
+
+def test_functions_that_do_not_fit_the_step(bench: Bench, code: bytes) -> None:
+    """`measure` and `rescale` would work in the memory of arguments of other sizes."""
+    amax = tensor("amax", [1])
+    for name, shape in (("absent", [N]), ("x", [1 << 24]), ("x", [2, 3])):
+        manifest = train_step(N)
+        manifest["functions"]["measure"] = function([tensor(name, shape, "bf16")], [amax])
+        bench.step.write_bytes(pack(manifest, code))
+        found = bench.error()
+        what = "scalify.argument_amax" if shape == [2, 3] else name
+        assert f"function 'measure' works on '{what}' of type" in found, found
+
+    def rescale(scales: dict[str, Any], counts: list[int], own: dict[str, Any]) -> str:
+        manifest = train_step(N)
+        manifest["args"].append(own | {"name": "scalify.scales", "alias_result": None})
+        both = [scales | {"alias_result": 0}, tensor("counts", counts, "ui64")]
+        manifest["functions"]["rescale"] = function(both, [scales | {"alias_arg": 0}])
+        bench.step.write_bytes(pack(manifest, code))
+        return bench.error("--rescale-every=1")
+
+    one, more = tensor("scales", [1]), tensor("scales", [1 << 24])
+    assert "takes 96 bytes of counts, and those of the step have 48" in rescale(one, [2, 6], one)
+    assert "works on 'scalify.scales' of type f32[16777216]" in rescale(more, [1, 6], one)
+    bits = tensor("scales", [1], "i8")
+    assert "scales are of type i8[1], not f32" in rescale(bits, [1, 6], bits)
+
+
+def test_scalars_of_complex_numbers_are_printed(bench: Bench, code: bytes) -> None:
+    for dtype, made in (("complex<f32>", np.complex64), ("complex<f64>", np.complex128)):
+        value = made(1.5 - 2j)
+        manifest = train_step(N)
+        manifest["buffers"] = [buffer("const", 0, [], dtype), buffer("result", 1, [], dtype)]
+        manifest["results"][1] = tensor("result[1]", [], dtype, alias_arg=None)
+        copy = {"op": "copy", "src": 0, "dst": 1, "bytes": value.nbytes}
+        manifest["functions"]["step"] = [copy]
+        bench.step.write_bytes(pack(manifest, code, value.tobytes()))
+        done = bench.run()
+        assert done.returncode == 0, done.stderr
+        assert "result[1] 1.5-2i" in done.stdout
 
 
 def test_truncated_safetensors(bench: Bench) -> None:

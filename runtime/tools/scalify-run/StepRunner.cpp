@@ -35,6 +35,12 @@ Memory allocate(int64_t bytes) {
   return Memory(memory);
 }
 
+TensorType typeOf(const scalify_rt_tensor &tensor) {
+  return *makeTensorType(
+      *parseDType(tensor.dtype),
+      std::vector<int64_t>(tensor.shape, tensor.shape + tensor.rank));
+}
+
 /// True if `file` holds one `arg` per step along its first dimension.
 bool isStack(const TensorType &file, const TensorType &arg) {
   return file.dtype == arg.dtype && file.shape.size() == arg.shape.size() + 1 &&
@@ -51,6 +57,13 @@ std::string scalarText(const TensorType &type, const void *data) {
   } else if (type.dtype == DType::F64) {
     std::snprintf(text, sizeof(text), "%.15g",
                   *static_cast<const double *>(data));
+  } else if (type.dtype == DType::C64 || type.dtype == DType::C128) {
+    double parts[2];
+    for (int i : {0, 1})
+      parts[i] = type.dtype == DType::C128
+                     ? static_cast<const double *>(data)[i]
+                     : double(static_cast<const float *>(data)[i]);
+    std::snprintf(text, sizeof(text), "%.7g%+.7gi", parts[0], parts[1]);
   } else {
     // Integers are little endian; the last byte has the sign.
     int64_t value = 0;
@@ -69,9 +82,7 @@ std::string scalarText(const TensorType &type, const void *data) {
 StepRunner::Slot StepRunner::describe(const scalify_rt_tensor &tensor) {
   Slot slot;
   slot.name = tensor.name;
-  slot.type = *makeTensorType(
-      *parseDType(tensor.dtype),
-      std::vector<int64_t>(tensor.shape, tensor.shape + tensor.rank));
+  slot.type = typeOf(tensor);
   slot.alias = tensor.alias;
   return slot;
 }
@@ -166,44 +177,75 @@ void StepRunner::bind() {
   measure();
 }
 
+/// The artefact's other functions work in the memory of the step's arguments,
+/// so their types must be the same.
+StepRunner::Slot &StepRunner::requireArgument(const char *function,
+                                              const scalify_rt_tensor &tensor,
+                                              const std::string &name) {
+  const TensorType type = typeOf(tensor);
+  for (Slot &arg : args)
+    if (arg.name == name && arg.type == type)
+      return arg;
+  throw std::runtime_error("the artefact's function '" + std::string(function) +
+                           "' works on '" + name + "' of type " +
+                           toString(type) +
+                           ", and the step has no such argument");
+}
+
 /// From here on each step takes the results of the last one.
 void StepRunner::measure() {
-  auto find = [&](const std::string &name) -> Slot & {
-    return *std::find_if(args.begin(), args.end(),
-                         [&](const Slot &arg) { return arg.name == name; });
-  };
-  int32_t count = scalify_rt_function_num_args(executable.get(), "measure");
+  const char *function = "measure";
+  int32_t count = scalify_rt_function_num_args(executable.get(), function);
   if (count < 0)
     return;
   std::vector<void *> in;
   scalify_rt_tensor tensor;
   for (int32_t i = 0; i < count; ++i) {
-    check(scalify_rt_function_arg(executable.get(), "measure", i, &tensor));
-    in.push_back(passed(find(tensor.name)));
+    check(scalify_rt_function_arg(executable.get(), function, i, &tensor));
+    in.push_back(passed(requireArgument(function, tensor, tensor.name)));
   }
-  void *out[] = {passed(find(amaxName))};
-  check(scalify_rt_run(executable.get(), "measure", in.data(), count, out, 1));
+  check(scalify_rt_function_result(executable.get(), function, 0, &tensor));
+  void *out[] = {passed(requireArgument(function, tensor, amaxName))};
+  check(scalify_rt_run(executable.get(), function, in.data(), count, out, 1));
+}
+
+StepRunner::Slot &StepRunner::requireScales() {
+  const char *function = "rescale";
+  if (std::none_of(args.begin(), args.end(),
+                   [](const Slot &arg) { return arg.name == scalesName; }))
+    throw std::runtime_error("the artefact's scales are constants: compile it "
+                             "with --adapt-scales");
+  scalify_rt_tensor tensor;
+  check(scalify_rt_function_arg(executable.get(), function, 1, &tensor));
+  auto counted = uint64_t(scalify_rt_num_counters(executable.get())) *
+                 SCALIFY_RT_COUNTER_WORDS * sizeof(uint64_t);
+  if (tensor.bytes > counted)
+    throw std::runtime_error("the artefact's function 'rescale' takes " +
+                             std::to_string(tensor.bytes) +
+                             " bytes of counts, and those of the step have " +
+                             std::to_string(counted));
+  check(scalify_rt_function_arg(executable.get(), function, 0, &tensor));
+  Slot &scales = requireArgument(function, tensor, scalesName);
+  if (scales.type.dtype != DType::F32)
+    throw std::runtime_error("the artefact's scales are of type " +
+                             toString(scales.type) + ", not f32");
+  return scales;
 }
 
 int64_t StepRunner::rescale() {
-  for (Slot &arg : args) {
-    if (arg.name != scalesName)
-      continue;
-    download(arg);
-    const auto *scales = static_cast<const float *>(arg.memory.get());
-    std::vector<float> before(scales, scales + arg.type.elements);
-    void *in[] = {passed(arg), const_cast<uint64_t *>(
-                                   scalify_rt_counters(executable.get()))};
-    void *out[] = {nullptr};
-    check(scalify_rt_run(executable.get(), "rescale", in, 2, out, 1));
-    download(arg);
-    int64_t moved = 0;
-    for (size_t i = 0; i < before.size(); ++i)
-      moved += before[i] != scales[i];
-    return moved;
-  }
-  throw std::runtime_error("the artefact's scales are constants: compile it "
-                           "with --adapt-scales");
+  Slot &arg = requireScales();
+  download(arg);
+  const auto *scales = static_cast<const float *>(arg.memory.get());
+  std::vector<float> before(scales, scales + arg.type.elements);
+  void *in[] = {passed(arg),
+                const_cast<uint64_t *>(scalify_rt_counters(executable.get()))};
+  void *out[] = {nullptr};
+  check(scalify_rt_run(executable.get(), "rescale", in, 2, out, 1));
+  download(arg);
+  int64_t moved = 0;
+  for (size_t i = 0; i < before.size(); ++i)
+    moved += before[i] != scales[i];
+  return moved;
 }
 
 double StepRunner::run(int64_t step) {

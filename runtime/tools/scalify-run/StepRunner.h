@@ -64,6 +64,11 @@ private:
   bool isCheck(size_t index) const;
   static Slot describe(const scalify_rt_tensor &tensor);
   void bindArgument(Slot &arg, size_t index);
+  /// Returns the argument of the step with that name and the tensor's type.
+  Slot &requireArgument(const char *function, const scalify_rt_tensor &tensor,
+                        const std::string &name);
+  /// Returns the scales of casts, on which rescale may run.
+  Slot &requireScales();
   void measure();
   /// Allocates a slot's memory on the GPU, so that state stays there.
   void place(Slot &slot);
