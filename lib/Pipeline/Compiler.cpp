@@ -7,6 +7,7 @@
 #include "ArgumentScales.h"
 #include "CheckOptions.h"
 #include "CheckShardings.h"
+#include "Resources.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/StableHLO/BooleanBlobs.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
@@ -84,9 +85,12 @@ static OwningOpRef<ModuleOp> parse(StringRef text, StringRef name,
   sources.AddNewSourceBuffer(llvm::MemoryBuffer::getMemBufferCopy(
                                  packed ? StringRef(*packed) : text, name),
                              llvm::SMLoc());
-  if (keepNames)
-    return parseWithSourceNames(sources, &context);
-  return parseSourceFile<ModuleOp>(sources, &context);
+  OwningOpRef<ModuleOp> module =
+      keepNames ? parseWithSourceNames(sources, &context)
+                : parseSourceFile<ModuleOp>(sources, &context);
+  if (module && failed(readResources(*module)))
+    return {};
+  return module;
 }
 
 static std::string print(ModuleOp module, bool debugInfo) {

@@ -209,3 +209,43 @@ def test_large_factors_behind_a_product() -> None:
     text = jax.jit(fn).lower(x, w).as_text()
     (got,) = scalify.compile(text, recipe="none")(x, w)
     np.testing.assert_array_equal(got, np.zeros((4, 4)))
+
+
+RESOURCES = """
+func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  %w = stablehlo.constant dense_resource<w> : tensor<2x3xf32>
+  %mask = stablehlo.constant dense_resource<mask> : tensor<2x3xi1>
+  %0 = stablehlo.multiply %x, %w : tensor<2x3xf32>
+  %1 = stablehlo.select %mask, %0, %x : tensor<2x3xi1>, tensor<2x3xf32>
+  return %1 : tensor<2x3xf32>
+}
+{-# dialect_resources: {builtin: {w: "0xALIGN", mask: "0x01000000010001000001"}} #-}
+"""
+
+
+def test_constants_may_be_resources() -> None:
+    # As torch-mlir prints weights: the alignment in four bytes, then the elements.
+    w = np.arange(6, dtype=np.float32).reshape(2, 3) - 2.5
+    x = np.full((2, 3), 3, np.float32)
+    mask = np.array([[1, 0, 1], [0, 0, 1]], bool)
+    text = RESOURCES.replace("ALIGN", "04000000" + w.tobytes().hex())
+    (got,) = scalify.compile(text)(x)
+    np.testing.assert_array_equal(np.asarray(got), np.where(mask, w * x, x))
+
+
+@pytest.mark.parametrize(
+    ("data", "error"),
+    [
+        (
+            "04000000" + "00" * 20,
+            "'w' of 20 bytes, which are not the elements of 'tensor<2x3xf32>'",
+        ),
+        # One element is no splat: the type says six.
+        ("04000000" + "00" * 4, "'w' of 4 bytes, which are not the elements of 'tensor<2x3xf32>'"),
+        (None, "the resource 'w', which the text lacks: print the program with its resources"),
+    ],
+)
+def test_resources_that_do_not_fit(data: str | None, error: str) -> None:
+    text = RESOURCES.replace("ALIGN", data) if data else RESOURCES.split("{-#")[0]
+    with pytest.raises(scalify.CompileError, match=error):
+        scalify.compile(text)

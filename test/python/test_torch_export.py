@@ -78,3 +78,20 @@ def test_refusals() -> None:
     forward = scalify.torch.export(torch.export.export(ResNet().eval(), (x,)))
     with pytest.raises(ValueError, match="same number and type of args"):
         forward(x, x)
+
+
+def test_text_of_torch_mlir() -> None:
+    fx = pytest.importorskip("torch_mlir.fx", reason="torch-mlir is not installed: make test-torch")
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(
+        torch.nn.Conv2d(3, 8, 3, stride=2, padding=1),
+        torch.nn.BatchNorm2d(8),
+        torch.nn.GELU(),
+        torch.nn.Flatten(),
+        torch.nn.Linear(128, 10),
+        torch.nn.LayerNorm(10),
+    ).eval()
+    x = torch.randn(4, 3, 8, 8)
+    text = str(fx.export_and_import(model, x, output_type="stablehlo"))
+    (found,) = scalify.compile(text)(x.numpy())
+    torch.testing.assert_close(torch.from_numpy(np.asarray(found)), model(x).detach())
