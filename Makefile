@@ -47,6 +47,9 @@ bench-torch: build ## time training steps beside PyTorch in F32 and BF16, eager 
 bench-memory: build ## compare the memory of training steps by recipe with XLA's (ARGS= for options)
 	@$(PY) benchmarks/step_memory.py $(ARGS)
 
+bench-files: build ## train two steps of 134 M and 1.24 B parameters from a Hugging Face checkpoint to another (ARGS= for options)
+	@$(PY) benchmarks/llama_files.py $(ARGS)
+
 roofline: build ## compare each command of training steps with the peaks of this machine's cores and memory (ARGS= for options)
 	@$(PY) benchmarks/roofline.py $(ARGS)
 
