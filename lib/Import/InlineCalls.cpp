@@ -26,13 +26,25 @@ namespace scalify {
 
 using namespace mlir;
 
+/// Calls within one another: each is a level of every inlined op's location,
+/// through which MLIR recurses.
+static constexpr int64_t kMaxCallDepth = 512;
+
 /// Hides functions that others use, if one public function is left: `@main`, or
 /// a test or a step by its own name, which becomes `@main`.
 static void nameMain(ModuleOp module, SymbolTable &symbols) {
+  // All uses at once: looking for those of one function walks the module.
+  std::optional<SymbolTable::UseRange> uses =
+      SymbolTable::getSymbolUses(module);
+  if (!uses)
+    return;
+  llvm::DenseSet<StringAttr> names;
+  for (SymbolTable::SymbolUse use : *uses)
+    names.insert(use.getSymbolRef().getRootReference());
   SmallVector<func::FuncOp> roots, used;
   for (auto function : module.getOps<func::FuncOp>())
     if (function.isPublic())
-      (SymbolTable::symbolKnownUseEmpty(function, module) ? roots : used)
+      (names.contains(function.getSymNameAttr()) ? used : roots)
           .push_back(function);
   if (roots.size() != 1)
     return;
@@ -84,7 +96,87 @@ static llvm::DenseSet<StringAttr> findWindowBodies(ModuleOp module) {
 }
 
 namespace {
+/// Counts what functions become once their calls are inlined. Calls that double
+/// are a program of 2^40 ops in forty functions.
+class Expansion {
+public:
+  Expansion(SymbolTable &symbols, int64_t maxOps)
+      : symbols(symbols), maxOps(maxOps) {}
+
+  /// Emits an error if the function would be too large, or its calls too deep.
+  LogicalResult visit(func::FuncOp function);
+
+private:
+  struct Counts {
+    bool isOpen = true;
+    int64_t ops = 0, depth = 0;
+  };
+
+  /// Adds what the call becomes. Calls that cannot be inlined have errors of
+  /// their own.
+  LogicalResult add(Operation *call, StringRef name, Counts &caller);
+
+  SymbolTable &symbols;
+  int64_t maxOps;
+  llvm::DenseMap<Operation *, Counts> functions;
+  int64_t numOpen = 0;
+};
+} // namespace
+
+static LogicalResult checkDepth(Operation *call, int64_t depth) {
+  if (depth <= kMaxCallDepth)
+    return success();
+  return call->emitOpError("cannot be inlined: more than ")
+         << kMaxCallDepth
+         << " calls are within one another; write them as a loop";
+}
+
+LogicalResult Expansion::visit(func::FuncOp function) {
+  if (!functions.try_emplace(function).second)
+    return success();
+  Counts own;
+  SmallVector<std::pair<Operation *, StringRef>> calls;
+  function.walk([&](Operation *op) {
+    ++own.ops;
+    if (auto call = dyn_cast<func::CallOp>(op))
+      calls.push_back({op, call.getCallee()});
+    else if (auto composite = dyn_cast<scalify::stablehlo::CompositeOp>(op))
+      calls.push_back({op, composite.getDecomposition()});
+  });
+  ++numOpen;
+  for (auto [call, name] : calls)
+    if (failed(add(call, name, own)))
+      return failure();
+  --numOpen;
+  own.isOpen = false;
+  functions[function] = own;
+  return success();
+}
+
+LogicalResult Expansion::add(Operation *call, StringRef name, Counts &caller) {
+  auto callee = symbols.lookup<func::FuncOp>(name);
+  if (!callee || callee.isExternal())
+    return success();
+  if (!functions.contains(callee) &&
+      (failed(checkDepth(call, numOpen)) || failed(visit(callee))))
+    return failure();
+  const Counts inner = functions.lookup(callee);
+  if (inner.isOpen)
+    return success();
+  caller.ops += inner.ops;
+  caller.depth = std::max(caller.depth, inner.depth + 1);
+  if (caller.ops > maxOps)
+    return call->emitOpError("cannot be inlined: its function would have ")
+           << caller.ops << " ops or more, and there may be " << maxOps
+           << "; write repeated calls as a loop, or raise 'max-ops' of "
+              "--scalify-inline-calls";
+  return checkDepth(call, caller.depth);
+}
+
+namespace {
 struct InlineCalls : scalify::impl::InlineCallsPassBase<InlineCalls> {
+  using InlineCallsPassBase::InlineCallsPassBase;
+
   /// Composites of `scalify.lax` become ops of the scalify dialect.
   void getDependentDialects(DialectRegistry &registry) const override {
     registry.insert<scalify::ScalifyDialect>();
@@ -95,6 +187,10 @@ struct InlineCalls : scalify::impl::InlineCallsPassBase<InlineCalls> {
       return signalPassFailure();
     SymbolTable symbols(getOperation());
     nameMain(getOperation(), symbols);
+    Expansion expansion(symbols, maxOps);
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      if (function.isPublic() && failed(expansion.visit(function)))
+        return signalPassFailure();
     for (auto function : getOperation().getOps<func::FuncOp>())
       if (function.isPublic() && failed(inlineInto(function, symbols)))
         return signalPassFailure();
