@@ -67,11 +67,7 @@ function(add_scalify_library name)
   set_property(GLOBAL APPEND PROPERTY SCALIFY_LIBRARIES ${name})
   if(SCALIFY_FUZZ_FLAGS AND CMAKE_CURRENT_SOURCE_DIR MATCHES "/lib/(Dialect|Import)")
     target_compile_options(${name} PRIVATE ${SCALIFY_FUZZ_FLAGS} -O1)
-    # The precompiled header has other flags, and sources of Import include less than they use.
-    if(name STREQUAL "ScalifyImport")
-      target_compile_options(${name} PRIVATE
-        "SHELL:-include ${PROJECT_SOURCE_DIR}/include/scalify/Precompiled.h")
-    endif()
+    scalify_use_precompiled(${name} FUZZ)
   else()
     scalify_use_precompiled(${name})
   endif()

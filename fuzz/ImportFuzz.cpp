@@ -66,8 +66,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     return 0;
   PassManager manager(&context);
   manager.enableVerifier(false);
-  scalify::buildStage(scalify::Stage::Import, /*toStableHLO=*/false, {},
-                      manager);
+  scalify::buildImport(/*isForXLA=*/false, {}, manager);
   if (succeeded(manager.run(*module)) && failed(verify(*module)))
     std::abort();
   return 0;

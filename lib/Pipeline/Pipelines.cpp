@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ImportPipeline.h"
 #include "scalify/Pipeline/Stages.h"
 
 #include "scalify/Codegen/Passes.h"
@@ -21,22 +22,6 @@
 
 using namespace mlir;
 using namespace scalify;
-
-/// Calls, callbacks' tokens and chlo ops hide what is sharded.
-static void buildFlat(OpPassManager &module) {
-  module.addPass(createInlineCallsPass());
-  module.addPass(createFlattenTuplesPass());
-  module.addPass(createNormalizeShardingPass());
-  module.addPass(createExpandCHLOPass());
-}
-
-static void buildRoles(OpPassManager &module) {
-  module.addPass(createCanonicalizeStableHLOPass());
-  module.addPass(createNormalizeDonationPass());
-  module.addPass(createAnnotatePhasesPass());
-  module.addPass(createAlignDonationPass());
-  module.addPass(createAnnotateRolesPass());
-}
 
 void scalify::buildBeforeShardy(OpPassManager &module) {
   buildFlat(module);
@@ -69,32 +54,6 @@ void scalify::buildShardState(const PartitionOptions &options,
 void scalify::buildFindRoles(OpPassManager &module) {
   buildFlat(module);
   buildRoles(module);
-}
-
-static void buildImport(bool isForXLA, const StageOptions &options,
-                        OpPassManager &module) {
-  module.addPass(createInlineCallsPass());
-  module.addPass(createFlattenTuplesPass());
-  RefineShapesPassOptions shapes;
-  shapes.argShapes.assign(options.argShapes.begin(), options.argShapes.end());
-  module.addPass(createRefineShapesPass(shapes));
-  module.addPass(createImportCallbacksPass());
-  if (!isForXLA)
-    module.addPass(createImportChecksPass());
-  module.addPass(createNormalizeShardingPass());
-  module.addPass(createExpandCHLOPass());
-  // XLA computes complex numbers itself, and chooses its own order of sums.
-  if (!isForXLA) {
-    module.addPass(createImportSignaturePass());
-    module.addPass(createWidenIntegersPass());
-    module.addPass(createSplitComplexPass());
-  }
-  buildRoles(module);
-  if (options.returnGradients)
-    module.addPass(createReturnGradientsPass());
-  if (!isForXLA)
-    module.addPass(createChunkSumsPass());
-  module.addPass(createValidateImportPass());
 }
 
 static PlaceRescalesOptions getPlaceRescales(const StageOptions &options) {

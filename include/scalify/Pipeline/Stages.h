@@ -65,6 +65,10 @@ struct StageOptions : PlainOptions {
 void buildStage(Stage stage, bool toStableHLO, const StageOptions &options,
                 mlir::OpPassManager &manager);
 
+/// Those of Import, which needs no other stage.
+void buildImport(bool isForXLA, const StageOptions &options,
+                 mlir::OpPassManager &manager);
+
 /// Returns the stages up to StableHLO out or to an artefact, in order.
 llvm::ArrayRef<Stage> getStages(bool toStableHLO);
 
