@@ -18,29 +18,46 @@ class NestingScan {
 public:
   NestingScan(StringRef text, int64_t limit) : text(text), limit(limit) {}
 
-  std::optional<size_t> run() {
+  std::optional<NestingFault> run() {
     while (at < text.size()) {
       size_t begin = at;
       step();
       if (depth() > limit)
-        return begin;
+        return NestingFault{begin, limit, /*isDeep=*/true};
+      if (expanded > mostExpanded())
+        return NestingFault{begin, mostExpanded(), /*isDeep=*/false};
     }
     return std::nullopt;
   }
 
 private:
+  struct Alias {
+    int64_t depth = 0, size = 0;
+  };
+
+  /// Of aliases that a definition uses: a text may use each of its own once.
+  /// Tuples may have 65,536 elements (scalify-flatten-tuples), and an error of
+  /// its own says so.
+  int64_t mostExpanded() const {
+    int64_t most = defined.starts_with("!") ? 1 << 21 : 1 << 16;
+    return std::max(most, int64_t(text.size()));
+  }
   int64_t depth() { return int64_t(levels.size()) + below + top() + aliased; }
   bool follows(char c) const { return at < text.size() && text[at] == c; }
 
   void step() {
     aliased = 0;
-    switch (char c = text[at++]) {
+    char c = text[at++];
+    if (llvm::isSpace(c))
+      return;
+    if (c == '/' && follows('/')) {
+      at = std::min(text.find('\n', at), text.size());
+      return;
+    }
+    endDefinition(c);
+    switch (c) {
     case '"':
       skipString();
-      break;
-    case '/':
-      if (follows('/'))
-        at = std::min(text.find('\n', at), text.size());
       break;
     case '(':
     case '[':
@@ -84,6 +101,16 @@ private:
         readWord();
     }
     deepest = std::max(deepest, depth());
+    size += isCounted;
+    isValueNext = c == '=' || c == ':' || (c == '-' && text[at - 1] == '>');
+  }
+
+  /// What a definition stands for ends where a word, a string or a value
+  /// outside of brackets continues neither it nor its type: an op begins.
+  void endDefinition(char c) {
+    bool begins = llvm::isAlpha(c) || c == '_' || c == '"' || c == '%';
+    if (levels.empty() && begins && !isValueNext)
+      isCounted = false;
   }
 
   void skipString() {
@@ -131,13 +158,21 @@ private:
     bool isDefinition =
         levels.empty() && text.substr(at).ltrim().starts_with("=");
     if (isDefinition || name == defined) {
-      aliases[defined] = deepest;
+      aliases[defined] = {deepest, size + expanded};
       defined = isDefinition ? name : StringRef();
+      isCounted = isDefinition;
+      expanded = 0;
     }
-    if (isDefinition)
-      deepest = outside = 0;
-    else if (auto found = aliases.find(name); found != aliases.end())
-      aliased = found->second;
+    if (isDefinition) {
+      deepest = outside = size = 0;
+      return;
+    }
+    auto found = aliases.find(name);
+    if (found == aliases.end())
+      return;
+    aliased = found->second.depth;
+    if (isCounted)
+      expanded += found->second.size;
   }
 
   StringRef text, defined;
@@ -146,25 +181,36 @@ private:
   llvm::SmallVector<int64_t> levels; // operators in each open bracket
   int64_t outside = 0, below = 0;    // of no bracket, of all but the innermost
   int64_t aliased = 0, deepest = 0;
-  llvm::StringMap<int64_t> aliases;
+  /// Of the definition: its own tokens, and those of the aliases that it uses,
+  /// each time anew.
+  int64_t size = 0, expanded = 0;
+  bool isCounted = false, isValueNext = false;
+  llvm::StringMap<Alias> aliases;
 };
 } // namespace
 
-std::optional<size_t> scalify::findDeepNesting(StringRef text, int64_t limit) {
+std::optional<NestingFault> scalify::findDeepNesting(StringRef text,
+                                                     int64_t limit) {
   return NestingScan(text, limit).run();
 }
 
 llvm::LogicalResult scalify::checkNesting(StringRef text, StringRef name,
                                           int64_t limit, MLIRContext &context) {
-  std::optional<size_t> place = findDeepNesting(text, limit);
-  if (!place)
+  std::optional<NestingFault> fault = findDeepNesting(text, limit);
+  if (!fault)
     return llvm::success();
-  StringRef before = text.take_front(*place);
+  StringRef before = text.take_front(fault->place);
   auto line = unsigned(before.count('\n') + 1);
-  auto column = unsigned(*place - (before.rfind('\n') + 1) + 1);
-  return emitError(FileLineColLoc::get(&context, name, line, column))
-         << "the text nests more than " << limit
-         << " levels here: raise the nesting limit if its program is meant";
+  auto column = unsigned(fault->place - (before.rfind('\n') + 1) + 1);
+  InFlightDiagnostic error =
+      emitError(FileLineColLoc::get(&context, name, line, column));
+  if (fault->isDeep)
+    error << "the text nests more than " << fault->limit
+          << " levels here: raise the nesting limit if its program is meant";
+  else
+    error << "the aliases in this one stand for more than " << fault->limit
+          << " tokens: name fewer aliases in one another";
+  return error;
 }
 
 /// Of brackets outside of strings.

@@ -119,6 +119,74 @@ def test_the_limit_of_nesting_is_an_option(tmp_path: pathlib.Path) -> None:
     assert run("attributes", 600, limit) == run("attribute-aliases", 600, limit) == 0
 
 
+DOUBLED = {
+    "attributes": ("#", "[1]", "#a{} = [#a{}, #a{}]", "module attributes {{a = {}}} {{}}"),
+    "types": ("!", "i1", "!a{} = (!a{})\n-> !a{}", "module attributes {{a = {}}} {{}}"),
+    "tuples": ("!", "tuple<i1>", "!a{} = tuple<!a{}, !a{}>", "module attributes {{a = {}}} {{}}"),
+    "calls": ("#", 'loc("a":1:1)', "#a{} = loc(callsite(#a{} at #a{}))", "module {{}} loc({})"),
+    "names": ("#", 'loc("a":1:1)', '#a{} = loc(fused["b"(#a{}), #a{}])', "module {{}} loc({})"),
+}
+
+
+@pytest.mark.parametrize("tool", ["scalify-opt", "scalify-compile"])
+@pytest.mark.parametrize("kind", DOUBLED)
+def test_aliases_that_double_are_refused(kind: str, tool: str, tmp_path: pathlib.Path) -> None:
+    """Forty lines are a tree of 2^40, which no walk would finish."""
+    mark, first, line, use = DOUBLED[kind]
+    lines = [f"{mark}a0 = {first}"] + [line.format(i, i - 1, i - 1) for i in range(1, 41)]
+    (tmp_path / "doubled.mlir").write_text("\n".join([*lines, use.format(f"{mark}a40")]))
+    command = [OPT.parent / tool, "doubled.mlir", "-o", "out"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1, done.stderr[-2000:]
+    limit = 1 << (21 if mark == "!" else 16)
+    assert f"the aliases in this one stand for more than {limit} tokens" in done.stderr
+
+
+@pytest.mark.parametrize("public", [False, True])
+@pytest.mark.parametrize("times", [1, 2])
+def test_calls_beyond_the_limits_are_refused(
+    times: int, public: bool, tmp_path: pathlib.Path
+) -> None:
+    """Twenty thousand calls within one another, and a doubling of 2^40 ops."""
+    count = 20_000 if times == 1 else 40
+    type_ = "tensor<4xf32>"
+    lines = []
+    # Each after what it calls, which is then known before.
+    for i in range(count):
+        calls = f"%1 = stablehlo.negate %0 : {type_}\n"
+        if i:
+            calls = "".join(
+                f"%{j + 1} = call @f{i - 1}(%{j}) : ({type_}) -> {type_}\n" for j in range(times)
+            )
+        kind = "public" if public else "private"
+        name = "main" if i == count - 1 else f"f{i}"
+        lines.append(f"func.func {'public' if name == 'main' else kind} @{name}(%0: {type_})")
+        lines.append(f"-> {type_} {{\n{calls}return %{times if i else 1} : {type_}\n}}")
+    # A second root, so that those that are used stay public.
+    lines.append(f"func.func public @other(%0: {type_}) {{ return }}")
+    (tmp_path / "calls.mlir").write_text("\n".join(lines))
+    command = [OPT, "calls.mlir", "--scalify-inline-calls", "-o", "out"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1, done.stderr[-2000:]
+    limit = "more than 512 calls are within" if times == 1 else "there may be 1048576"
+    assert limit in done.stderr
+
+
+def test_aliases_of_locations_stand_for_little(tmp_path: pathlib.Path) -> None:
+    """JAX names a frame in many locations, and defines them before and after the program."""
+    frames = ['#f0 = loc("a.py":1:1)']
+    frames += [f'#f{i} = loc(callsite("g{i}"(#f0) at #f{i - 1}))' for i in range(1, 100)]
+    body = "".join(
+        f"%{i + 1} = stablehlo.negate %{i} : tensor<4xf32> loc(#l{i})\n" for i in range(2000)
+    )
+    after = [f'#l{i} = loc("op{i}"(#f99))' for i in range(2000)]
+    program = f"func.func @main(%0: tensor<4xf32>) {{\n{body}return\n}}"
+    (tmp_path / "named.mlir").write_text("\n".join([*frames, program, *after]))
+    command = [OPT, "named.mlir", "-o", "out"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
 def test_wide_text_is_not_deep(tmp_path: pathlib.Path) -> None:
     """What stands side by side does not nest."""
     lines = "".join(f"#a{i} = affine_map<(d0) -> (d0 - 1, -1)>\n" for i in range(2000))

@@ -20,10 +20,21 @@
 
 namespace scalify {
 
-/// Returns the position in MLIR text where brackets, aliases of attributes and
-/// types within one another, and the operators of affine expressions are more
-/// than `limit` deep together.
-std::optional<size_t> findDeepNesting(llvm::StringRef text, int64_t limit);
+/// A place in a text that nests too deep, or whose aliases stand for too much.
+struct NestingFault {
+  size_t place = 0;
+  int64_t limit = 0;
+  bool isDeep = false;
+};
+
+/// Returns where in MLIR text brackets, aliases of attributes and types within
+/// one another, and the operators of affine expressions are more than `limit`
+/// deep together; or where the aliases that a definition names, each in full
+/// wherever it stands, are much longer than the text. What walks attributes,
+/// types or locations as trees would not come to an end: forty aliases that
+/// each name the one before twice are a tree of 2^40.
+std::optional<NestingFault> findDeepNesting(llvm::StringRef text,
+                                            int64_t limit);
 
 /// Emits an error at that position.
 llvm::LogicalResult checkNesting(llvm::StringRef text, llvm::StringRef name,
