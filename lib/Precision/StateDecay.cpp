@@ -9,9 +9,12 @@
 #include "llvm/ADT/SetVector.h"
 
 #include <cmath>
+#include <limits>
 
 using namespace mlir;
 using namespace scalify;
+
+static constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
 namespace {
 class DecayFinder {
@@ -26,6 +29,7 @@ private:
   std::optional<double> findOfLoop(stablehlo::WhileOp loop,
                                    unsigned result) const;
   std::optional<double> findOfProduct(Operation *op) const;
+  bool hasScalarBounds(Operation *extremum) const;
 
   Value own;
   /// All values that depend on the old state.
@@ -53,7 +57,7 @@ std::optional<double> DecayFinder::findOfAlternatives(ValueRange values,
     std::optional<double> factor = find(value, isWhole);
     if (!factor)
       return std::nullopt;
-    if (std::fabs(*factor) > std::fabs(largest))
+    if (std::isnan(*factor) || std::fabs(*factor) > std::fabs(largest))
       largest = *factor;
   }
   return largest;
@@ -65,7 +69,7 @@ std::optional<double> DecayFinder::findOfLoop(stablehlo::WhileOp loop,
   for (OpOperand &operand : loop->getOpOperands())
     if (operand.getOperandNumber() != result &&
         followers.contains(operand.get()))
-      return std::nullopt;
+      return kUnknown;
   Block &body = loop.getBody().front();
   std::optional<double> before =
       find(loop->getOperand(result), /*isWhole=*/false);
@@ -83,15 +87,36 @@ std::optional<double> DecayFinder::findOfProduct(Operation *op) const {
   DenseFPElementsAttr number;
   Value other = lookThrough(op->getOperand(isFirst ? 1 : 0),
                             Move::Broadcast | Move::Reshape | Move::Convert);
-  if (!matchPattern(other, m_Constant(&number)) || !number.isSplat() ||
-      (isa<stablehlo::DivOp>(op) && !isFirst))
+  if (isa<stablehlo::DivOp>(op) && !isFirst)
     return std::nullopt;
-  double scale = number.getSplatValue<APFloat>().convertToDouble();
+  double scale = kUnknown;
+  if (matchPattern(other, m_Constant(&number))) {
+    if (!number.isSplat())
+      return std::nullopt;
+    scale = number.getSplatValue<APFloat>().convertToDouble();
+  } else if (cast<ShapedType>(other.getType()).getRank() != 0) {
+    return std::nullopt;
+  }
   std::optional<double> factor =
       find(op->getOperand(isFirst ? 0 : 1), /*isWhole=*/false);
   if (!factor)
     return std::nullopt;
   return isa<stablehlo::DivOp>(op) ? *factor / scale : *factor * scale;
+}
+
+/// True if one operand follows the state, and the others are one number each.
+bool DecayFinder::hasScalarBounds(Operation *extremum) const {
+  return llvm::count_if(extremum->getOperands(), [&](Value operand) {
+           if (followers.contains(operand))
+             return true;
+           operand = lookThrough(operand, Move::Broadcast | Move::Reshape |
+                                              Move::Convert);
+           DenseElementsAttr number;
+           bool isConstant = matchPattern(operand, m_Constant(&number));
+           return isConstant
+                      ? !number.isSplat()
+                      : cast<ShapedType>(operand.getType()).getRank() != 0;
+         }) == 1;
 }
 
 std::optional<double> DecayFinder::find(Value value, bool isWhole) const {
@@ -101,7 +126,7 @@ std::optional<double> DecayFinder::find(Value value, bool isWhole) const {
     return 0;
   auto result = dyn_cast<OpResult>(value);
   if (!result)
-    return std::nullopt;
+    return kUnknown;
   Operation *op = result.getOwner();
   unsigned number = result.getResultNumber();
   if (isa<stablehlo::ConvertOp, stablehlo::ReshapeOp,
@@ -110,7 +135,8 @@ std::optional<double> DecayFinder::find(Value value, bool isWhole) const {
   if (isa<stablehlo::SelectOp>(op))
     return findOfAlternatives(op->getOperands().drop_front(), isWhole);
   if (isa<stablehlo::MaxOp, stablehlo::MinOp, stablehlo::ClampOp>(op))
-    return findOfAlternatives(op->getOperands(), isWhole);
+    return hasScalarBounds(op) ? findOfAlternatives(op->getOperands(), isWhole)
+                               : std::nullopt;
   if (isa<stablehlo::CaseOp, stablehlo::IfOp>(op)) {
     SmallVector<Value> values;
     for (Region &region : op->getRegions())
@@ -126,7 +152,8 @@ std::optional<double> DecayFinder::find(Value value, bool isWhole) const {
     return factor ? std::optional(-*factor) : std::nullopt;
   }
   if (!isa<stablehlo::AddOp, stablehlo::SubtractOp>(op))
-    return std::nullopt;
+    return op->hasTrait<OpTrait::Elementwise>() ? std::nullopt
+                                                : std::optional(kUnknown);
   std::optional<double> lhs = find(op->getOperand(0), /*isWhole=*/false);
   std::optional<double> rhs = find(op->getOperand(1), /*isWhole=*/false);
   if (!lhs || !rhs)

@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "StateDecay.h"
+#include "StateTerms.h"
 #include "StorageFormats.h"
 
 #include "scalify/Dialect/Scalify/Donation.h"
@@ -36,221 +37,6 @@ static int64_t getSmallestExponent(FloatType format) {
   return llvm::ilogb(APFloat::getSmallest(format.getFloatSemantics()));
 }
 
-/// True if all elements of the tensor are one number.
-static bool isScalar(Value value) {
-  value = lookThrough(value, Move::Broadcast | Move::Reshape | Move::Convert);
-  if (auto constant = value.getDefiningOp<stablehlo::ConstantOp>())
-    return isa<SplatElementsAttr>(constant.getValue());
-  return cast<ShapedType>(value.getType()).getRank() == 0;
-}
-
-/// True if the op computes x^0.5 or x^-0.5.
-static bool isRootOf(Operation *op, Value value) {
-  if (isa<stablehlo::SqrtOp, stablehlo::RsqrtOp>(op))
-    return true;
-  auto power = dyn_cast<stablehlo::PowOp>(op);
-  if (!power || power.getLhs() != value)
-    return false;
-  Value exponent = lookThrough(power.getRhs(), Move::Broadcast);
-  DenseFPElementsAttr known;
-  return matchPattern(exponent, m_Constant(&known)) && known.isSplat() &&
-         std::abs(known.getSplatValue<APFloat>().convertToDouble()) == 0.5;
-}
-
-/// Returns the value, and the values among which selects and branches choose
-/// it, as in a step that keeps its state if gradients are not finite. With
-/// `areWhole`, a select must choose all elements by one condition.
-static SmallVector<Value> findAlternatives(Value value, bool areWhole = false) {
-  llvm::SetVector<Value> found;
-  found.insert(value);
-  for (size_t i = 0; i < found.size(); ++i) {
-    auto result = dyn_cast<OpResult>(found[i]);
-    Operation *op = result ? result.getOwner() : nullptr;
-    if (isa_and_present<stablehlo::ConvertOp, stablehlo::ReshapeOp,
-                        stablehlo::OptimizationBarrierOp>(op))
-      found.insert(op->getOperand(result.getResultNumber()));
-    else if (isa_and_present<stablehlo::SelectOp>(op) &&
-             (!areWhole || isScalar(op->getOperand(0))))
-      found.insert(op->operand_begin() + 1, op->operand_end());
-    else if (isa_and_present<stablehlo::CaseOp, stablehlo::IfOp>(op))
-      for (Region &region : op->getRegions())
-        found.insert(region.front().getTerminator()->getOperand(
-            result.getResultNumber()));
-  }
-  return found.takeVector();
-}
-
-/// True if the step takes the value's root, perhaps after a scalar corrects it
-/// or keeps it from zero, or after a running maximum.
-static bool reachesRoot(Value value, int depth = 8) {
-  return depth > 0 && llvm::any_of(value.getUsers(), [&](Operation *user) {
-           if (isRootOf(user, value))
-             return true;
-           if (isa<stablehlo::ConvertOp, stablehlo::ReshapeOp,
-                   stablehlo::MaxOp>(user))
-             return reachesRoot(user->getResult(0), depth - 1);
-           if (!isa<stablehlo::AddOp, stablehlo::MulOp, stablehlo::DivOp>(user))
-             return false;
-           Value other = user->getOperand(user->getOperand(0) == value ? 1 : 0);
-           if (isa<stablehlo::DivOp>(user) && user->getOperand(0) != value)
-             return false;
-           return other != value && isScalar(other) &&
-                  reachesRoot(user->getResult(0), depth - 1);
-         });
-}
-
-/// True if the step takes the root of a difference from which the value, or its
-/// square, is one part, as of a variance: rounding may leave less than zero.
-static bool entersVariance(Value value, int depth = 8) {
-  return depth > 0 && llvm::any_of(value.getUsers(), [&](Operation *user) {
-           if (isa<stablehlo::SubtractOp>(user))
-             return !isScalar(user->getOperand(0)) &&
-                    !isScalar(user->getOperand(1)) &&
-                    reachesRoot(user->getResult(0));
-           bool isFactor =
-               isa<stablehlo::MulOp, stablehlo::DivOp>(user) &&
-               llvm::all_of(user->getOperands(), [&](Value operand) {
-                 return operand == value || isScalar(operand);
-               });
-           return (isFactor ||
-                   isa<stablehlo::ConvertOp, stablehlo::ReshapeOp>(user)) &&
-                  entersVariance(user->getResult(0), depth - 1);
-         });
-}
-
-namespace {
-/// The terms of a sum: with any sign, none below zero, or none below zero and
-/// one of them a square.
-enum class Terms { Signed, NonNegative, Square };
-} // namespace
-
-static Terms join(Terms lhs, Terms rhs) {
-  if (lhs == Terms::Signed || rhs == Terms::Signed)
-    return Terms::Signed;
-  return std::max(lhs, rhs);
-}
-
-static bool addsOrTakesMaximum(stablehlo::ReduceOp reduce) {
-  return isa<stablehlo::AddOp, stablehlo::MaxOp>(
-      reduce->getRegion(0).front().front());
-}
-
-/// Returns the terms of which the optimizer computes a value linearly. Of
-/// squares it may take the root, as of factored second moments, which are means
-/// of squares; `own` is the state's old value. Scalars of run time count as
-/// non-negative.
-static Terms getTerms(Value value, Value own, int depth = 16) {
-  if (value == own)
-    return Terms::NonNegative;
-  DenseFPElementsAttr known;
-  if (matchPattern(value, m_Constant(&known)))
-    return known.isSplat() && !known.getSplatValue<APFloat>().isNegative()
-               ? Terms::NonNegative
-               : Terms::Signed;
-  Operation *op = value.getDefiningOp();
-  if (!op || depth == 0 || isInPhase(op, Phase::Backward))
-    return Terms::Signed;
-  auto of = [&](unsigned operand) {
-    return getTerms(op->getOperand(operand), own, depth - 1);
-  };
-  auto isFactor = [&](unsigned operand) {
-    Value factor = op->getOperand(operand);
-    DenseFPElementsAttr number;
-    return isScalar(factor) &&
-           (!matchPattern(lookThrough(factor, Move::Broadcast),
-                          m_Constant(&number)) ||
-            of(operand) != Terms::Signed);
-  };
-  if (isa<stablehlo::MulOp>(op) && op->getOperand(0) == op->getOperand(1))
-    return Terms::Square;
-  if (isa<stablehlo::MulOp, stablehlo::DivOp>(op) && isFactor(1))
-    return of(0);
-  if (isa<stablehlo::MulOp>(op) && isFactor(0))
-    return of(1);
-  if (isa<stablehlo::AddOp, stablehlo::MaxOp>(op))
-    return join(of(0), of(1));
-  if (isa<stablehlo::SelectOp>(op))
-    return join(of(1), of(2));
-  if (isa<stablehlo::AbsOp>(op))
-    return Terms::NonNegative;
-  auto reduce = dyn_cast<stablehlo::ReduceOp>(op);
-  bool isMoved = isa<stablehlo::ConvertOp, stablehlo::ReshapeOp,
-                     stablehlo::BroadcastInDimOp>(op);
-  return isMoved || (reduce && addsOrTakesMaximum(reduce)) ? of(0)
-                                                           : Terms::Signed;
-}
-
-/// True if a scalar follows from integers, booleans and constants alone: a
-/// choice, or a count.
-static bool isChoice(Value value, int depth = 8) {
-  auto type = cast<RankedTensorType>(value.getType());
-  if (type.getRank() != 0 || depth == 0)
-    return false;
-  Operation *op = value.getDefiningOp();
-  if (isa<IntegerType>(type.getElementType()) ||
-      isa_and_present<stablehlo::ConstantOp>(op))
-    return true;
-  return isa_and_present<stablehlo::ConvertOp, stablehlo::AddOp,
-                         stablehlo::SubtractOp, stablehlo::MulOp,
-                         stablehlo::SelectOp>(op) &&
-         llvm::all_of(op->getOperands(), [&](Value operand) {
-           return isChoice(operand, depth - 1);
-         });
-}
-
-/// Returns the other factor of a value that a choice scales; null for others.
-static Value getChosen(Value value) {
-  auto product = value.getDefiningOp<stablehlo::MulOp>();
-  for (unsigned operand = 0; product && operand != 2; ++operand) {
-    Value factor = lookThrough(product->getOperand(operand),
-                               Move::Broadcast | Move::Reshape);
-    if (!factor.getDefiningOp<stablehlo::ConstantOp>() && isChoice(factor))
-      return product->getOperand(1 - operand);
-  }
-  return {};
-}
-
-/// True if the state is a sum of gradients between two updates, as of
-/// micro-batches: the step adds to it, undamped, or sets it to zero.
-static bool isReset(Value written, Value own) {
-  bool isZeroed = false, isAddedTo = false;
-  for (Value value : findAlternatives(written, /*areWhole=*/true)) {
-    Value chosen = getChosen(value);
-    isZeroed |= chosen || matchPattern(value, m_AnyZeroFloat());
-    auto sum = (chosen ? chosen : value).getDefiningOp<stablehlo::AddOp>();
-    isAddedTo |= sum && llvm::is_contained(sum->getOperands(), own);
-  }
-  return isZeroed && isAddedTo;
-}
-
-/// Returns the values of which the optimizer computes a value linearly. The
-/// state's old value and `known` values have no terms.
-static llvm::SetVector<Value> findTerms(Value value, Value own,
-                                        const llvm::DenseSet<Value> &known) {
-  llvm::SetVector<Value> seen, terms;
-  seen.insert(value);
-  for (size_t i = 0; i < seen.size(); ++i) {
-    Value term = seen[i];
-    Operation *op = term.getDefiningOp();
-    bool isEnd = !op || term == own || known.contains(term) ||
-                 isInPhase(op, Phase::Backward);
-    if (!isEnd && isa<stablehlo::AddOp, stablehlo::SubtractOp>(op))
-      seen.insert(op->operand_begin(), op->operand_end());
-    else if (!isEnd && isa<stablehlo::SelectOp>(op))
-      seen.insert(op->operand_begin() + 1, op->operand_end());
-    else if (!isEnd && isa<stablehlo::ConvertOp, stablehlo::ReshapeOp>(op))
-      seen.insert(op->getOperand(0));
-    else if (!isEnd && isa<stablehlo::MulOp, stablehlo::DivOp>(op) &&
-             isScalar(op->getOperand(1)))
-      seen.insert(op->getOperand(0));
-    else if (!isEnd && isa<stablehlo::MulOp>(op) && isScalar(op->getOperand(0)))
-      seen.insert(op->getOperand(1));
-    else
-      terms.insert(term);
-  }
-  return terms;
-}
-
 /// Returns the number of parts of a dimension, given (stride, size) pairs.
 static int64_t countParts(ArrayRef<int64_t> split) {
   int64_t count = 1;
@@ -272,6 +58,7 @@ public:
   void run();
 
 private:
+  bool isParam(Value value);
   Type getFormat(unsigned index, Value written);
   StringRef getReasonAgainst(unsigned index, Value written, FloatType format);
   bool isSecondMoment(unsigned index, Value written);
@@ -302,15 +89,8 @@ private:
 } // namespace
 
 bool StateCaster::isSecondMoment(unsigned index, Value written) {
-  if (!isOneOf(getRoleAttr(func, index), Role::Moment))
-    return false;
-  bool isRooted = llvm::any_of(findAlternatives(written), [](Value value) {
-    return !isa<BlockArgument>(value) && reachesRoot(value);
-  });
-  Value own = func.getArgument(index);
-  return isRooted || llvm::any_of(findAlternatives(written), [&](Value value) {
-           return getTerms(value, own) == Terms::Square;
-         });
+  return isOneOf(getRoleAttr(func, index), Role::Moment) &&
+         isMeanOfSquares(func.getArgument(index), written);
 }
 
 /// Returns the type of the whole value of which the argument is a part or a
@@ -371,29 +151,39 @@ static bool outgrows(double decay, FloatType format) {
   return 2 * getRoundingNoise(format) >= 1 - decay * decay;
 }
 
+bool StateCaster::isParam(Value value) {
+  auto argument = dyn_cast<BlockArgument>(value);
+  return argument && argument.getOwner() == terminator->getBlock() &&
+         isOneOf(getRoleAttr(func, argument.getArgNumber()),
+                 {Role::Param, Role::Master});
+}
+
 /// Returns why state is no moment that a narrow format holds; empty if it is.
 StringRef StateCaster::getReasonAgainst(unsigned index, Value written,
                                         FloatType format) {
   Value own = func.getArgument(index);
   // A sum of gradients between two updates is no average: like sums over
   // micro-batches it is rounded once, when it is used.
-  if (isReset(written, own))
+  if (isReset(own, written))
     return "is a sum that the step sets to zero";
-  if (std::optional<double> decay = findDecay(own, written);
-      decay && outgrows(*decay, format))
+  std::optional<double> decay = findDecay(own, written);
+  if (decay && outgrows(*decay, format))
     return *decay == 1
                ? "is a sum over all steps"
                : "decays so slowly that its rounding errors would outgrow it";
-  if (llvm::any_of(findAlternatives(written), [](Value value) {
-        return !isa<BlockArgument>(value) && entersVariance(value);
-      }))
+  if (entersVariance(written))
     return "is a part of a variance, which rounding could make negative";
   if (isSecondMoment(index, written))
     return {};
   // A step moves a slow average by less than a narrow format rounds it.
-  auto terms = findTerms(written, own, newParams).takeVector();
-  if (llvm::any_of(terms, [&](Value term) { return newParams.contains(term); }))
+  if (llvm::any_of(findTerms(own, written, newParams),
+                   [&](Value term) { return newParams.contains(term); }))
     return "is an average of parameters";
+  if (llvm::any_of(findAlternatives(written),
+                   [&](Value value) { return isParam(value); }))
+    return "holds parameters";
+  if (!decay)
+    return "is no average: the step computes it by more than sums and factors";
   return {};
 }
 
@@ -403,16 +193,19 @@ Type StateCaster::getFormat(unsigned index, Value written) {
   auto type = cast<ShapedType>(func.getArgument(index).getType());
   if (!role || !type.getElementType().isF32() || type.getRank() == 0)
     return {};
-  if (isOneOf(role, {Role::Param, Role::Master}))
-    return recipe.getStorage().masters;
-  if (role.getValue() != Role::Moment)
-    return {};
-  Type format = isSecondMoment(index, written)
-                    ? recipe.getStorage().secondMoments
-                    : recipe.getStorage().firstMoments;
-  StringRef reason =
-      format ? getReasonAgainst(index, written, cast<FloatType>(format))
-             : StringRef();
+  Type format;
+  StringRef reason;
+  if (isOneOf(role, {Role::Param, Role::Master})) {
+    format = recipe.getStorage().masters;
+    if (format && entersDistance(func, func.getArgument(index), written))
+      reason = "enters its distance from weights that the step keeps, which "
+               "rounding would swamp";
+  } else if (role.getValue() == Role::Moment) {
+    format = isSecondMoment(index, written) ? recipe.getStorage().secondMoments
+                                            : recipe.getStorage().firstMoments;
+    if (format)
+      reason = getReasonAgainst(index, written, cast<FloatType>(format));
+  }
   if (reason.empty())
     return format;
   emitRemark(func.getArgument(index).getLoc())

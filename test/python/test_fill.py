@@ -49,22 +49,24 @@ def test_arena_and_results_are_filled(fill: str, monkeypatch: pytest.MonkeyPatch
     assert set(words) == set(loss) == {FILLS[fill]}
 
 
-def test_nothing_is_filled_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("SCALIFY_FILL", raising=False)
-    words, _ = run_unwritten()
-    assert not any(words)  # as the system gives memory
+def words_of_child(fill: str) -> set[int]:
+    """Returns the bytes of the arena in a process of its own, where no step has used it."""
+    code = "import test_fill; print(*test_fill.run_unwritten()[0])"
+    child = [sys.executable, "-c", code]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "SCALIFY_FILL": fill}
+    printed = subprocess.run(child, env=environment, check=True, capture_output=True, text=True)
+    return set(map(int, printed.stdout.split()))
+
+
+def test_nothing_is_filled_without_it() -> None:
+    assert words_of_child("") == {0}  # as the system gives memory
 
 
 def test_suites_run_with_it() -> None:
     fill = os.environ["SCALIFY_FILL"]
     words, loss = run_unwritten()
-    assert set(words) == {FILLS.get(fill, 0)}
-    assert fill not in FILLS or set(loss) == {FILLS[fill]}
-    code = "import test_fill; print(*test_fill.run_unwritten()[0])"
-    child = [sys.executable, "-c", code]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    printed = subprocess.run(child, env=environment, check=True, capture_output=True, text=True)
-    assert set(printed.stdout.split()) == {str(FILLS.get(fill, 0))}
+    assert fill not in FILLS or set(words) == set(loss) == {FILLS[fill]}
+    assert words_of_child(fill) == {FILLS.get(fill, 0)}
 
 
 def test_unknown_fill_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
