@@ -6,6 +6,7 @@
 #include "scalify/Dialect/StableHLO/Collectives.h"
 
 #include "mlir/IR/Builders.h"
+#include "llvm/Support/MathExtras.h"
 
 #include <set>
 
@@ -143,8 +144,11 @@ LogicalResult AllGatherOp::verify() {
       return failure();
     // all_gather_c6
     SmallVector<int64_t> shape(operand.getShape());
-    if (ShapedType::isStatic(shape[dim]))
-      shape[dim] *= group;
+    if (ShapedType::isStatic(shape[dim]) &&
+        llvm::MulOverflow(shape[dim], group, shape[dim]))
+      return emitOpError() << "has a result of more elements than 63 bits can "
+                              "count along dimension "
+                           << dim;
     if (failed(checkResultShape(*this, shape, result)))
       return failure();
   }
@@ -180,8 +184,11 @@ LogicalResult AllToAllOp::verify() {
                              << operand << " into " << parts << " parts";
       shape[split] /= parts;
     }
-    if (ShapedType::isStatic(shape[concat]))
-      shape[concat] *= parts;
+    if (ShapedType::isStatic(shape[concat]) &&
+        llvm::MulOverflow(shape[concat], parts, shape[concat]))
+      return emitOpError() << "has a result of more elements than 63 bits can "
+                              "count along dimension "
+                           << concat;
     Type expected = RankedTensorType::get(shape, operand.getElementType());
     if (!detail::areCompatibleTypes(TypeRange{expected}, TypeRange{to}))
       return emitOpError() << "needs a result of type " << expected

@@ -318,8 +318,12 @@ LogicalResult ConcatenateOp::inferReturnTypes(MLIRContext *,
         shape[dim] = ShapedType::isDynamic(shape[dim]) ? size : shape[dim];
       else if (ShapedType::isDynamic(shape[dim]) || ShapedType::isDynamic(size))
         shape[dim] = ShapedType::kDynamic;
-      else
-        shape[dim] += size; // concatenate_c6
+      else if (llvm::AddOverflow(shape[dim], size,
+                                 shape[dim])) // concatenate_c6
+        return emitOptionalError(location, "'", getOperationName(),
+                                 "' op has a result of more elements than 63 "
+                                 "bits can count along dimension ",
+                                 dimension);
     }
   }
   types.push_back(RankedTensorType::get(shape, first.getElementType()));
@@ -363,8 +367,15 @@ LogicalResult PadOp::inferReturnTypes(MLIRContext *,
       continue;
     }
     // pad_c4
-    int64_t padded = low[dim] + size +
-                     std::max<int64_t>(size - 1, 0) * interior[dim] + high[dim];
+    int64_t padded = std::max<int64_t>(size - 1, 0);
+    if (llvm::MulOverflow(padded, interior[dim], padded) ||
+        llvm::AddOverflow(padded, size, padded) ||
+        llvm::AddOverflow(padded, low[dim], padded) ||
+        llvm::AddOverflow(padded, high[dim], padded))
+      return emitOptionalError(location, "'", name, "' op pads dimension ", dim,
+                               " by more than 63 bits can count: low ",
+                               low[dim], ", high ", high[dim], ", interior ",
+                               interior[dim]);
     if (padded < 0)
       return emitOptionalError(location, "'", name,
                                "' op leaves a negative size ", padded,

@@ -2,22 +2,31 @@
 
 #include "scalify/Dialect/StableHLO/Window.h"
 
+#include <limits>
+
 using namespace mlir;
 using namespace scalify::stablehlo;
 
+/// Products of two numbers of 64 bits, and sums of them.
+using Wide = __int128;
+
 /// The extent of `size` elements with `dilation - 1` holes between them.
-static int64_t dilated(int64_t size, int64_t dilation) {
-  return size == 0 ? 0 : (size - 1) * dilation + 1;
+static Wide dilated(int64_t size, int64_t dilation) {
+  return size == 0 ? 0 : Wide(size - 1) * dilation + 1;
 }
 
 int64_t WindowDim::positions(int64_t base) const {
   if (ShapedType::isDynamic(base) || ShapedType::isDynamic(size))
     return ShapedType::kDynamic;
-  int64_t padded = low + dilated(base, baseDilation) + high;
-  int64_t extent = dilated(size, windowDilation);
+  constexpr int64_t most = std::numeric_limits<int64_t>::max();
+  Wide padded = Wide(low) + dilated(base, baseDilation) + high;
+  Wide extent = dilated(size, windowDilation);
+  // Offsets are numbers of 64 bits. No tensor has as many positions.
+  if (padded > most)
+    return most;
   if (padded <= 0 || extent > padded)
     return 0;
-  return (padded - extent) / stride + 1;
+  return int64_t((padded - extent) / stride) + 1;
 }
 
 FailureOr<SmallVector<WindowDim>>
@@ -31,7 +40,8 @@ scalify::stablehlo::readWindow(Operation *op, const WindowAttrs &attrs) {
       return op->emitOpError() << "needs " << window.size() << " entries of "
                                << name << " but got " << values->size();
     for (auto [dim, value] : llvm::zip(window, *values)) {
-      if (value <= 0 && !ShapedType::isDynamic(value))
+      bool mayBeDynamic = member == &WindowDim::size;
+      if (value <= 0 && !(mayBeDynamic && ShapedType::isDynamic(value)))
         return op->emitOpError()
                << "needs positive " << name << " but got " << value;
       dim.*member = value;

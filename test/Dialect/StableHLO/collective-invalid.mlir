@@ -69,3 +69,11 @@ func.func @largest_id(%a: tensor<4xf32>) {
     stablehlo.return %1 : tensor<f32>
   }) : (tensor<4xf32>) -> tensor<4xf32>
 }
+
+// -----
+
+func.func @gather_wraps(%a: tensor<4611686018427387904x0xf32>) {
+  // expected-error @+1 {{has a result of more elements than 63 bits can count along dimension 0}}
+  %0 = "stablehlo.all_gather"(%a) <{all_gather_dim = 0 : i64, replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}> : (tensor<4611686018427387904x0xf32>) -> tensor<5x0xf32>
+  return
+}

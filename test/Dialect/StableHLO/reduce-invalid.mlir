@@ -97,3 +97,29 @@ func.func @sort_comparator(%a: tensor<4xf32>) {
   }) : (tensor<4xf32>) -> tensor<4xf32>
   return
 }
+
+// -----
+
+// Three dilations of 2^64 / 3 would be 5 elements in 64 bits.
+func.func @window_wraps(%a: tensor<4xf32>, %b: tensor<f32>) {
+  // expected-error @+1 {{tensor<9223372036854775807xf32>}}
+  %0 = "stablehlo.reduce_window"(%a, %b) <{base_dilations = array<i64: 6148914691236517207>, window_dimensions = array<i64: 1>}> ({
+  ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+    %1 = stablehlo.add %x, %y : tensor<f32>
+    stablehlo.return %1 : tensor<f32>
+  }) : (tensor<4xf32>, tensor<f32>) -> tensor<6xf32>
+  return
+}
+
+// -----
+
+// The number of a dynamic size is no stride.
+func.func @dynamic_stride(%a: tensor<4xf32>, %b: tensor<f32>) {
+  // expected-error @+1 {{needs positive window strides but got -9223372036854775808}}
+  %0 = "stablehlo.reduce_window"(%a, %b) <{window_strides = array<i64: -9223372036854775808>, window_dimensions = array<i64: 1>}> ({
+  ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+    %1 = stablehlo.add %x, %y : tensor<f32>
+    stablehlo.return %1 : tensor<f32>
+  }) : (tensor<4xf32>, tensor<f32>) -> tensor<1xf32>
+  return
+}

@@ -134,3 +134,23 @@ func.func @constant() {
   %0 = "stablehlo.constant"() <{value = dense<1.0> : tensor<4xf32>}> : () -> tensor<5xf32>
   return
 }
+
+// -----
+
+// Three gaps of 2^64 / 3 would be 2 elements in 64 bits.
+func.func @pad_wraps(%a: tensor<4xf32>, %b: tensor<f32>) {
+  // expected-error @+2 {{pads dimension 0 by more than 63 bits can count: low 0, high 0, interior 6148914691236517206}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %0 = stablehlo.pad %a, %b, low = [0], high = [0], interior = [6148914691236517206] : (tensor<4xf32>, tensor<f32>) -> tensor<6xf32>
+  return
+}
+
+// -----
+
+// 2^63 is the number of a dynamic size.
+func.func @concatenate_wraps(%a: tensor<4611686018427387904x0xf32>) {
+  // expected-error @+2 {{has a result of more elements than 63 bits can count along dimension 0}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %0 = stablehlo.concatenate %a, %a, dim = 0 : (tensor<4611686018427387904x0xf32>, tensor<4611686018427387904x0xf32>) -> tensor<5x0xf32>
+  return
+}
