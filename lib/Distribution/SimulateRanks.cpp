@@ -184,6 +184,11 @@ FailureOr<SmallVector<Type>> Simulation::addArguments(Block &device,
 
 FailureOr<Value> Simulation::assemble(unsigned result,
                                       const RankValues &ranks) {
+  if (main.getResultAttr(result, kOfEachRankAttr)) {
+    Value all = stablehlo::ConcatenateOp::create(
+        builder, ranks.front().getLoc(), ranks, 0);
+    return all;
+  }
   sdy::TensorShardingAttr sharding =
       getSharding(main.getResultAttrDict(result));
   if (!sharding) {
@@ -470,7 +475,7 @@ LogicalResult Simulation::run() {
   }
   func::ReturnOp::create(builder, end->getLoc(), results);
   main.setFunctionType(builder.getFunctionType(*types, TypeRange(results)));
-  for (StringRef name : {kShardingAttr, kWholeTypeAttr, kPartsAttr}) {
+  for (StringRef name : {kShardingAttr, kWholeTypeAttr, kPartsAttr, kOfEachRankAttr}) {
     for (unsigned i = 0; i < main.getNumArguments(); ++i)
       main.removeArgAttr(i, name);
     for (unsigned i = 0; i < main.getNumResults(); ++i)

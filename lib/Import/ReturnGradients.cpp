@@ -86,6 +86,9 @@ void ReturnGradients::runOnOperation() {
                                           main->getArgumentTypes(),
                                           ValueRange(gradients).getTypes()));
   main->removeResAttrsAttr();
+  // Ranks of data parallelism have the gradients of their own batch.
+  for (unsigned index = 0; index < gradients.size(); ++index)
+    main->setResultAttr(index, kOfEachRankAttr, UnitAttr::get(&getContext()));
   for (unsigned index = 0; index < main->getNumArguments(); ++index)
     main->removeArgAttr(index, kAliasAttr);
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(body)))

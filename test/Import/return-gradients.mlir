@@ -6,7 +6,7 @@
 // CHECK-SAME: %[[P:.*]]: tensor<4x2xf32> {scalify.name = "p"}
 // CHECK-SAME: %[[B:.*]]: tensor<2xf32> {scalify.name = "b"}
 // CHECK-SAME: %[[X:.*]]: tensor<8x4xf32>
-// CHECK-SAME: -> (tensor<2xf32>, tensor<4x2xf32>)
+// CHECK-SAME: -> (tensor<2xf32> {scalify.of_each_rank}, tensor<4x2xf32> {scalify.of_each_rank})
 // CHECK: %[[S:.*]] = stablehlo.sine
 // CHECK: %[[GB:.*]] = stablehlo.reduce(%[[S]]
 // CHECK: %[[GP:.*]] = stablehlo.dot_general %[[X]], %[[S]]

@@ -95,6 +95,7 @@ static constexpr Entry kEntries[] = {
     {"scalify.flat",
      OnArgument | OnResult,
      {isFlat, "a tensor's type and its parts"}},
+    {"scalify.of_each_rank", OnResult, kFlag},
     {"scalify.fills_shares", OnOp, kFlag},
     // Reports.
     {"scalify.report", OnModule, kList},

@@ -43,6 +43,9 @@ inline constexpr llvm::StringLiteral kWholeTypeAttr = "scalify.whole_type";
 /// In addition, for each dimension the (stride, size) of the axes that split
 /// it.
 inline constexpr llvm::StringLiteral kPartsAttr = "scalify.parts";
+/// On a result of the per-device program of which each rank has its own. One
+/// process that simulates all ranks returns them one after another.
+inline constexpr llvm::StringLiteral kOfEachRankAttr = "scalify.of_each_rank";
 /// On a rank-0 constant: kernels read it from memory, so that kernels that
 /// differ only in it share code.
 inline constexpr llvm::StringLiteral kInMemoryAttr = "scalify.in_memory";
