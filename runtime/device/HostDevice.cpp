@@ -9,7 +9,10 @@
 
 using namespace scalify::rt;
 
-HostDevice::~HostDevice() { ArenaPool::get().leave(arenaBytes); }
+HostDevice::~HostDevice() {
+  ArenaPool::get().drop(std::move(arenaMemory));
+  ArenaPool::get().leave(arenaBytes);
+}
 
 void HostDevice::load(Program &program, const Image &image) {
   const auto bytes = static_cast<size_t>(program.maxArenaBytes());
@@ -26,7 +29,8 @@ bool HostDevice::begin(StepCall &call) {
 }
 
 void HostDevice::finish(StepCall &call, uint64_t *counts) {
-  ArenaPool::get().giveBack(std::exchange(arenaMemory, PageMemory()));
+  ArenaPool::get().giveBack(std::exchange(arenaMemory, PageMemory()),
+                            arenaBytes);
 }
 
 void HostDevice::setBytes(void *dst, size_t bytes, uint8_t byte) {

@@ -15,11 +15,12 @@ void ArenaPool::join(size_t bytes) {
     return;
   {
     std::lock_guard<std::mutex> lock(mutex);
+    unused.reserve(needs.size() + 1);
     needs.insert(bytes);
-    unused.reserve(needs.size());
+    needed += bytes;
   }
   try {
-    giveBack(take(bytes));
+    giveBack(take(bytes), bytes);
   } catch (...) {
     leave(bytes);
     throw;
@@ -31,13 +32,19 @@ void ArenaPool::leave(size_t bytes) {
     return;
   std::lock_guard<std::mutex> lock(mutex);
   needs.erase(needs.find(bytes));
-  unused.erase(std::remove_if(unused.begin(), unused.end(),
-                              [&](const PageMemory &each) {
-                                return each.size() > most();
-                              }),
-               unused.end());
-  if (unused.size() > needs.size())
-    unused.resize(needs.size());
+  needed -= bytes;
+  std::sort(unused.begin(), unused.end(),
+            [](const PageMemory &a, const PageMemory &b) {
+              return a.size() < b.size();
+            });
+  while (!unused.empty() && (unused.back().size() > most() || held > needed ||
+                             unused.size() > needs.size()))
+    freeLast();
+}
+
+void ArenaPool::freeLast() {
+  held -= unused.back().size();
+  unused.pop_back();
 }
 
 PageMemory ArenaPool::take(size_t bytes) {
@@ -57,13 +64,25 @@ PageMemory ArenaPool::take(size_t bytes) {
   // All are too small: this one takes the place of one of them. Pages that no
   // run touches cost nothing.
   if (!unused.empty())
-    unused.pop_back();
-  return PageMemory(static_cast<int64_t>(bytes), "the arena");
+    freeLast();
+  PageMemory made(static_cast<int64_t>(bytes), "the arena");
+  held += bytes;
+  return made;
 }
 
-void ArenaPool::giveBack(PageMemory memory) {
+void ArenaPool::giveBack(PageMemory memory, size_t bytes) {
+  if (!memory.data())
+    return;
   std::lock_guard<std::mutex> lock(mutex);
+  const bool isTooMuch = memory.size() > bytes && held > needed;
   // join() has reserved the room, so that this allocates nothing.
-  if (memory.data() && memory.size() <= most() && unused.size() < needs.size())
+  if (memory.size() <= most() && !isTooMuch && unused.size() < needs.size())
     unused.push_back(std::move(memory));
+  else
+    held -= memory.size();
+}
+
+void ArenaPool::drop(PageMemory memory) {
+  std::lock_guard<std::mutex> lock(mutex);
+  held -= memory.size();
 }

@@ -27,15 +27,21 @@ public:
 
   /// Returns memory of at least `bytes`, of any content, for one run.
   PageMemory take(size_t bytes);
-  /// Frees it if it is larger than any need, or more than there are
-  /// executables.
-  void giveBack(PageMemory memory);
+  /// The reverse, after a run that needed `bytes`. Frees the memory if it is
+  /// larger than any need, or if it is that of a larger run which has taken
+  /// other memory since: all memory is at most the sum of needs.
+  void giveBack(PageMemory memory, size_t bytes);
+  /// Frees memory that no other run may use.
+  void drop(PageMemory memory);
 
 private:
   size_t most() const { return needs.empty() ? 0 : *needs.rbegin(); }
+  void freeLast();
 
   std::mutex mutex;
   std::multiset<size_t> needs;
+  size_t needed = 0; // the sum of needs
+  size_t held = 0;   // the bytes of all memory, also of runs
   std::vector<PageMemory> unused;
 };
 

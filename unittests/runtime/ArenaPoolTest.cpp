@@ -15,7 +15,7 @@ const uint8_t *borrow(ArenaPool &pool, size_t bytes) {
   EXPECT_GE(memory.size(), bytes);
   memory.data()[bytes - 1] = 1;
   const uint8_t *address = memory.data();
-  pool.giveBack(std::move(memory));
+  pool.giveBack(std::move(memory), bytes);
   return address;
 }
 
@@ -35,8 +35,8 @@ TEST(ArenaPool, RunsAtOnceHaveMemoryOfTheirOwn) {
   PageMemory one = pool.take(large), other = pool.take(large);
   ASSERT_NE(one.data(), other.data());
   const uint8_t *addresses[] = {one.data(), other.data()};
-  pool.giveBack(std::move(one));
-  pool.giveBack(std::move(other));
+  pool.giveBack(std::move(one), large);
+  pool.giveBack(std::move(other), large);
   PageMemory again = pool.take(large), both = pool.take(large);
   EXPECT_NE(again.data(), both.data());
   for (const PageMemory *memory : {&again, &both})
@@ -55,9 +55,31 @@ TEST(ArenaPool, FreesWhatNobodyNeeds) {
   EXPECT_EQ(memory.size(), small);
   // What is given back after its executable left is freed too.
   pool.leave(small);
-  pool.giveBack(std::move(memory));
+  pool.giveBack(std::move(memory), small);
   pool.join(large);
   EXPECT_EQ(pool.take(large).size(), large);
+}
+
+TEST(ArenaPool, KeepsNoMoreThanTheSumOfNeeds) {
+  ArenaPool pool;
+  pool.join(large);
+  pool.join(small);
+  for (int turn : {0, 1}) {
+    // In the first turn the small run takes the large memory.
+    PageMemory one = pool.take(small), other = pool.take(large);
+    EXPECT_EQ(one.size(), turn == 0 ? large : small);
+    pool.giveBack(std::move(other), large);
+    pool.giveBack(std::move(one), small);
+    PageMemory again = pool.take(large), rest = pool.take(small);
+    EXPECT_EQ(again.size(), large);
+    EXPECT_EQ(rest.size(), small);
+    pool.giveBack(std::move(rest), small);
+    pool.giveBack(std::move(again), large);
+  }
+  // What is dropped no longer counts.
+  pool.drop(pool.take(large));
+  const uint8_t *first = borrow(pool, large);
+  EXPECT_EQ(borrow(pool, large), first);
 }
 
 TEST(ArenaPool, KeepsTheErrorOfTooMuchMemory) {
