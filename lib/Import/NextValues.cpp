@@ -3,6 +3,7 @@
 #include "NextValues.h"
 
 #include "ArgumentInfo.h"
+#include "Phases/EarlyGradients.h"
 #include "Phases/Phases.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
@@ -53,6 +54,7 @@ private:
   llvm::DenseSet<Value> findSourcesOfNextValues();
   void pairGradients();
   bool hasGradient(BlockArgument argument);
+  bool isReadByDerivative(BlockArgument argument);
   unsigned countSharedPath(unsigned argument, unsigned result);
   bool isInUpdatedTree(unsigned argument);
 
@@ -309,6 +311,30 @@ bool NextValueFinder::hasGradient(BlockArgument argument) {
   });
 }
 
+/// True if the backward reads the argument as derivatives do: for the gradient
+/// of an activation, or in a loop after one of the forward.
+bool NextValueFinder::isReadByDerivative(BlockArgument argument) {
+  SmallVector<Operation *> layers, dots; // or loops
+  SmallVector<Value> views{argument};
+  while (!views.empty())
+    for (Operation *user : views.pop_back_val().getUsers()) {
+      Operation *node = block.findAncestorOpInBlock(*user);
+      if (isa<stablehlo::DotGeneralOp, stablehlo::WhileOp>(node))
+        (isForward(node) ? layers : dots).push_back(node);
+      else if (node == user && node->getNumResults() == 1 &&
+               getMoved(node->getResult(0), Move::Layout))
+        views.push_back(node->getResult(0));
+    }
+  return llvm::any_of(layers, [&](Operation *layer) {
+    return llvm::any_of(dots, [&](Operation *dot) {
+      auto own = dyn_cast<stablehlo::DotGeneralOp>(dot);
+      auto other = dyn_cast<stablehlo::DotGeneralOp>(layer);
+      return own && other ? bool(getCotangent(own, other))
+                          : !own && !other && isBackward(dot);
+    });
+  });
+}
+
 void NextValueFinder::pairGradients() {
   llvm::DenseSet<Value> sources = findSourcesOfNextValues();
   llvm::MapVector<Type, SmallVector<unsigned>> left;
@@ -330,7 +356,9 @@ void NextValueFinder::pairGradients() {
         if (hasGradient(argument))
           known.push_back(argument.getArgNumber());
       }
-    next.evident |= !known.empty();
+    next.evident |= !known.empty() || llvm::any_of(all, [&](unsigned argument) {
+      return isReadByDerivative(main.getArgument(argument));
+    });
     for (unsigned result : results) {
       if (known.empty() && sources.contains(getResults(main)[result]))
         continue;

@@ -41,8 +41,9 @@ public:
   bool any() const {
     return llvm::any_of(owners, [](int64_t owner) { return owner >= 0; });
   }
-  /// True if an argument is donated or updated by elementwise ops, or is the
-  /// weight of a dot whose gradient is found. Types alone are no such evidence.
+  /// True if an argument is donated or updated by elementwise ops, or is a
+  /// weight that dots of a gradient, or loops, read as derivatives do. Types
+  /// alone are no such evidence.
   bool hasEvidence() const { return evident; }
 
 private:

@@ -133,3 +133,82 @@ func.func public @main(%w: tensor<4x2xf32> loc("w"), %x: tensor<8x4xf32> loc("x"
   %g = stablehlo.dot_general %x, %dy, contracting_dims = [0] x [0] : (tensor<8x4xf32>, tensor<8x2xf32>) -> tensor<4x2xf32> loc("jit(f)/dot_general")
   return %loss, %g : tensor<f32>, tensor<4x2xf32>
 }
+
+// -----
+
+// Gradients written by hand for one sample have no dot of a weight's gradient,
+// but a weight is read again for the gradient of an activation.
+// CHECK-LABEL: @main
+func.func public @main(%w: tensor<4x2xf32> loc("w"), %v: tensor<2x3xf32> loc("v"), %u: tensor<3x5xf32> loc("u"), %x: tensor<4xf32> loc("x")) -> (tensor<f32>, tensor<2x3xf32>, tensor<4x2xf32>) {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %two = stablehlo.constant dense<2.0> : tensor<5xf32>
+  // CHECK-COUNT-3: stablehlo.dot_general {{.*}}phase<forward>
+  %h = stablehlo.dot_general %x, %w, contracting_dims = [0] x [0] : (tensor<4xf32>, tensor<4x2xf32>) -> tensor<2xf32> loc("jit(f)/dot_general")
+  %k = stablehlo.dot_general %h, %v, contracting_dims = [0] x [0] : (tensor<2xf32>, tensor<2x3xf32>) -> tensor<3xf32> loc("jit(f)/dot_general")
+  %y = stablehlo.dot_general %k, %u, contracting_dims = [0] x [0] : (tensor<3xf32>, tensor<3x5xf32>) -> tensor<5xf32> loc("jit(f)/dot_general")
+  %yy = stablehlo.multiply %y, %y : tensor<5xf32> loc("jit(f)/mul")
+  %loss = stablehlo.reduce(%yy init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<5xf32>, tensor<f32>) -> tensor<f32> loc("jit(f)/reduce_sum")
+  %dy = stablehlo.multiply %two, %y : tensor<5xf32> loc("jit(f)/mul")
+  // CHECK-COUNT-2: stablehlo.dot_general {{.*}}phase<backward>
+  %dk = stablehlo.dot_general %u, %dy, contracting_dims = [1] x [0] : (tensor<3x5xf32>, tensor<5xf32>) -> tensor<3xf32> loc("jit(f)/dot_general")
+  %dh = stablehlo.dot_general %v, %dk, contracting_dims = [1] x [0] : (tensor<2x3xf32>, tensor<3xf32>) -> tensor<2xf32> loc("jit(f)/dot_general")
+  %0 = stablehlo.broadcast_in_dim %h, dims = [0] : (tensor<2xf32>) -> tensor<2x3xf32> loc("jit(f)/mul")
+  %1 = stablehlo.broadcast_in_dim %dk, dims = [1] : (tensor<3xf32>) -> tensor<2x3xf32> loc("jit(f)/mul")
+  %gv = stablehlo.multiply %0, %1 : tensor<2x3xf32> loc("jit(f)/mul")
+  %2 = stablehlo.broadcast_in_dim %x, dims = [0] : (tensor<4xf32>) -> tensor<4x2xf32> loc("jit(f)/mul")
+  %3 = stablehlo.broadcast_in_dim %dh, dims = [1] : (tensor<2xf32>) -> tensor<4x2xf32> loc("jit(f)/mul")
+  %gw = stablehlo.multiply %2, %3 : tensor<4x2xf32> loc("jit(f)/mul")
+  return %loss, %gv, %gw : tensor<f32>, tensor<2x3xf32>, tensor<4x2xf32>
+}
+
+// -----
+
+// Gradients of layers in a loop, written by hand: a later loop reads the weights
+// again, and makes values of their type.
+// CHECK-LABEL: @main
+func.func public @main(%w: tensor<3x4x4xf32> loc("w"), %x: tensor<8x4xf32> loc("x")) -> (tensor<f32>, tensor<3x4x4xf32>) {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %i0 = stablehlo.constant dense<0> : tensor<i32>
+  %i1 = stablehlo.constant dense<1> : tensor<i32>
+  %i2 = stablehlo.constant dense<2> : tensor<i32>
+  %i3 = stablehlo.constant dense<3> : tensor<i32>
+  %hs0 = stablehlo.constant dense<0.0> : tensor<3x8x4xf32>
+  %gs0 = stablehlo.constant dense<0.0> : tensor<3x4x4xf32>
+  %f:3 = stablehlo.while(%i = %i0, %h = %x, %hs = %hs0) : tensor<i32>, tensor<8x4xf32>, tensor<3x8x4xf32>
+  cond {
+    %c = stablehlo.compare LT, %i, %i3 : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %c : tensor<i1>
+  } do {
+    %s = stablehlo.dynamic_slice %w, %i, %i0, %i0, sizes = [1, 4, 4] : (tensor<3x4x4xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<1x4x4xf32>
+    %l = stablehlo.reshape %s : (tensor<1x4x4xf32>) -> tensor<4x4xf32>
+    // CHECK: stablehlo.dot_general {{.*}}phase<forward>
+    %y = stablehlo.dot_general %h, %l, contracting_dims = [1] x [0] : (tensor<8x4xf32>, tensor<4x4xf32>) -> tensor<8x4xf32>
+    %p = stablehlo.reshape %h : (tensor<8x4xf32>) -> tensor<1x8x4xf32>
+    %n = stablehlo.dynamic_update_slice %hs, %p, %i, %i0, %i0 : (tensor<3x8x4xf32>, tensor<1x8x4xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<3x8x4xf32>
+    %j = stablehlo.add %i, %i1 : tensor<i32>
+    stablehlo.return %j, %y, %n : tensor<i32>, tensor<8x4xf32>, tensor<3x8x4xf32>
+  } loc("jit(f)/while")
+  %yy = stablehlo.multiply %f#1, %f#1 : tensor<8x4xf32> loc("jit(f)/mul")
+  %loss = stablehlo.reduce(%yy init: %zero) applies stablehlo.add across dimensions = [0, 1] : (tensor<8x4xf32>, tensor<f32>) -> tensor<f32> loc("jit(f)/reduce_sum")
+  %two = stablehlo.constant dense<2.0> : tensor<8x4xf32>
+  %d0 = stablehlo.multiply %two, %f#1 : tensor<8x4xf32> loc("jit(f)/mul")
+  %b:3 = stablehlo.while(%i = %i2, %d = %d0, %gs = %gs0) : tensor<i32>, tensor<8x4xf32>, tensor<3x4x4xf32>
+  cond {
+    %c = stablehlo.compare GE, %i, %i0 : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %c : tensor<i1>
+  } do {
+    %s = stablehlo.dynamic_slice %w, %i, %i0, %i0, sizes = [1, 4, 4] : (tensor<3x4x4xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<1x4x4xf32>
+    %l = stablehlo.reshape %s : (tensor<1x4x4xf32>) -> tensor<4x4xf32>
+    %q = stablehlo.dynamic_slice %f#2, %i, %i0, %i0, sizes = [1, 8, 4] : (tensor<3x8x4xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<1x8x4xf32>
+    %h = stablehlo.reshape %q : (tensor<1x8x4xf32>) -> tensor<8x4xf32>
+    // CHECK: stablehlo.dot_general {{.*}}phase<backward>
+    %e = stablehlo.dot_general %d, %l, contracting_dims = [1] x [1] : (tensor<8x4xf32>, tensor<4x4xf32>) -> tensor<8x4xf32>
+    // CHECK: stablehlo.dot_general {{.*}}phase<backward>
+    %g = stablehlo.dot_general %h, %d, contracting_dims = [0] x [0] : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<4x4xf32>
+    %p = stablehlo.reshape %g : (tensor<4x4xf32>) -> tensor<1x4x4xf32>
+    %n = stablehlo.dynamic_update_slice %gs, %p, %i, %i0, %i0 : (tensor<3x4x4xf32>, tensor<1x4x4xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<3x4x4xf32>
+    %j = stablehlo.subtract %i, %i1 : tensor<i32>
+    stablehlo.return %j, %e, %n : tensor<i32>, tensor<8x4xf32>, tensor<3x4x4xf32>
+  } loc("jit(f)/while")
+  return %loss, %b#2 : tensor<f32>, tensor<3x4x4xf32>
+}

@@ -72,9 +72,7 @@ static View getView(DotGeneralOp dot, unsigned operand) {
   return view;
 }
 
-/// Returns the operand that would be the cotangent of the layer's result, if
-/// `dot` has the form of a gradient of `layer`; else null.
-static Value getCotangent(DotGeneralOp dot, DotGeneralOp layer) {
+Value scalify::import::getCotangent(DotGeneralOp dot, DotGeneralOp layer) {
   for (unsigned i : {0, 1})
     for (unsigned j : {0, 1}) {
       View own = getView(dot, i), shared = getView(layer, j);
