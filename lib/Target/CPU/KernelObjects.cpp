@@ -133,7 +133,9 @@ static void generateCode(NewKernel &kernel, StringRef mcpu) {
       !emitMachineCode(*kernel.module, *machine, kPasses,
                        llvm::CodeGenFileType::ObjectFile, kernel.code))
     kernel.error = "it cannot write an object";
+  // Of large steps, those of all kernels are much memory.
   kernel.module.reset();
+  kernel.context.reset();
 }
 
 /// MLIR stays on its thread, so that diagnostics come in order.
