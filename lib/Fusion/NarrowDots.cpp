@@ -213,13 +213,15 @@ Value NarrowDotsPass::innermost(const Operand &operand, Value narrow) {
 
 /// Makes all users of padded data read the padded tensor, so that the producer
 /// stores the data only once. Data that are results or pieces of stacks must
-/// keep their own layout.
+/// keep their own layout. So must rows of one element: they are also a column,
+/// which a product may sum over in place.
 void NarrowDotsPass::sharePaddedData() {
   for (auto [data, fill] : fills) {
-    if (llvm::any_of(data.getUsers(),
+    Operation *pad = fill.getDefiningOp();
+    if (typeOf(pad->getOperand(0)).getShape().back() == 1 ||
+        llvm::any_of(data.getUsers(),
                      llvm::IsaPred<func::ReturnOp, stablehlo::ConcatenateOp>))
       continue;
-    Operation *pad = fill.getDefiningOp();
     Operation *shaped = pad->getOperand(0).getDefiningOp();
     // Later copies were inserted before it, right after the data.
     shaped->moveAfter(data.getDefiningOp());

@@ -190,3 +190,24 @@ func.func @filled_row(%x: tensor<1x24xf32>, %w: tensor<48x24xf32>) -> tensor<1x4
   %y = stablehlo.dot_general %xd, %wd, contracting_dims = [1] x [1] : (tensor<1x24xf32>, tensor<48x24xf32>) -> tensor<1x48xf32>
   return %y : tensor<1x48xf32>
 }
+
+// -----
+
+// Gradients of a layer of one output: rows of one element are padded for the
+// product that sums over them, and stay a column for the one that sums over it.
+// CHECK-LABEL: func.func @one_output
+func.func @one_output(%d: tensor<256x1xf32>, %h: tensor<256x128xf32>, %w: tensor<128x1xf32>, %s: tensor<f32>) -> (tensor<1x128xf32>, tensor<256x128xf32>) {
+  // CHECK: %[[D:.*]] = scalify.quantize %arg0, {{.*}}-> tensor<256x1xf8E5M2>
+  %dq = scalify.quantize %d, %s {cast = "c0"} : tensor<256x1xf32> -> tensor<256x1xf8E5M2>
+  %hq = scalify.quantize %h, %s {cast = "c1"} : tensor<256x128xf32> -> tensor<256x128xf8E4M3FN>
+  %wq = scalify.quantize %w, %s {cast = "c2"} : tensor<128x1xf32> -> tensor<128x1xf8E4M3FN>
+  %0 = scalify.dequantize %dq, %s : tensor<256x1xf8E5M2> -> tensor<256x1xf32>
+  %1 = scalify.dequantize %hq, %s : tensor<256x128xf8E4M3FN> -> tensor<256x128xf32>
+  %2 = scalify.dequantize %wq, %s : tensor<128x1xf8E4M3FN> -> tensor<128x1xf32>
+  // CHECK: %[[T:.*]] = stablehlo.transpose %[[D]], dims = [1, 0] : (tensor<256x1xf8E5M2>) -> tensor<1x256xf8E5M2>
+  // CHECK: stablehlo.dot_general %[[T]], {{.*}} -> tensor<1x128xf32>
+  %3 = stablehlo.dot_general %0, %1, contracting_dims = [0] x [0] : (tensor<256x1xf32>, tensor<256x128xf32>) -> tensor<1x128xf32>
+  // CHECK: stablehlo.dot_general {{.*}} : (tensor<256x16xf8E5M2>, tensor<128x16xf8E4M3FN>) -> tensor<256x128xf32>
+  %4 = stablehlo.dot_general %0, %2, contracting_dims = [1] x [1] : (tensor<256x1xf32>, tensor<128x1xf32>) -> tensor<256x128xf32>
+  return %3, %4 : tensor<1x128xf32>, tensor<256x128xf32>
+}
