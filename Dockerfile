@@ -15,7 +15,7 @@ RUN apt-get update \
   && apt-get install -y --no-install-recommends \
     libdnnl2 libopenblas0-pthread libssl3 python3 python3-venv \
   && python3 -m venv /opt/scalify \
-  && /opt/scalify/bin/pip install --no-cache-dir /wheels/*.whl \
+  && /opt/scalify/bin/pip install --no-cache-dir "$(ls /wheels/*.whl)[train]" \
   && rm -rf /wheels /var/lib/apt/lists/*
 ENV PATH=/opt/scalify/bin:$PATH
 CMD ["scalify", "--help"]
