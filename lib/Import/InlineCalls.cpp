@@ -35,7 +35,7 @@ static constexpr int64_t kMaxCallDepth = 512;
 static void nameMain(ModuleOp module, SymbolTable &symbols) {
   // All uses at once: looking for those of one function walks the module.
   std::optional<SymbolTable::UseRange> uses =
-      SymbolTable::getSymbolUses(module);
+      SymbolTable::getSymbolUses(&module.getBodyRegion());
   if (!uses)
     return;
   llvm::DenseSet<StringAttr> names;

@@ -45,7 +45,7 @@ func.func public @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 // A loop over micro-batches is in the backward: its sum of gradients is one,
 // its stack of activations and its counter are none.
 // CHECK-LABEL: @main
-// CHECK-SAME: -> tensor<4x2xf32>
+// CHECK-SAME: -> (tensor<4x2xf32> {scalify.of_each_rank})
 // CHECK: %[[LOOP:.*]]:3 = stablehlo.while
 // CHECK: return %[[LOOP]]#1 : tensor<4x2xf32>
 func.func public @main(%p: tensor<4x2xf32>, %x: tensor<8x4xf32>) -> (tensor<4x2xf32>, tensor<3x2xf32>) {
