@@ -475,7 +475,8 @@ LogicalResult Simulation::run() {
   }
   func::ReturnOp::create(builder, end->getLoc(), results);
   main.setFunctionType(builder.getFunctionType(*types, TypeRange(results)));
-  for (StringRef name : {kShardingAttr, kWholeTypeAttr, kPartsAttr, kOfEachRankAttr}) {
+  for (StringRef name :
+       {kShardingAttr, kWholeTypeAttr, kPartsAttr, kOfEachRankAttr}) {
     for (unsigned i = 0; i < main.getNumArguments(); ++i)
       main.removeArgAttr(i, name);
     for (unsigned i = 0; i < main.getNumResults(); ++i)
