@@ -192,16 +192,22 @@ void DotFormatChooser::judgeNoise(FunctionOpInterface func) {
     return;
   DotFormats others = recipe.resolve(recipe.getSensitive());
   llvm::MapVector<Operation *, RoundedDot> rounded;
+  SmallVector<Operation *> scores;
   func.getFunctionBody().walk([&](Operation *dot) {
-    if (!isContraction(dot) || getReasonToStayWide(dot))
+    if (!isContraction(dot))
       return;
     const Choice &choice = choices[dot];
+    if (choice.role == DotRole::AttentionQK &&
+        layers.getKind(dot) == DotKind::Forward)
+      scores.push_back(dot);
+    if (getReasonToStayWide(dot))
+      return;
     rounded[dot] = {countNoise(dot, choice.formats), countNoise(dot, others),
                     choice.reason == "name"
                         ? RoundedDot::Never
                         : getTurn(choice.role, layers.getKind(dot))};
   });
-  for (auto &[dot, sensitive] : findSensitiveDots(func, rounded, noise))
+  for (auto &[dot, sensitive] : findSensitiveDots(func, rounded, scores, noise))
     replaceFormats(dot, sensitive.isWide ? getWide(func) : others,
                    sensitive.isWide ? kSensitiveWidePart : kSensitivePart,
                    sensitive.why);

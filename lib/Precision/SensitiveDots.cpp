@@ -14,6 +14,7 @@
 #include "SensitiveDots.h"
 
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
+#include "scalify/Dialect/StableHLO/Contraction.h"
 #include "scalify/Precision/GradientLimits.h"
 #include "scalify/Precision/ValueOrigin.h"
 #include "scalify/Scaling/MeasuredArguments.h"
@@ -48,10 +49,10 @@ public:
 
   using Found = llvm::MapVector<Operation *, SensitiveDot>;
   Found find();
-  /// Adds forward dots of layers in the recipe's formats for sensitive dots, if
-  /// gradients miss the limits without. None is added in F32, since the sizes
-  /// are guesses.
-  void addForGrownWeights(Found &found);
+  /// If gradients miss the limits, adds forward dots of layers in the recipe's
+  /// formats for sensitive dots, and scores with what they are computed from in
+  /// F32. No other dot is added in F32, since the sizes are guesses.
+  void addForGrownWeights(ArrayRef<Operation *> scores, Found &found);
 
 private:
   void findGradients(Block &body);
@@ -212,14 +213,42 @@ bool SensitivityFinder::knowsSizes() const {
   return llvm::none_of(facts.getUndeclaredArguments(), reachesLoss);
 }
 
-void SensitivityFinder::addForGrownWeights(Found &found) {
+/// Returns the dots and those that their operands follow without another dot
+/// between, as the products that make queries and keys.
+static SetVector<Operation *> addProducers(ArrayRef<Operation *> dots) {
+  SetVector<Operation *> found(dots.begin(), dots.end());
+  SmallVector<Operation *> open(dots);
+  DenseSet<Operation *> seen;
+  while (!open.empty())
+    for (Value operand : open.pop_back_val()->getOperands()) {
+      Operation *producer = operand.getDefiningOp();
+      if (!producer || !seen.insert(producer).second)
+        continue;
+      if (stablehlo::isContraction(producer))
+        found.insert(producer);
+      else
+        open.push_back(producer);
+    }
+  return found;
+}
+
+void SensitivityFinder::addForGrownWeights(ArrayRef<Operation *> scores,
+                                           Found &found) {
   if (!knowsSizes())
     return;
   for (auto &[dot, sensitive] : found)
     sources[dot] = getNoise(dot, sensitive.isWide);
   predict();
-  if (!isWithin(1))
-    widenUntilWithin(RoundedDot::First, /*isWide=*/false, found);
+  if (isWithin(1))
+    return;
+  widenUntilWithin(RoundedDot::First, /*isWide=*/false, found);
+  for (Operation *dot : addProducers(scores))
+    if (auto it = dots.find(dot);
+        it != dots.end() && it->second.turn == RoundedDot::First)
+      found[dot] = {"attention becomes sharp as weights grow, and an "
+                    "exponential turns absolute errors of its scores into "
+                    "relative ones",
+                    /*isWide=*/true};
 }
 
 SensitivityFinder::Found SensitivityFinder::find() {
@@ -256,6 +285,7 @@ SensitivityFinder::Found SensitivityFinder::find() {
 llvm::MapVector<Operation *, SensitiveDot>
 scalify::findSensitiveDots(FunctionOpInterface func,
                            const llvm::MapVector<Operation *, RoundedDot> &dots,
+                           ArrayRef<Operation *> scores,
                            const NoiseOptions &options) {
   if (llvm::all_of(dots, [](auto &entry) {
         return entry.second.turn == RoundedDot::Never;
@@ -272,6 +302,6 @@ scalify::findSensitiveDots(FunctionOpInterface func,
                 .find();
   if (options.stays && areSensitiveFormatsNarrow(dots))
     SensitivityFinder(func, dots, options.exponent, /*trained=*/true)
-        .addForGrownWeights(found);
+        .addForGrownWeights(scores, found);
   return found;
 }

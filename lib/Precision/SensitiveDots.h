@@ -34,10 +34,12 @@ struct NoiseOptions {
 
 /// Returns the dots to widen, with reasons, so that by NoiseAnalysis the
 /// gradients of weights stay near those of F32; none if they do with all dots
-/// rounded.
+/// rounded. `scores` are the dots of the forward that compute scores of
+/// attention.
 llvm::MapVector<mlir::Operation *, SensitiveDot>
 findSensitiveDots(mlir::FunctionOpInterface func,
                   const llvm::MapVector<mlir::Operation *, RoundedDot> &dots,
+                  llvm::ArrayRef<mlir::Operation *> scores,
                   const NoiseOptions &options);
 
 } // namespace scalify

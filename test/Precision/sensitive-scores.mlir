@@ -1,0 +1,47 @@
+// RUN: scalify-opt %s --scalify-decide-formats="remarks=0 noise-exponent=9" | FileCheck %s --check-prefixes=CHECK,NOW
+// RUN: scalify-opt %s --scalify-decide-formats="remarks=0 noise-exponent=9 stays" | FileCheck %s --check-prefixes=CHECK,STAYS
+
+// At weights of 2^-10 scores are near zero, and exact enough in BF16. At unit
+// gain they have a variance of 64, and an exponential turns the error of BF16
+// into 3e-4 of the mean square of its gradient, here multiplied by 2^9. If
+// formats stay, scores are F32, and so are queries and keys. No other dot is,
+// since unit gain is a guess.
+// CHECK-LABEL: func.func @attention
+// NOW-COUNT-2: stablehlo.dot_general {{.*}}scalify.formats = #scalify.formats<bf16, bf16>
+// STAYS-COUNT-2: stablehlo.dot_general {{.*}}scalify.wide = #scalify.decision<"sensitive_wide", "attention becomes sharp
+// CHECK: stablehlo.dot_general {{.*}}scalify.dot_weight = "arg3", scalify.formats = #scalify.formats<bf16, bf16>
+// CHECK: stablehlo.dot_general {{.*}}#scalify.dot_role<attention_qk>
+// NOW-SAME: scalify.formats = #scalify.formats<bf16, bf16>
+// STAYS-SAME: scalify.wide = #scalify.decision<"sensitive_wide", "attention becomes sharp
+// CHECK: stablehlo.exponential
+// CHECK-COUNT-2: stablehlo.dot_general {{.*}}scalify.formats = #scalify.formats<bf16, bf16>
+module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
+  func.func @attention(%x: tensor<4x64x64xf32> {scalify.role = #scalify.role<batch>, scalify.scale = 0 : i32},
+                       %wq: tensor<64x64xf32> {scalify.role = #scalify.role<param>, scalify.scale = -10 : i32},
+                       %wk: tensor<64x64xf32> {scalify.role = #scalify.role<param>, scalify.scale = -10 : i32},
+                       %wv: tensor<64x64xf32> {scalify.role = #scalify.role<param>, scalify.scale = -3 : i32})
+      -> tensor<64x64xf32> {
+    %s = stablehlo.constant dense<1.0> : tensor<f32>
+    %xq = scalify.scale_hint %x, %s : tensor<4x64x64xf32>
+    %wqs = scalify.scale_hint %wq, %s : tensor<64x64xf32>
+    %q = stablehlo.dot_general %xq, %wqs, contracting_dims = [2] x [0] : (tensor<4x64x64xf32>, tensor<64x64xf32>) -> tensor<4x64x64xf32>
+    %xk = scalify.scale_hint %x, %s : tensor<4x64x64xf32>
+    %wks = scalify.scale_hint %wk, %s : tensor<64x64xf32>
+    %k = stablehlo.dot_general %xk, %wks, contracting_dims = [2] x [0] : (tensor<4x64x64xf32>, tensor<64x64xf32>) -> tensor<4x64x64xf32>
+    %xv = scalify.scale_hint %x, %s : tensor<4x64x64xf32>
+    %wvs = scalify.scale_hint %wv, %s : tensor<64x64xf32>
+    %v = stablehlo.dot_general %xv, %wvs, contracting_dims = [2] x [0] : (tensor<4x64x64xf32>, tensor<64x64xf32>) -> tensor<4x64x64xf32>
+    %qs = scalify.scale_hint %q, %s : tensor<4x64x64xf32>
+    %ks = scalify.scale_hint %k, %s : tensor<4x64x64xf32>
+    %scores = stablehlo.dot_general %qs, %ks, batching_dims = [0] x [0], contracting_dims = [2] x [2] : (tensor<4x64x64xf32>, tensor<4x64x64xf32>) -> tensor<4x64x64xf32>
+    %e = stablehlo.exponential %scores : tensor<4x64x64xf32>
+    %es = scalify.scale_hint %e, %s : tensor<4x64x64xf32>
+    %vs = scalify.scale_hint %v, %s : tensor<4x64x64xf32>
+    %o = stablehlo.dot_general %es, %vs, batching_dims = [0] x [0], contracting_dims = [2] x [1] : (tensor<4x64x64xf32>, tensor<4x64x64xf32>) -> tensor<4x64x64xf32>
+    %g = stablehlo.multiply %o, %o {scalify.phase = #scalify.phase<backward>} : tensor<4x64x64xf32>
+    %xg = scalify.scale_hint %x, %s : tensor<4x64x64xf32>
+    %gs = scalify.scale_hint %g, %s : tensor<4x64x64xf32>
+    %gw = stablehlo.dot_general %xg, %gs, contracting_dims = [0, 1] x [0, 1] {scalify.phase = #scalify.phase<backward>} : (tensor<4x64x64xf32>, tensor<4x64x64xf32>) -> tensor<64x64xf32>
+    return %gw : tensor<64x64xf32>
+  }
+}
