@@ -65,7 +65,17 @@ struct Bits {
   Value ult(Value x, int64_t y) {
     return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ult, x, c(y));
   }
-  // Signed, since both sides are non-negative and AVX2 has no unsigned compare.
+  Value compare(arith::CmpFPredicate predicate, Value x, Value y) {
+    return arith::CmpFOp::create(b, loc, predicate, x, y);
+  }
+  /// The flags of the value that do not depend on its format. Comparisons of
+  /// floats are one instruction in AVX2, those of magnitudes as integers two.
+  QuantizeResult classify() {
+    QuantizeResult result;
+    result.isZero = compare(arith::CmpFPredicate::OEQ, shape, toFloat(c(0)));
+    result.isNaN = compare(arith::CmpFPredicate::UNO, shape, shape);
+    return result;
+  }
   Value gt(Value x, int64_t y) {
     return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sgt, x, c(y));
   }
@@ -79,35 +89,50 @@ struct Bits {
   }
 };
 
-/// Parameters of the two FP8 formats.
+/// Parameters of the two FP8 formats. Exponents and the largest number are
+/// patterns of F32.
 struct Float8 {
-  int64_t mantissaBits, rebias, largest, overflow, nan, smallestNormal, magic;
+  int64_t mantissaBits, smallestExponent, largestExponent, largestNumber;
+  int64_t largest, overflow, nan;
 
   static Float8 get(Type type) {
     if (isa<Float8E4M3FNType>(type))
-      return {3, 120 * 8, 126, 127, 127, 0x3c800000, 0x46800000};
-    return {2, 112 * 4, 123, 124, 126, 0x38800000, 0x43000000};
+      return {3, 0x3c800000, 0x43800000, 0x43e00000, 126, 127, 127};
+    return {2, 0x38800000, 0x47000000, 0x47600000, 123, 124, 126};
   }
+  /// The bits of an F32 mantissa that the format has not.
+  int64_t dropped() const { return 23 - mantissaBits; }
+};
+
+/// A magnitude rounded to a format without a largest number, as its code and as
+/// F32. The code of a NaN has no meaning.
+struct Rounded {
+  Value code, number;
 };
 } // namespace
 
 static constexpr int64_t kInfinity = 0x7f800000, kLargestF16 = 0x477fe000,
                          kLargestBF16 = 0x7f7f0000;
 
-// Returns the magnitude's code, which may exceed the largest code.
-static Value unclampedCode(Bits &bits, Value magnitude, const Float8 &format) {
-  int64_t shift = 23 - format.mantissaBits;
-  Value normal = bits.sub(bits.shr(bits.roundAt(magnitude, shift), shift),
-                          bits.c(format.rebias));
-  // Adding a number whose ulp is the smallest subnormal rounds to that ulp.
-  Value magic = bits.toFloat(bits.c(format.magic));
-  Value sum =
-      arith::AddFOp::create(bits.b, bits.loc, bits.toFloat(magnitude), magic);
-  Value subnormal = bits.sub(bits.of(sum), bits.c(format.magic));
-  Value isSmall =
-      arith::CmpIOp::create(bits.b, bits.loc, arith::CmpIPredicate::slt,
-                            magnitude, bits.c(format.smallestNormal));
-  return bits.select(isSmall, subnormal, normal);
+/// Adds a power of two whose ulp is the distance of the format's numbers at
+/// this magnitude: the sum rounds to that ulp, and its lower bits count ulps.
+/// Subnormals have the distance of the smallest normal numbers. Beyond the
+/// largest exponent any distance will do.
+static Rounded roundMagnitude(Bits &bits, Value magnitude,
+                              const Float8 &format) {
+  OpBuilder &b = bits.b;
+  Value exponent = bits.band(magnitude, kInfinity);
+  exponent = arith::MaxSIOp::create(b, bits.loc, exponent,
+                                    bits.c(format.smallestExponent));
+  exponent = arith::MinSIOp::create(b, bits.loc, exponent,
+                                    bits.c(format.largestExponent));
+  Value power = bits.add(exponent, bits.c(format.dropped() << 23));
+  Value sum = arith::AddFOp::create(b, bits.loc, bits.toFloat(magnitude),
+                                    bits.toFloat(power));
+  Value binades = bits.sub(bits.shr(exponent, format.dropped()),
+                           bits.c(format.smallestExponent >> format.dropped()));
+  return {bits.add(bits.sub(bits.of(sum), power), binades),
+          arith::SubFOp::create(b, bits.loc, sum, bits.toFloat(power))};
 }
 
 static QuantizeResult encode(OpBuilder &b, Location loc, Value value, Type type,
@@ -115,26 +140,23 @@ static QuantizeResult encode(OpBuilder &b, Location loc, Value value, Type type,
   Bits bits{b, loc, value};
   Float8 format = Float8::get(type);
   Value word = bits.of(value);
-  Value magnitude = bits.band(word, 0x7fffffff);
-  Value sign = bits.band(bits.shr(word, 24), 0x80);
-  Value code = unclampedCode(bits, magnitude, format);
-  QuantizeResult result;
-  result.isNaN = bits.gt(magnitude, kInfinity);
-  Value over = bits.gt(code, format.largest);
-  result.saturated = arith::AndIOp::create(
-      b, loc, over,
-      arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sle, magnitude,
-                            bits.c(kInfinity)));
-  Value zero = bits.c(0);
-  result.isZero =
-      arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, magnitude, zero);
+  auto [code, number] =
+      roundMagnitude(bits, bits.band(word, 0x7fffffff), format);
+  QuantizeResult result = bits.classify();
+  Value largest = bits.toFloat(bits.c(format.largestNumber));
+  Value zero = bits.toFloat(bits.c(0));
+  result.saturated = bits.compare(arith::CmpFPredicate::OLT, largest, number);
   result.flushed = arith::AndIOp::create(
-      b, loc,
-      arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, code, zero),
-      arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, magnitude, zero));
-  Value limit = bits.c(saturate ? format.largest : format.overflow);
-  code = arith::MinSIOp::create(b, loc, code, limit);
+      b, loc, bits.compare(arith::CmpFPredicate::OEQ, number, zero),
+      bits.compare(arith::CmpFPredicate::UNE, value, zero));
+  // A NaN is not larger, and stays.
+  number = bits.select(result.saturated, largest, number);
+  result.number =
+      bits.toFloat(bits.bor(bits.of(number), bits.band(word, 0x80000000)));
+  code = arith::MinSIOp::create(
+      b, loc, code, bits.c(saturate ? format.largest : format.overflow));
   code = bits.select(result.isNaN, bits.c(format.nan), code);
+  Value sign = bits.band(bits.shr(word, 24), 0x80);
   result.code = arith::TruncIOp::create(b, loc, like(value, b.getI8Type()),
                                         bits.bor(code, sign));
   return result;
@@ -248,13 +270,11 @@ static QuantizeResult quantize16(OpBuilder &b, Location loc, Value value,
   auto compare = [&](arith::CmpIPredicate predicate, Value x, int64_t y) {
     return arith::CmpIOp::create(b, loc, predicate, x, bits.c(y));
   };
-  QuantizeResult result;
+  QuantizeResult result = bits.classify();
   result.saturated = compare(arith::CmpIPredicate::eq, size, kInfinity);
   result.flushed =
       arith::AndIOp::create(b, loc, compare(arith::CmpIPredicate::eq, size, 0),
                             compare(arith::CmpIPredicate::ne, magnitude, 0));
-  result.isZero = compare(arith::CmpIPredicate::eq, magnitude, 0);
-  result.isNaN = compare(arith::CmpIPredicate::sgt, magnitude, kInfinity);
   int64_t largest = type.isF16() ? kLargestF16 : kLargestBF16;
   Value sign = bits.band(word, 0x80000000);
   result.code = bits.toFloat(
@@ -286,8 +306,9 @@ QuantizeResult scalify::codegen::quantizeNarrow(OpBuilder &b, Location loc,
   else
     result = encode(b, loc, scaled, type, /*saturate=*/true);
   Bits bits{b, loc, scaled};
-  Value magnitude = bits.band(bits.of(scaled), 0x7fffffff);
-  result.isTop = bits.gt(magnitude, sixteenthOf(type) - 1);
+  Value magnitude = bits.toFloat(bits.band(bits.of(scaled), 0x7fffffff));
+  result.isTop = bits.compare(arith::CmpFPredicate::UGE, magnitude,
+                              bits.toFloat(bits.c(sixteenthOf(type))));
   return result;
 }
 

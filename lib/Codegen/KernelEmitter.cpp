@@ -292,9 +292,10 @@ FailureOr<Element> KernelEmitter::compute(Value value, const Index &index) {
       return failure();
     unsigned level = std::max(code->level, scale->level);
     OpBuilder &b = at(level);
-    Value wide =
-        decodeNarrow(b, op->getLoc(), code->value,
-                     cast.getData().getType().getElementType(), machine);
+    Value wide = code->number;
+    if (!wide)
+      wide = decodeNarrow(b, op->getLoc(), code->value,
+                          cast.getData().getType().getElementType(), machine);
     Value factor = scale->value;
     if (isa<VectorType>(wide.getType()))
       factor = broadcast(b, factor);
@@ -310,6 +311,13 @@ FailureOr<Element> KernelEmitter::compute(Value value, const Index &index) {
   return indexing(op, index);
 }
 
+/// True if an op widens FP8 to a float that registers hold as F32.
+static bool isExactConvert(Operation *op) {
+  Type to = getElementTypeOrSelf(op->getResult(0).getType());
+  return isa<stablehlo::ConvertOp>(op) &&
+         (to.isF32() || to.isBF16() || to.isF16());
+}
+
 FailureOr<Element> KernelEmitter::elementwise(Operation *op,
                                               const Index &index) {
   SmallVector<Value> values;
@@ -323,6 +331,8 @@ FailureOr<Element> KernelEmitter::elementwise(Operation *op,
       return failure();
     level = std::max(level, e->level);
     isVector |= isa<VectorType>(e->value.getType());
+    if (e->number && isExactConvert(op))
+      return Element{e->number, e->level};
     values.push_back(e->value);
   }
   OpBuilder &b = at(level);
@@ -366,19 +376,20 @@ FailureOr<Element> KernelEmitter::quantize(QuantizeOp op, const Index &index) {
   QuantizeResult q = quantizeNarrow(
       b, loc, scaled, op.getResult().getType().getElementType(), machine);
   if (log || op->hasAttr(plan::kUncountedCastAttr))
-    return Element{q.code, level};
+    return Element{q.code, level, q.number};
   CastCounters &counters =
       quantizeCounters.try_emplace(op, CastCounters{pass, {}, {}})
           .first->second;
   if (counters.pass != pass)
-    return Element{q.code, level};
+    return Element{q.code, level, q.number};
   if (scale->level == 0 && !op->hasAttr(plan::kScaledAttr))
     counters.scale = scale->value;
   auto count = [&](Value &memory, Value counted) {
     Element where{counted, level};
     for (Element guard : guards)
       where = both(where, guard);
-    auto [flags, level] = where;
+    Value flags = where.value;
+    unsigned level = where.level;
     if (grid)
       return countOnGrid(level, memory, flags);
     Type type = builder.getI64Type();
@@ -407,7 +418,7 @@ FailureOr<Element> KernelEmitter::quantize(QuantizeOp op, const Index &index) {
   };
   for (auto [place, flags] : llvm::zip(counters.places, q.counts()))
     count(place, flags);
-  return Element{q.code, level};
+  return Element{q.code, level, q.number};
 }
 
 // Counts are summed over iterations and ranks, and so is the scale's word: the

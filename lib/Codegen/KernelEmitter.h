@@ -34,6 +34,9 @@ namespace scalify::codegen {
 struct Element {
   mlir::Value value;
   unsigned level = 0;
+  /// Of a code that this kernel has made: the number that it stands for, in
+  /// F32.
+  mlir::Value number = nullptr;
 };
 
 /// Records of a trial emission: the index expressions that distinguish
@@ -52,6 +55,9 @@ struct QuantizeResult {
   /// Encoding of the scale's word; loader/Program.h repeats these constants.
   static constexpr int64_t kScaleShift = 15, kOneScale = int64_t(1) << 40;
   mlir::Value code;
+  /// The number that an FP8 code stands for, in F32; null on a GPU, which has
+  /// instructions for both directions, and for 16 bits, whose code is in F32.
+  mlir::Value number;
   /// i1: rounds beyond the largest finite value; is not zero and becomes zero;
   /// zero; NaN; at least a sixteenth of the largest finite value, or NaN.
   mlir::Value saturated, flushed, isZero, isNaN, isTop;

@@ -97,6 +97,10 @@ def test_quantize_is_ml_dtypes_with_saturation(dtype: type, scale: float) -> Non
     x = rng.integers(0, 2**32, 100_003, dtype=np.uint32).view(np.float32)
     x[:50_000] = rng.normal(size=50_000) * 2.0 ** rng.integers(-20, 12, 50_000)
     x[:4] = [0.0, -0.0, np.inf, -np.inf]
+    # Every sign, exponent and upper mantissa, with lower bits at and around ties.
+    lower = np.array([0, 1, 0x7FFF, 0x8000, 0x8001, 0xFFFF], np.uint32)
+    words = (np.arange(2**16, dtype=np.uint32)[:, None] << 16) + lower
+    x = np.concatenate([x, words.view(np.float32).ravel()])
     name = {float8_e4m3fn: "f8E4M3FN", float8_e5m2: "f8E5M2"}[dtype]
     text = QUANTIZE.format(n=x.size, t=name, s=scale)
     artefact, _ = _compiler.compile(text, json.dumps({"compileFrom": "precision"}))
@@ -148,9 +152,14 @@ func.func @main(%x: tensor<8x100xf32>) -> (tensor<8x100xf32>) {
 
 @pytest.mark.parametrize("name", ["llama_f32", "gpt2"])
 def test_fp8_step_is_near_the_transformed_one(name: str) -> None:
-    """The CPU target and StableHLO out compute the same FP8 step, each in its own way."""
+    """The CPU target and StableHLO out compute the same FP8 step, each in its own way.
+
+    Sums of products of FP8 data are exact at these sizes, so no order of theirs changes a cast.
+    Sums of 16 or 32 bits are not, and dots in these formats, which formats for all of training
+    would have, are left out.
+    """
     program = lower(name)
-    options = json.dumps({"recipe": "fp8", "carryScales": False})
+    options = json.dumps({"recipe": "fp8", "carryScales": False, "formatsStay": False})
     text, _, _ = _compiler.transform(program.debug_text, options)
     artefact, _ = _compiler.compile(program.debug_text, options)
     exe = _runtime.Executable(artefact)
