@@ -5,6 +5,7 @@
 #include "support/Error.h"
 
 #include <cstdlib>
+#include <optional>
 #include <string>
 
 using namespace scalify::rt;
@@ -13,10 +14,11 @@ namespace {
 constexpr ProductUnit kUnits[] = {ProductUnit::F32, ProductUnit::AVX512BF16,
                                   ProductUnit::AMX};
 
-ProductUnit readCap() {
+/// Returns the unit that the environment names.
+std::optional<ProductUnit> readCap() {
   const char *text = std::getenv("SCALIFY_CPU_ISA");
   if (!text || !*text)
-    return ProductUnit::AMX;
+    return {};
   for (ProductUnit unit : kUnits)
     if (std::string(text) == name(unit))
       return unit;
@@ -27,10 +29,13 @@ ProductUnit readCap() {
 }
 
 ProductUnit choose() {
-  ProductUnit cap = readCap();
+  std::optional<ProductUnit> named = readCap();
+  ProductUnit cap = named.value_or(ProductUnit::AMX);
   if (cap >= ProductUnit::AMX && amx::isUsable())
     return ProductUnit::AMX;
-  if (cap >= ProductUnit::AVX512BF16 && hasBF16Unit() && Dnnl::find())
+  bool takesVectors =
+      named == ProductUnit::AVX512BF16 ? hasBF16Unit() : hasFastBF16Unit();
+  if (cap >= ProductUnit::AVX512BF16 && takesVectors && Dnnl::find())
     return ProductUnit::AVX512BF16;
   return ProductUnit::F32;
 }

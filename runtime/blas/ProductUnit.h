@@ -11,9 +11,10 @@ enum class ProductUnit { F32, AVX512BF16, AMX };
 const char *name(ProductUnit unit);
 
 /// Returns the fastest unit that the processor, the operating system, the
-/// environment's SCALIFY_CPU_ISA and, for AVX512-BF16, the library allow. Asks
-/// for AMX or loads the library at the first call; throws an Error if
-/// SCALIFY_CPU_ISA names no unit.
+/// environment's SCALIFY_CPU_ISA and, for AVX512-BF16, the library allow. A
+/// processor whose vectors of BF16 are slower than F32 takes them only if
+/// SCALIFY_CPU_ISA names them. Asks for AMX or loads the library at the first
+/// call; throws an Error if SCALIFY_CPU_ISA names no unit.
 ProductUnit productUnit();
 
 } // namespace scalify::rt

@@ -13,6 +13,9 @@ int hostLevel();
 /// True if the processor multiplies vectors of BF16.
 bool hasBF16Unit();
 
+/// True if it multiplies them faster than vectors of F32.
+bool hasFastBF16Unit();
+
 /// True if the processor multiplies tiles of BF16, and the operating system
 /// can save them.
 bool hasAmxBF16();
