@@ -15,6 +15,7 @@
 
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/Contraction.h"
+#include "scalify/Dialect/StableHLO/ControlFlow.h"
 #include "scalify/Precision/GradientLimits.h"
 #include "scalify/Precision/ValueOrigin.h"
 #include "scalify/Scaling/MeasuredArguments.h"
@@ -214,21 +215,23 @@ bool SensitivityFinder::knowsSizes() const {
 }
 
 /// Returns the dots and those that their operands follow without another dot
-/// between, as the products that make queries and keys.
+/// between, as the products that make queries and keys, also into loops.
 static SetVector<Operation *> addProducers(ArrayRef<Operation *> dots) {
   SetVector<Operation *> found(dots.begin(), dots.end());
-  SmallVector<Operation *> open(dots);
-  DenseSet<Operation *> seen;
-  while (!open.empty())
-    for (Value operand : open.pop_back_val()->getOperands()) {
-      Operation *producer = operand.getDefiningOp();
-      if (!producer || !seen.insert(producer).second)
-        continue;
-      if (stablehlo::isContraction(producer))
-        found.insert(producer);
-      else
-        open.push_back(producer);
-    }
+  SmallVector<Value> open;
+  for (Operation *dot : dots)
+    llvm::append_range(open, dot->getOperands());
+  DenseSet<Value> seen;
+  while (!open.empty()) {
+    Value value = open.pop_back_val();
+    if (!seen.insert(value).second)
+      continue;
+    Operation *producer = value.getDefiningOp();
+    if (producer && stablehlo::isContraction(producer))
+      found.insert(producer);
+    else
+      llvm::append_range(open, stablehlo::getSources(value));
+  }
   return found;
 }
 

@@ -75,10 +75,14 @@ bool scalify::feedsDot(Value value) {
       return feedsDot(loop.getBody().getArgument(use.getOperandNumber()));
     if (auto manual = dyn_cast<sdy::ManualComputationOp>(user))
       return feedsDot(manual.getBody().getArgument(use.getOperandNumber()));
-    return isa<stablehlo::ConvertOp, stablehlo::ReshapeOp,
-               stablehlo::TransposeOp, stablehlo::BroadcastInDimOp,
-               stablehlo::DynamicSliceOp, ScaleHintOp>(user) &&
-           feedsDot(user->getResult(0));
+    if (isa<stablehlo::ConcatenateOp>(user)) // a fused or stacked weight
+      return feedsDot(user->getResult(0));
+    auto move = dyn_cast<DataMovementOpInterface>(user);
+    return move && llvm::any_of(user->getResults(), [&](OpResult result) {
+             return move.getMovedOperand(result.getResultNumber()) ==
+                        use.get() &&
+                    feedsDot(result);
+           });
   });
 }
 

@@ -105,3 +105,15 @@ func.func @main(%w: tensor<64x64xf32>, %m: tensor<64x64xf32> {tf.aliasing_output
   %twice = stablehlo.add %unread, %unread : tensor<64xf32>
   return %g, %new, %twice : tensor<64x64xf32>, tensor<64x64xf32>, tensor<64xf32>
 }
+
+// -----
+
+// Weights that the step joins are weights of the dot that reads them all.
+// CHECK-LABEL: func.func @main
+// CHECK-SAME: %arg1: tensor<64x64xf32> {scalify.measured = -3 : i32
+// CHECK-SAME: %arg2: tensor<64x64xf32> {scalify.measured = -3 : i32
+func.func @main(%x: tensor<4x64xf32>, %q: tensor<64x64xf32> {scalify.role = #scalify.role<param>}, %k: tensor<64x64xf32> {scalify.role = #scalify.role<param>}) -> tensor<4x128xf32> {
+  %w = stablehlo.concatenate %q, %k, dim = 1 : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x128xf32>
+  %y = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<4x64xf32>, tensor<64x128xf32>) -> tensor<4x128xf32>
+  return %y : tensor<4x128xf32>
+}

@@ -26,8 +26,8 @@ inline constexpr llvm::StringLiteral kUnroundedAttr = "scalify.unrounded";
 /// it: it is declared to start at zero, or is state but not a model parameter.
 bool takesWrittenScale(mlir::FunctionOpInterface func, unsigned index);
 
-/// True if the value is an operand of a dot or a convolution, perhaps after
-/// reshapes, conversions, or a slice in a loop that it enters.
+/// True if the value is an operand of a dot or a convolution, perhaps moved or
+/// joined with others before, also in a loop that it enters.
 bool feedsDot(mlir::Value value);
 
 /// Returns the size that the prior unit-gain predicts for the weight of a dot;
