@@ -1,9 +1,9 @@
-//===- Casts.cpp - Narrow float casts in integer arithmetic ---------------===//
+//===- Casts.cpp - Narrow float casts -------------------------------------===//
 //
 // x86 has no FP8 and, before AVX-512, no BF16 instructions. Both casts consist
-// of 32-bit integer operations, which vectorise. They round to nearest even,
-// and equal ml_dtypes bit for bit but for the payload of a NaN. A GPU has
-// instructions for them (CastsGPU.cpp).
+// of 32-bit operations on numbers and their bits, which vectorise. They round
+// to nearest even, and equal ml_dtypes bit for bit but for the payload of a
+// NaN. A GPU has instructions for them (CastsGPU.cpp).
 //
 //===----------------------------------------------------------------------===//
 
@@ -61,9 +61,6 @@ struct Bits {
   }
   Value shl(Value x, int64_t n) {
     return arith::ShLIOp::create(b, loc, x, c(n));
-  }
-  Value ult(Value x, int64_t y) {
-    return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ult, x, c(y));
   }
   Value compare(arith::CmpFPredicate predicate, Value x, Value y) {
     return arith::CmpFOp::create(b, loc, predicate, x, y);
