@@ -51,8 +51,9 @@ public:
   using Found = llvm::MapVector<Operation *, SensitiveDot>;
   Found find();
   /// If gradients miss the limits, adds forward dots of layers in the recipe's
-  /// formats for sensitive dots, and scores with what they are computed from in
-  /// F32. No other dot is added in F32, since the sizes are guesses.
+  /// formats for sensitive dots. Of these, dots that make queries and keys are
+  /// F32, and so are their scores. No other dot is added in F32, since the
+  /// sizes are guesses.
   void addForGrownWeights(ArrayRef<Operation *> scores, Found &found);
 
 private:
@@ -214,13 +215,11 @@ bool SensitivityFinder::knowsSizes() const {
   return llvm::none_of(facts.getUndeclaredArguments(), reachesLoss);
 }
 
-/// Returns the dots and those that their operands follow without another dot
-/// between, as the products that make queries and keys, also into loops.
-static SetVector<Operation *> addProducers(ArrayRef<Operation *> dots) {
-  SetVector<Operation *> found(dots.begin(), dots.end());
-  SmallVector<Value> open;
-  for (Operation *dot : dots)
-    llvm::append_range(open, dot->getOperands());
+/// Returns the dots that a dot's operands follow without another dot between,
+/// as the products that make queries and keys, also into loops.
+static SetVector<Operation *> getProducers(Operation *dot) {
+  SetVector<Operation *> found;
+  SmallVector<Value> open(dot->getOperands());
   DenseSet<Value> seen;
   while (!open.empty()) {
     Value value = open.pop_back_val();
@@ -245,13 +244,27 @@ void SensitivityFinder::addForGrownWeights(ArrayRef<Operation *> scores,
   if (isWithin(1))
     return;
   widenUntilWithin(RoundedDot::First, /*isWide=*/false, found);
-  for (Operation *dot : addProducers(scores))
+  auto isNarrow = [&](Operation *dot) {
+    auto it = dots.find(dot);
+    return it != dots.end() && it->second.noise > it->second.sensitiveNoise &&
+           !found.contains(dot);
+  };
+  auto keepWide = [&](Operation *dot) {
     if (auto it = dots.find(dot);
         it != dots.end() && it->second.turn == RoundedDot::First)
       found[dot] = {"attention becomes sharp as weights grow, and an "
                     "exponential turns absolute errors of its scores into "
                     "relative ones",
                     /*isWide=*/true};
+  };
+  for (Operation *score : scores) {
+    SetVector<Operation *> makers = getProducers(score);
+    makers.remove_if(isNarrow);
+    if (makers.empty())
+      continue;
+    keepWide(score);
+    llvm::for_each(makers, keepWide);
+  }
 }
 
 SensitivityFinder::Found SensitivityFinder::find() {
