@@ -253,6 +253,14 @@ Value scalify::buildNextCarried(OpBuilder &builder, Location loc, Value state,
   state = buildSigned(builder, loc, vectors, state, rows);
   Value next = buildMoved(builder, loc, vectors, kinds[0], kinds[1], scales,
                           state, rows);
+  // A scale falls by its headroom at most: values that return to their former
+  // size after a step of small ones, as of a blank batch, do not clip.
+  Value headroom = buildRowConstant(vectors, rows, [](const CarriedRow &row) {
+    return row.high / row.largest;
+  });
+  Value least = stablehlo::MulOp::create(builder, loc, scales, headroom);
+  next = vectors.selectWhereAbove(
+      next, 0.0f, stablehlo::MaxOp::create(builder, loc, next, least), next);
   return buildSigned(builder, loc, vectors, next, rows);
 }
 

@@ -39,7 +39,12 @@
 // CHECK: %[[ALL:.*]] = stablehlo.concatenate {{.*}} -> tensor<4xf32>
 // CHECK: stablehlo.slice %[[ALL]] [0:2]
 // CHECK: stablehlo.slice %[[ALL]] [2:4]
-// CHECK: %[[NEXT:.*]] = stablehlo.select %{{.*}}, %{{.*}}, %[[STATE]]
+// CHECK: %[[MOVED:.*]] = stablehlo.select %{{.*}}, %{{.*}}, %[[STATE]]
+// A scale falls by its headroom at most; one that never moved stays 0.
+// CHECK: %[[HEADROOM:.*]] = stablehlo.constant dense<[2.500000e-01, 4.8828125E-4]>
+// CHECK: %[[LEAST:.*]] = stablehlo.multiply %[[SCALES]], %[[HEADROOM]]
+// CHECK: %[[SLOW:.*]] = stablehlo.maximum %[[MOVED]], %[[LEAST]]
+// CHECK: %[[NEXT:.*]] = stablehlo.select %{{.*}}, %[[SLOW]], %[[MOVED]]
 // CHECK: return {{.*}}, %[[NEXT]]
 module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
 func.func @main(%x: tensor<4x8xf32>, %w: tensor<4x8xf32>, %g: tensor<4x8xf32> {scalify.name = "gain", scalify.moments = array<f64: 1.0, 0.0>})
@@ -122,7 +127,9 @@ func.func @main(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
 // CHECK: scalify.dequantize %[[R]], %[[T]]
 // CHECK: stablehlo.compare GT, %{{.*}}, %{{.*}} : (tensor<2xf32>, tensor<2xf32>)
 // CHECK: %[[FITTING:.*]] = stablehlo.select %{{.*}}, %{{.*}}, %{{.*}} : tensor<2xi1>, tensor<2xf32>
-// CHECK: %[[NEXT:.*]] = stablehlo.multiply %[[FITTING]]
+// CHECK: stablehlo.maximum %[[FITTING]]
+// CHECK: %[[SLOW:.*]] = stablehlo.select
+// CHECK: %[[NEXT:.*]] = stablehlo.multiply %[[SLOW]]
 // CHECK: return %{{.*}}#1, %[[NEXT]]
 module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
 func.func @main(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {

@@ -41,7 +41,8 @@ def moved(state: float, value: np.ndarray, predicted: float = 1.0) -> float:
     loses = flushed > nonzero / 64 and amax < LARGEST / 16 * scale
     if not (is_high or is_low or loses):
         return state
-    return float(2.0 ** (np.ceil(np.log2(np.float32(amax) / np.float32(LARGEST))) + 2))
+    fitting = 2.0 ** (np.ceil(np.log2(np.float32(amax) / np.float32(LARGEST))) + 2)
+    return float(max(fitting, scale / 4))
 
 
 # Of forward casts to F16 and of gradients' to E5M2: the largest number, where the window of an amax
@@ -74,7 +75,8 @@ def test_an_amax_stays_within_its_window(recipe: str) -> None:
         # Before the first move it is the predicted one.
         scale = state or 2.0 ** fn.report().casts()[row]["scale"]
         if not low <= np.abs(value).max() / scale <= high:
-            state = 2.0 ** (np.ceil(np.log2(np.abs(value).max() / largest)) + room)
+            fitting = 2.0 ** (np.ceil(np.log2(np.abs(value).max() / largest)) + room)
+            state = max(fitting, scale * high / largest)
         assert carried(fn)[row] == state
     assert state
 
@@ -110,6 +112,24 @@ def test_the_scales_are_the_rule_s_in_numpy() -> None:
         seen.add(states[0])
     # Up, down, for what became zero, and back: the case is not an empty one.
     assert len(seen) >= 5
+
+
+@pytest.mark.parametrize("size", [0.0, 2.0**-12])
+def test_a_blank_batch_lets_the_next_one_not_clip(size: float) -> None:
+    """Biases keep the activations of a blank batch above zero, and far below those of others."""
+    rng = np.random.default_rng(0)
+    w = rng.normal(size=(32, 32)).astype(np.float32)
+    bias = np.full(32, 2.0**-10, np.float32)
+    x = rng.normal(size=(64, 32)).astype(np.float32)
+
+    def layers(x: Any, w: Any, bias: Any) -> Any:
+        return jnp.tanh(x @ w + bias) @ w
+
+    numerics = scalify.Numerics(scales=[0, 0, -10], health="off")
+    fn = scalify.jit(layers, f"{HEAD[:-1]}, sensitive = true>", numerics=numerics)
+    for batch in (x, x, x * np.float32(size), x):
+        fn(batch, w, bias)
+    assert sum(row["saturated"] for row in fn.health()) == 0
 
 
 def norm(x: Any) -> Any:
