@@ -106,10 +106,20 @@ def jit(
 
 
 def _are_of_one_device(shardings: Any) -> bool:
-    """Whether JAX's shardings spread no array, as those of a mesh of one device."""
+    """Whether shardings spread no array, as JAX's of a mesh of one device do.
+
+    A `PartitionSpec` is over the mesh of `jax.set_mesh`.
+    """
+    mesh = jax.sharding.get_abstract_mesh()
+
+    def is_spec(one: Any) -> bool:
+        return isinstance(one, jax.sharding.PartitionSpec)
+
     return all(
-        isinstance(one, jax.sharding.Sharding) and one.num_devices == 1
-        for one in jax.tree.leaves(shardings)
+        not mesh.empty and mesh.size == 1
+        if is_spec(one)
+        else isinstance(one, jax.sharding.Sharding) and one.num_devices == 1
+        for one in jax.tree.leaves(shardings, is_leaf=is_spec)
     )
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+import warnings
 from typing import Any
 
+import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 
-__all__ = ["from_numpy", "limits", "to_numpy"]
+__all__ = ["from_numpy", "limits", "misfit_of", "to_numpy"]
 
 _TYPES: dict[str, Any] = {
     "i1": np.bool_,
@@ -32,6 +35,9 @@ _TYPES: dict[str, Any] = {
     "f8E4M3FN": ml_dtypes.float8_e4m3fn,
     "f8E5M2": ml_dtypes.float8_e5m2,
 }
+
+# Why a step takes no masked array.
+MASKED = "a masked array, whose mask a step would not see: give array.filled(..) and the mask"
 
 # Integers of less than a byte.
 PACKED = tuple(np.dtype(_TYPES[name]) for name in ("i2", "i4", "ui2", "ui4"))
@@ -70,3 +76,24 @@ def limits(element: str) -> tuple[float, float]:
     finfo: Any = ml_dtypes.finfo
     info = finfo(to_numpy(element))
     return float(info.smallest_subnormal), float(info.max)
+
+
+def misfit_of(array: np.ndarray[Any, Any]) -> tuple[str, type[Exception]] | None:
+    """Returns why JAX takes no such array, and the class of its error; None if it takes it."""
+    if isinstance(array, np.ma.MaskedArray):
+        return MASKED, ValueError
+    if not _has_dtype(array.dtype):
+        return f"JAX has no arrays of dtype {array.dtype}: convert it to numbers", TypeError
+    return None
+
+
+@functools.cache
+def _has_dtype(dtype: np.dtype[Any]) -> bool:
+    """Returns whether JAX has arrays of a numpy dtype, maybe of fewer bits."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that a type of 64 bits becomes one of 32
+            jnp.result_type(dtype, dtype)
+    except TypeError:
+        return False
+    return True

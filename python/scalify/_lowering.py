@@ -21,6 +21,7 @@ from jax.sharding import PartitionSpec
 
 from scalify import _runtime
 from scalify._callback_ops import callbacks_of
+from scalify._dtypes import misfit_of
 from scalify._jax_api import UNBOUND_AXIS_ERRORS, trace_context, use_abstract_mesh
 from scalify._modules import WatchedModules, advice_for, is_ref, ref_advice
 from scalify._nested import inlined, tracing
@@ -482,10 +483,8 @@ def abstract(leaf: Any) -> tuple[tuple[int, ...], Any, bool]:
     if isinstance(leaf, _runtime.Array):
         return leaf.shape, leaf.dtype, False
     if isinstance(leaf, np.ndarray):
-        if not _has_dtype(leaf.dtype):
-            raise BadLeafError(
-                leaf, f"JAX has no arrays of dtype {leaf.dtype}: convert it to numbers"
-            )
+        if (misfit := misfit_of(leaf)) is not None:
+            raise BadLeafError(leaf, *misfit)
         return leaf.shape, jax.dtypes.canonicalize_dtype(leaf.dtype), False
     if isinstance(leaf, (bool, int, float, complex)):
         try:
@@ -506,18 +505,6 @@ def abstract(leaf: Any) -> tuple[tuple[int, ...], Any, bool]:
         raise BadLeafError(
             leaf, f"a value of type {type(leaf).__name__} is not an array: {advice_for(leaf)}"
         ) from None
-
-
-@functools.cache
-def _has_dtype(dtype: np.dtype[Any]) -> bool:
-    """Returns whether JAX has arrays of a numpy dtype, maybe of fewer bits."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that a type of 64 bits becomes one of 32
-            jnp.result_type(dtype, dtype)
-    except TypeError:
-        return False
-    return True
 
 
 def types_of(leaves: Sequence[Any]) -> list[Any]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from scalify._dtypes import MASKED
 from scalify._kept import STATE_SCALES, KeptState
 from scalify._scaled_array import ScaledArray, Storage
 from scalify._views import host_view
@@ -76,8 +77,17 @@ class StoredState:
         self._kept.set(STATE_SCALES, scales)
 
     def take(self, arrays: Sequence[Any]) -> list[Any]:
-        """Returns the runtime's arguments for the caller's arguments of this executable."""
-        if self._is_plain and ScaledArray not in set(map(type, arrays)):
+        """Returns the runtime's arguments for the caller's arguments of this executable.
+
+        Raises:
+            ValueError: an array is masked; the runtime would read what its mask hides.
+        """
+        kinds = set(map(type, arrays))
+        if np.ma.MaskedArray in kinds:
+            for index, array in enumerate(arrays):
+                if isinstance(array, np.ma.MaskedArray):
+                    raise ValueError(f"argument {index}: {MASKED}")
+        if self._is_plain and ScaledArray not in kinds:
             return list(arrays)
         self._adopt(
             [array.storage if isinstance(array, ScaledArray) else None for array in arrays],

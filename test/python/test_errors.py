@@ -263,3 +263,20 @@ def test_missing_pytorch_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setitem(sys.modules, "torchax", None)
     with pytest.raises(ImportError, match=r"pip install 'scalify\[torch\]'"):
         _ = scalify.torch
+
+
+@pytest.mark.parametrize("wrap", [scalify.jit, scalify.transform])
+def test_a_masked_array_is_refused_by_its_path(wrap: Any) -> None:
+    """As by jax.jit: a step would compute with the elements that the mask hides."""
+    masked = np.ma.masked_array(np.ones(4, np.float32), [False, True, False, True])
+    step = wrap(lambda batch: batch["x"] + 1, recipe="none")
+    for _ in range(2):  # before and after a trace of this type
+        with pytest.raises(ValueError, match=r"batch\['x'\].*masked array.*filled"):
+            step({"x": masked})
+        np.testing.assert_array_equal(step({"x": masked.filled(0)}), [2, 1, 2, 1])
+
+
+def test_an_executable_refuses_a_masked_array() -> None:
+    run = scalify.compile(HEAD + "  %0 = stablehlo.add %a, %a : tensor<4xf32>" + TAIL)
+    with pytest.raises(ValueError, match=r"argument 0: a masked array"):
+        run(np.ma.masked_array(np.ones(4, np.float32), True))

@@ -280,6 +280,7 @@ UNKNOWN: list[tuple[Any, tuple[Any, ...], str, str]] = [
     (scalify.compile, ("module {}",), "wide", r"keyword argument 'wide'"),
     (scalify.compile, ("module {}",), "zero", r"keyword argument 'zero'"),
     (scalify.jit, (product,), "backend", r"of jax.jit: .* target="),
+    (scalify.jit, (product,), "device", r"of jax.jit: leave it out"),
     (scalify.filter_jit, (product,), "compiler_options", r"of jax.jit: leave it out"),
     (scalify.transform, (product,), "device", r"the jax.jit around"),
     (scalify.filter_jit, (product,), "sum", r"Distribution\(sums=\.\.\.\)"),

@@ -323,3 +323,19 @@ def test_names_of_arguments_are_paths() -> None:
     run({"b": Layer(np.ones(2)), "a": [np.ones(2, np.float32)]}, y=(np.ones(3), None))
     names = [one["name"] for one in run.executable().manifest["args"]]
     assert names == ["s['a'][0]", "s['b'].w", "y[0]"]
+
+
+def test_specs_over_a_mesh_of_one_device_change_nothing() -> None:
+    def double(x: Any) -> Any:
+        return 2 * jax.lax.with_sharding_constraint(x, jax.sharding.PartitionSpec("data"))
+
+    with jax.set_mesh(jax.make_mesh((1,), ("data",), axis_types=(jax.sharding.AxisType.Auto,))):
+        step = scalify.jit(
+            double,
+            "none",
+            in_shardings=jax.sharding.PartitionSpec("data"),
+            out_shardings=jax.sharding.PartitionSpec(),
+        )
+        np.testing.assert_array_equal(step(jnp.ones(4)), 2)
+    with pytest.raises(ValueError, match="distribution="):
+        scalify.jit(double, "none", in_shardings=jax.sharding.PartitionSpec("data"))
