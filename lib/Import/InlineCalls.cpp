@@ -11,6 +11,7 @@
 
 #include "Composites.h"
 #include "ExpandTopK.h"
+#include "TypeLimits.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 #include "scalify/Import/Passes.h"
@@ -54,27 +55,33 @@ static void nameMain(ModuleOp module, SymbolTable &symbols) {
     (void)symbols.rename(roots[0], "main");
 }
 
-/// No target computes quantized numbers, and most ops do not expect them.
-static LogicalResult refuseQuantized(ModuleOp module) {
-  auto isQuantized = [](Type type) {
-    return isa<quant::QuantizedType>(getElementTypeOrSelf(type));
+/// No target computes quantized numbers, and most ops do not expect them. No
+/// pass expects tensors whose elements 63 bits cannot count.
+static LogicalResult checkType(Operation *op, Type type) {
+  if (isa<quant::QuantizedType>(getElementTypeOrSelf(type)))
+    return op->emitOpError("has the quantized type ")
+           << type
+           << ", which no target computes; pass integers, and write their "
+              "conversion with other ops";
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  if (tensor && !scalify::import::isCountable(tensor.getShape()))
+    return op->emitOpError("has the type ")
+           << type << scalify::import::kUncountable;
+  return success();
+}
+
+static LogicalResult checkTypes(ModuleOp module) {
+  auto check = [](Operation *op, TypeRange types) {
+    return llvm::all_of(
+        types, [&](Type type) { return succeeded(checkType(op, type)); });
   };
   WalkResult found = module.walk([&](Operation *op) {
-    auto refuse = [&](Type type) {
-      op->emitOpError("has the quantized type ")
-          << type
-          << ", which no target computes; pass integers, and write their "
-             "conversion with other ops";
+    if (!check(op, op->getResultTypes()))
       return WalkResult::interrupt();
-    };
-    for (Type type : op->getResultTypes())
-      if (isQuantized(type))
-        return refuse(type);
     for (Region &region : op->getRegions())
       for (Block &block : region)
-        for (Type type : block.getArgumentTypes())
-          if (isQuantized(type))
-            return refuse(type);
+        if (!check(op, block.getArgumentTypes()))
+          return WalkResult::interrupt();
     return WalkResult::advance();
   });
   return failure(found.wasInterrupted());
@@ -183,7 +190,7 @@ struct InlineCalls : scalify::impl::InlineCallsPassBase<InlineCalls> {
   }
 
   void runOnOperation() override {
-    if (failed(refuseQuantized(getOperation())))
+    if (failed(checkTypes(getOperation())))
       return signalPassFailure();
     SymbolTable symbols(getOperation());
     nameMain(getOperation(), symbols);

@@ -2,12 +2,11 @@
 
 #include "ArgumentInfo.h"
 #include "Phases/Phases.h"
+#include "TypeLimits.h"
 #include "scalify/Dialect/CHLO/CHLO.h"
 #include "scalify/Dialect/Scalify/ScalifyHints.h"
 #include "scalify/Dialect/Sdy/Sdy.h"
 #include "scalify/Import/Passes.h"
-
-#include "llvm/Support/MathExtras.h"
 
 namespace scalify {
 #define GEN_PASS_DEF_VALIDATEIMPORTPASS
@@ -40,11 +39,8 @@ static LogicalResult checkTypes(Operation *op, TypeRange types) {
       return op->emitOpError("has the type ")
              << type << "; shapes must be static, so trace the function "
              << "with concrete shapes";
-    int64_t bytes = 16; // of the widest element
-    for (int64_t extent : tensor.getShape())
-      if (llvm::MulOverflow(bytes, extent, bytes))
-        return op->emitOpError("has the type ")
-               << type << ", which has more bytes than 63 bits can count";
+    if (!isCountable(tensor.getShape()))
+      return op->emitOpError("has the type ") << type << kUncountable;
   }
   return success();
 }

@@ -26,3 +26,14 @@ func.func @main(%x: tensor<2x!quant.uniform<i8:f32, 0.1:-30>>) -> tensor<2xf32> 
   %0 = "stablehlo.uniform_dequantize"(%x) : (tensor<2x!quant.uniform<i8:f32, 0.1:-30>>) -> tensor<2xf32>
   return %0 : tensor<2xf32>
 }
+
+// -----
+
+// 2^65 elements, which are 0 in 64 bits: folds would read past constants.
+func.func @main(%x: tensor<2xf32>) -> tensor<1x1x2xf32> {
+  %c = stablehlo.constant dense<[1.0, 2.0]> : tensor<2xf32>
+  // expected-error @+1 {{has the type 'tensor<4294967296x4294967296x2xf32>', which has more bytes than 63 bits can count}}
+  %0 = stablehlo.broadcast_in_dim %c, dims = [2] : (tensor<2xf32>) -> tensor<4294967296x4294967296x2xf32>
+  %1 = stablehlo.slice %0 [0:1, 0:1, 0:2] : (tensor<4294967296x4294967296x2xf32>) -> tensor<1x1x2xf32>
+  return %1 : tensor<1x1x2xf32>
+}

@@ -87,3 +87,39 @@ func.func @main(%x: tensor<?x8xf32>, %z: tensor<f32>) -> tensor<?x8xf32> {
 func.func @main(%x: tensor<4x8xf32>, %t: !f) -> tensor<4x8xf32> {
   return %x : tensor<4x8xf32>
 }
+
+// -----
+
+func.func @main(%x: tensor<?x8xf32>) -> tensor<?xf32> {
+  %c = stablehlo.constant dense<-5> : tensor<1xi64>
+  // expected-error @below {{has a value whose shape has the size -5}}
+  %0 = stablehlo.dynamic_iota %c, dim = 0 : (tensor<1xi64>) -> tensor<?xf32>
+  return %0 : tensor<?xf32>
+}
+
+// -----
+
+func.func @main(%x: tensor<?x8xf32>) -> tensor<?x?xf32> {
+  %c = stablehlo.constant dense<4294967296> : tensor<2xi64>
+  // expected-error @below {{has a value of type 'tensor<4294967296x4294967296xf32>', which has more bytes than 63 bits can count}}
+  %0 = stablehlo.dynamic_iota %c, dim = 0 : (tensor<2xi64>) -> tensor<?x?xf32>
+  return %0 : tensor<?x?xf32>
+}
+
+// -----
+
+// One number stands for 2^40 sizes.
+func.func @main(%x: tensor<?x8xf32>) -> tensor<?xf32> {
+  %c = stablehlo.constant dense<2> : tensor<1099511627776xi64>
+  // expected-error @below {{whose shape does not follow from those of the arguments}}
+  %0 = stablehlo.dynamic_iota %c, dim = 0 : (tensor<1099511627776xi64>) -> tensor<?xf32>
+  return %0 : tensor<?xf32>
+}
+
+// -----
+
+func.func @main(%x: tensor<?x8xf32>) -> tensor<?xf32> {
+  // expected-error @below {{has no operand 18446744073709551615 of a shape}}
+  %0 = stablehlo.custom_call @f(%x) {indices_of_shape_operands = dense<-1> : tensor<1xi128>} : (tensor<?x8xf32>) -> tensor<?xf32>
+  return %0 : tensor<?xf32>
+}

@@ -20,9 +20,10 @@ def InlineCallsPass : Pass<"scalify-inline-calls", "::mlir::ModuleOp"> {
     ```
     becomes the body of `@relu` in place of the call. Recursive calls and calls
     of functions without a body are errors, and so are quantized types
-    (`!quant.uniform`), calls more than 512 deep in one another, and functions
-    of more than `max-ops` ops once their calls are inlined. The one public
-    function that no other uses is `@main`, whatever its name.
+    (`!quant.uniform`), tensors of more bytes than 63 bits can count, calls more
+    than 512 deep in one another, and functions of more than `max-ops` ops once
+    their calls are inlined. The one public function that no other uses is
+    `@main`, whatever its name.
     A call of `ApproxTopK` (jax.lax.approx_max_k) becomes a stable sort by its
     comparator, and slices. The result is exact, which the approximation allows.
   }];

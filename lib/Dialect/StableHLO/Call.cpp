@@ -37,10 +37,13 @@ static LogicalResult checkLayouts(CustomCallOp op, StringRef what,
     if (!tensor)
       continue;
     SmallVector<int64_t> order;
-    for (const APInt &dim : dims.getValues<APInt>())
-      order.push_back(dim.getSExtValue());
+    // One number stands for a list of any length.
+    if (dims.getNumElements() == tensor.getRank())
+      for (const APInt &dim : dims.getValues<APInt>())
+        order.push_back(dim.getSExtValue());
     llvm::sort(order);
-    if (!llvm::equal(order, llvm::seq<int64_t>(0, tensor.getRank())))
+    if (dims.getNumElements() != tensor.getRank() ||
+        !llvm::equal(order, llvm::seq<int64_t>(0, tensor.getRank())))
       return op.emitOpError() << "has a " << what << " layout " << layout
                               << " that orders no dimensions of " << tensor;
   }

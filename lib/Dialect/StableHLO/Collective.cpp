@@ -34,6 +34,9 @@ static LogicalResult checkGroups(Operation *op, DenseIntElementsAttr groups) {
   if (groups.getType().getRank() != 2)
     return op->emitOpError()
            << "needs replica groups of rank 2 but got " << groups.getType();
+  // One number stands for any size: the loop would not end.
+  if (groups.isSplat() && groups.getSplatValue<APInt>().isAllOnes())
+    return op->emitOpError("has replica groups that name no device");
   std::set<int64_t> seen;
   for (int64_t id : groups.getValues<int64_t>()) {
     if (id == -1)
@@ -205,8 +208,8 @@ LogicalResult CollectivePermuteOp::verify() {
                          << pairs.getType();
   // collective_permute_c2 to c4
   std::set<int64_t> sources, targets;
-  auto values = llvm::to_vector(pairs.getValues<int64_t>());
-  for (size_t i = 0; i < values.size(); i += 2) {
+  auto values = pairs.getValues<int64_t>();
+  for (int64_t i = 0, e = pairs.getNumElements(); i < e; i += 2) {
     if (values[i] < 0 || values[i + 1] < 0)
       return emitOpError() << "needs device ids of at least 0 but got "
                            << std::min(values[i], values[i + 1]);

@@ -21,8 +21,11 @@ static bool isStatic(Type type) {
 }
 
 std::optional<SmallVector<int64_t>> scalify::import::getNumbers(Value value) {
+  // Those of a shape or a window. A constant of one number may have any size.
+  constexpr int64_t most = 1024;
   DenseElementsAttr constant = getConstant(value);
-  if (!constant || !constant.getElementType().isIntOrIndex())
+  if (!constant || !constant.getElementType().isIntOrIndex() ||
+      constant.getNumElements() > most)
     return std::nullopt;
   return llvm::map_to_vector(
       constant.getValues<APInt>(), [&](const APInt &number) {

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "InferShapes.h"
+#include "../TypeLimits.h"
 
 #include "scalify/Dialect/CHLO/CHLO.h"
 #include "scalify/Dialect/StableHLO/Values.h"
@@ -26,13 +27,20 @@ using MaybeShape = std::optional<Shape>;
 
 LogicalResult scalify::import::setShape(Operation *op, Value value,
                                         ArrayRef<int64_t> shape) {
+  // Data may be the sizes of a shape, as those of an iota.
+  for (int64_t size : shape)
+    if (ShapedType::isStatic(size) && size < 0)
+      return op->emitOpError("has a value whose shape has the size ") << size;
   auto type = dyn_cast<RankedTensorType>(value.getType());
   if (!type || failed(verifyCompatibleShape(type.getShape(), shape)))
     return op->emitOpError("has a value of type ")
            << value.getType() << ", and its operands give the shape of "
            << RankedTensorType::get(shape, getElementTypeOrSelf(value));
   // A bound, an encoding, is none of a static shape.
-  value.setType(RankedTensorType::get(shape, type.getElementType()));
+  auto made = RankedTensorType::get(shape, type.getElementType());
+  if (!isCountable(shape))
+    return op->emitOpError("has a value of type ") << made << kUncountable;
+  value.setType(made);
   return success();
 }
 
@@ -116,7 +124,7 @@ static MaybeShape shapeOf(ReshapeOp op) {
   int64_t *unknown = nullptr, known = 1;
   for (int64_t &size : shape) {
     if (ShapedType::isStatic(size))
-      known *= size;
+      known *= size; // countable, or the type would have been refused
     else if (unknown)
       return std::nullopt;
     else
@@ -260,7 +268,7 @@ static LogicalResult setShapesOfCall(CustomCallOp call) {
     return success();
   for (auto [result, index] :
        llvm::zip(call.getResults(), indices.getValues<APInt>())) {
-    uint64_t place = index.getZExtValue();
+    uint64_t place = index.getLimitedValue();
     if (place >= call->getNumOperands())
       return call.emitOpError("has no operand ") << place << " of a shape";
     if (MaybeShape shape = import::getNumbers(call->getOperand(place)))

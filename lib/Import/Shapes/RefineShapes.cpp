@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "../ArgumentInfo.h"
+#include "../TypeLimits.h"
 #include "InferShapes.h"
 #include "scalify/Dialect/StableHLO/Edits.h"
 #include "scalify/Dialect/StableHLO/Values.h"
@@ -87,7 +88,11 @@ static LogicalResult applyShape(func::FuncOp main, StringRef entry) {
     return main.emitError("shape '")
            << sizes << "' does not fit argument '" << name << "' of type "
            << argument->getType();
-  argument->setType(RankedTensorType::get(shape, type.getElementType()));
+  auto made = RankedTensorType::get(shape, type.getElementType());
+  if (!import::isCountable(shape))
+    return main.emitError("argument '")
+           << name << "' would have the type " << made << import::kUncountable;
+  argument->setType(made);
   return success();
 }
 

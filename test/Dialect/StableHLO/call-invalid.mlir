@@ -37,3 +37,12 @@ func.func @tuple_index(%t: tuple<tensor<4xf32>>) {
   %0 = stablehlo.get_tuple_element %t[1] : (tuple<tensor<4xf32>>) -> tensor<4xf32>
   return
 }
+
+// -----
+
+// One number stands for 2^54 dimensions.
+func.func @long_layout(%a: tensor<4x4xf32>) {
+  // expected-error @+1 {{has a operand layout dense<0> : tensor<18014398509481984xindex> that orders no dimensions}}
+  %0 = stablehlo.custom_call @f(%a) {operand_layouts = [dense<0> : tensor<18014398509481984xindex>], result_layouts = [dense<[0, 1]> : tensor<2xindex>]} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  return
+}

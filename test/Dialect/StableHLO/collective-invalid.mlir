@@ -77,3 +77,20 @@ func.func @gather_wraps(%a: tensor<4611686018427387904x0xf32>) {
   %0 = "stablehlo.all_gather"(%a) <{all_gather_dim = 0 : i64, replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}> : (tensor<4611686018427387904x0xf32>) -> tensor<5x0xf32>
   return
 }
+
+// -----
+
+// One number stands for 2^54 ids, through which no check may go.
+func.func @no_device(%a: tensor<4xf32>) {
+  // expected-error @+1 {{has replica groups that name no device}}
+  %0 = "stablehlo.collective_broadcast"(%a) <{replica_groups = dense<-1> : tensor<4294967296x4194304xi64>}> : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @pair_of_many(%a: tensor<4xf32>) {
+  // expected-error @+1 {{names source 1 twice}}
+  %0 = "stablehlo.collective_permute"(%a) <{source_target_pairs = dense<1> : tensor<9007199254740992x2xi64>}> : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}
