@@ -10,6 +10,9 @@
 #include "scalify/Dialect/StableHLO/Values.h"
 #include "scalify/Import/Folds.h"
 
+#include "mlir/IR/Verifier.h"
+#include "llvm/Support/Threading.h"
+
 using namespace mlir;
 using namespace scalify;
 using namespace scalify::import;
@@ -65,78 +68,113 @@ static LogicalResult foldDimensionSize(GetDimensionSizeOp op,
   return success();
 }
 
-static LogicalResult foldDynamicIota(DynamicIotaOp op,
-                                     PatternRewriter &rewriter) {
-  rewriter.replaceOpWithNewOp<IotaOp>(op, op.getType(), op.getIotaDimension());
-  return success();
+//===----------------------------------------------------------------------===//
+// Dynamic ops
+//===----------------------------------------------------------------------===//
+
+/// Creates the static op of an op's result type, which is in no block yet.
+template <typename Static, typename... Args>
+static Operation *make(OpBuilder &b, Operation *op, Args &&...args) {
+  OperationState state(op->getLoc(), Static::getOperationName());
+  Static::build(b, state, op->getResult(0).getType(),
+                std::forward<Args>(args)...);
+  return Operation::create(state);
 }
 
-static LogicalResult foldDynamicReshape(DynamicReshapeOp op,
-                                        PatternRewriter &rewriter) {
-  rewriter.replaceOpWithNewOp<ReshapeOp>(op, op.getType(), op.getOperand());
-  return success();
+/// Null if numbers that the static op needs are no constants.
+static Operation *makeStatic(DynamicIotaOp op, OpBuilder &b) {
+  return make<IotaOp>(b, op, op.getIotaDimension());
 }
 
-static LogicalResult foldDynamicBroadcast(DynamicBroadcastInDimOp op,
-                                          PatternRewriter &rewriter) {
-  rewriter.replaceOpWithNewOp<BroadcastInDimOp>(
-      op, op.getType(), op.getOperand(), op.getBroadcastDimensions());
-  return success();
+static Operation *makeStatic(DynamicReshapeOp op, OpBuilder &b) {
+  return make<ReshapeOp>(b, op, op.getOperand());
 }
 
-static LogicalResult foldDynamicPad(DynamicPadOp op,
-                                    PatternRewriter &rewriter) {
+static Operation *makeStatic(DynamicBroadcastInDimOp op, OpBuilder &b) {
+  return make<BroadcastInDimOp>(b, op, op.getOperand(),
+                                op.getBroadcastDimensions());
+}
+
+static Operation *makeStatic(DynamicPadOp op, OpBuilder &b) {
   auto low = getNumbers(op.getEdgePaddingLow());
   auto high = getNumbers(op.getEdgePaddingHigh());
   auto interior = getNumbers(op.getInteriorPadding());
   if (!low || !high || !interior)
-    return rewriter.notifyMatchFailure(op, "the padding is no constant");
-  rewriter.replaceOpWithNewOp<PadOp>(op, op.getType(), op.getOperand(),
-                                     op.getPaddingValue(), *low, *high,
-                                     *interior);
-  return success();
+    return nullptr;
+  return make<PadOp>(b, op, op.getOperand(), op.getPaddingValue(), *low, *high,
+                     *interior);
 }
 
-static LogicalResult foldDynamicSlice(RealDynamicSliceOp op,
-                                      PatternRewriter &rewriter) {
+static Operation *makeStatic(RealDynamicSliceOp op, OpBuilder &b) {
   auto start = getNumbers(op.getStartIndices());
   auto limit = getNumbers(op.getLimitIndices());
   auto strides = getNumbers(op.getStrides());
   if (!start || !limit || !strides)
-    return rewriter.notifyMatchFailure(op, "the bounds are no constants");
-  rewriter.replaceOpWithNewOp<SliceOp>(op, op.getType(), op.getOperand(),
-                                       *start, *limit, *strides);
-  return success();
+    return nullptr;
+  return make<SliceOp>(b, op, op.getOperand(), *start, *limit, *strides);
 }
 
-static LogicalResult foldDynamicGather(DynamicGatherOp op,
-                                       PatternRewriter &rewriter) {
+static Operation *makeStatic(DynamicGatherOp op, OpBuilder &b) {
   auto sizes = getNumbers(op.getSliceSizes());
   if (!sizes)
-    return rewriter.notifyMatchFailure(op, "the sizes are no constant");
-  rewriter.replaceOpWithNewOp<GatherOp>(
-      op, op.getType(), op.getOperand(), op.getStartIndices(),
-      op.getDimensionNumbers(), *sizes, op.getIndicesAreSorted());
-  return success();
+    return nullptr;
+  return make<GatherOp>(b, op, op.getOperand(), op.getStartIndices(),
+                        op.getDimensionNumbers(), *sizes,
+                        op.getIndicesAreSorted());
 }
 
-static LogicalResult foldDynamicConvolution(DynamicConvOp op,
-                                            PatternRewriter &rewriter) {
-  DenseElementsAttr constant = getConstant(op.getDPadding());
+static Operation *makeStatic(DynamicConvOp op, OpBuilder &b) {
   auto padding = getNumbers(op.getDPadding());
   if (!padding)
-    return rewriter.notifyMatchFailure(op, "the padding is no constant");
-  auto type = constant.getType().clone(rewriter.getI64Type());
+    return nullptr;
+  auto type = typeOf(op.getDPadding()).clone(b.getI64Type());
   OperationState state(op.getLoc(), ConvolutionOp::getOperationName());
   state.addOperands({op.getLhs(), op.getRhs()});
   state.addTypes(op.getType());
   state.addAttributes(op->getAttrs());
-  state.attributes.set("padding",
-                       DenseElementsAttr::get(cast<ShapedType>(type),
-                                              ArrayRef<int64_t>(*padding)));
-  rewriter.replaceOp(op, rewriter.create(state));
-  return success();
+  state.attributes.set(
+      "padding", DenseElementsAttr::get(type, ArrayRef<int64_t>(*padding)));
+  return Operation::create(state);
 }
+
+/// True if the op verifies. Its errors are not shown: the dynamic op stays, and
+/// a later stage names it.
+static bool verifies(Operation *op) {
+  uint64_t thread = llvm::get_threadid();
+  ScopedDiagnosticHandler quiet(op->getContext(), [&](Diagnostic &) {
+    return success(llvm::get_threadid() == thread);
+  });
+  return succeeded(verify(op));
+}
+
+namespace {
+/// Replaces an op of static operands by its static form. The verifier of the
+/// dynamic one compares no numbers with types, so the static op is verified,
+/// but for results of dynamic type (`ofAnyResult`), whose caller does it.
+template <typename Op> struct MakeStatic : OpRewritePattern<Op> {
+  MakeStatic(MLIRContext *context, bool ofAnyResult)
+      : OpRewritePattern<Op>(context), ofAnyResult(ofAnyResult) {}
+
+  LogicalResult matchAndRewrite(Op op,
+                                PatternRewriter &rewriter) const override {
+    if (!llvm::all_of(op->getOperandTypes(), isStatic) ||
+        (!ofAnyResult && !isStatic(op.getType())))
+      return rewriter.notifyMatchFailure(op, "a shape is not static");
+    Operation *made = makeStatic(op, rewriter);
+    if (!made)
+      return rewriter.notifyMatchFailure(op, "the sizes are no constants");
+    if (!ofAnyResult && !verifies(made)) {
+      made->destroy();
+      return rewriter.notifyMatchFailure(op, "the sizes do not fit the types");
+    }
+    rewriter.insert(made);
+    rewriter.replaceOp(op, made->getResults());
+    return success();
+  }
+
+  bool ofAnyResult;
+};
+} // namespace
 
 static LogicalResult foldMap(MapOp op, PatternRewriter &rewriter) {
   Block &body = op.getComputation().front();
@@ -169,18 +207,17 @@ static OpFoldResult foldTupleElement(GetTupleElementOp op,
 /// The folds whose result type follows from the static op.
 static void addShapedFolds(RewritePatternSet &patterns, bool ofAnyResult) {
   addStatic(patterns, ofAnyResult, foldDimensionSize);
-  addStatic(patterns, ofAnyResult, foldDynamicPad);
-  addStatic(patterns, ofAnyResult, foldDynamicSlice);
-  addStatic(patterns, ofAnyResult, foldDynamicGather);
-  addStatic(patterns, ofAnyResult, foldDynamicConvolution);
+  patterns.add<MakeStatic<DynamicPadOp>, MakeStatic<RealDynamicSliceOp>,
+               MakeStatic<DynamicGatherOp>, MakeStatic<DynamicConvOp>>(
+      patterns.getContext(), ofAnyResult);
 }
 
 void scalify::import::populateStaticFolds(RewritePatternSet &patterns,
                                           const FoldOptions &options) {
   addShapedFolds(patterns, /*ofAnyResult=*/false);
-  addStatic(patterns, /*ofAnyResult=*/false, foldDynamicIota);
-  addStatic(patterns, /*ofAnyResult=*/false, foldDynamicReshape);
-  addStatic(patterns, /*ofAnyResult=*/false, foldDynamicBroadcast);
+  patterns.add<MakeStatic<DynamicIotaOp>, MakeStatic<DynamicReshapeOp>,
+               MakeStatic<DynamicBroadcastInDimOp>>(patterns.getContext(),
+                                                    /*ofAnyResult=*/false);
   addStatic(patterns, /*ofAnyResult=*/false, foldMap);
   addFold(patterns, options, foldReal);
   patterns.add(foldImag);
