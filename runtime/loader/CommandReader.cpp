@@ -48,9 +48,17 @@ int32_t scalify::rt::bufferIndex(const JsonNode &node,
 
 void scalify::rt::requireWritable(const JsonNode &node, int32_t index,
                                   const Interface &interface) {
-  if (interface.buffers[index].isReadOnly())
+  const Buffer &buffer = interface.buffers[index];
+  if (buffer.isReadOnly())
     node.fail("is written to, but buffer " + std::to_string(index) +
               " is read only");
+  // Its memory may be anyone's: constants of a loop's caller, or an array that
+  // the user of the step still reads.
+  if (buffer.kind == Buffer::Kind::Arg &&
+      interface.args[buffer.index].aliasResult < 0)
+    node.fail("is written to, but buffer " + std::to_string(index) +
+              " is argument " + std::to_string(buffer.index) +
+              ", which is not donated");
 }
 
 void scalify::rt::addBytes(Command &command, const Buffer &buffer) {

@@ -261,6 +261,9 @@ void readFunctions(const JsonNode &table, Program &program) {
     Function function;
     function.name = name;
     bool isOwn = value.is_object();
+    // Whoever runs the step allocates by the root's arguments and results.
+    if (isOwn && name == "step")
+      node.fail("must be a list of commands, for its interface is the root's");
     if (isOwn)
       readInterface(node, program, function.own.emplace());
     JsonNode list = isOwn ? node["commands"] : node;

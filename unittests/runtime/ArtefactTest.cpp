@@ -153,9 +153,52 @@ TEST(Artefact, ManifestLies) {
        "'message', which needs a pipeline"},
       {error([](Json &m) { m["arena_bytes"] = int64_t(1) << 61; }),
        "cannot allocate the arena"},
+      // Its caller passes memory of the sizes that the root gives.
+      {error([&](Json &m) {
+         step(m) = {{"arena_bytes", m["arena_bytes"]},
+                    {"args", m["args"]},
+                    {"results", m["results"]},
+                    {"buffers", m["buffers"]},
+                    {"commands", step(m)}};
+         step(m)["args"][1]["shape"] = {int64_t(1) << 40};
+       }),
+       "functions.step must be a list of commands"},
   };
   for (const Case &c : cases)
     EXPECT_TRUE(contains(c.got, c.want)) << c.got << "\nwanted: " << c.want;
+}
+
+// What the user of a step did not donate may be read by others, and what a loop
+// passes may be constant.
+TEST(Artefact, WritesNoArgumentThatIsNotDonated) {
+  auto fill = [](int64_t buffer) {
+    return Json{{"op", "fill"}, {"dst", buffer}, {"bytes", 64}, {"byte", 0}};
+  };
+  auto loadStep = [](Json commands) {
+    Json m = tinyManifest(16);
+    m["functions"]["step"] = Json::array({std::move(commands)});
+    return loadText(pack(m, kernels(), ""));
+  };
+  const char want[] = "step[0].dst is written to, but buffer 1 is argument 1, "
+                      "which is not donated";
+  EXPECT_EQ(loadStep(fill(0)), "");
+  EXPECT_TRUE(contains(loadStep(fill(1)), want)) << loadStep(fill(1));
+  Json m = tinyManifest(16);
+  Json body = setLoopInterface(m, 4, 16);
+  body["commands"] = Json::array({fill(1)});
+  m["buffers"][1] = buffer("const", 0, {16});
+  m["functions"] = {{"body", body},
+                    {"step",
+                     {{{"op", "loop"},
+                       {"function", "body"},
+                       {"carries", {0}},
+                       {"reads", {1}},
+                       {"arena", 2},
+                       {"trips", 1}}}}};
+  std::string error = loadText(pack(m, kernels(), std::string(64, 0)));
+  EXPECT_TRUE(contains(error, "body.commands[0].dst is written to, but buffer "
+                              "1 is argument 1, which is not donated"))
+      << error;
 }
 
 // Copies are done in parts, whose order must not matter.
