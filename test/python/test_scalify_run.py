@@ -203,6 +203,16 @@ def test_functions_that_do_not_fit_the_step(bench: Bench, code: bytes) -> None:
     bits = tensor("scales", [1], "i8")
     assert "scales are of type i8[1], not f32" in rescale(bits, [1, 6], bits)
 
+    # So would a function that is run in place of the step.
+    for key in ("args", "results"):
+        manifest = train_step(N)
+        other = function(list(manifest["args"]), list(manifest["results"]))
+        other[key][1] = other[key][1] | {"shape": [1 << 24]}
+        manifest["functions"]["other"] = other
+        bench.step.write_bytes(pack(manifest, code))
+        found = bench.error("--function=other")
+        assert "'other' has not the arguments and results of the step" in found, found
+
 
 def test_scalars_of_complex_numbers_are_printed(bench: Bench, code: bytes) -> None:
     for dtype, made in (("complex<f32>", np.complex64), ("complex<f64>", np.complex128)):

@@ -108,6 +108,32 @@ StepRunner::StepRunner(const Options &chosen) : options(chosen) {
       place(results.back());
     }
   }
+  requireInterface();
+}
+
+void StepRunner::requireInterface() const {
+  const char *function = options.function.c_str();
+  scalify_rt_tensor tensor;
+  auto isAlike = [&](const std::vector<Slot> &slots, int32_t count,
+                     auto describeSlot) {
+    bool isSame = size_t(count) == slots.size();
+    for (int32_t i = 0; isSame && i < count; ++i) {
+      check(describeSlot(executable.get(), function, i, &tensor));
+      isSame = slots[size_t(i)].type == typeOf(tensor);
+    }
+    return isSame;
+  };
+  int32_t numArgs = scalify_rt_function_num_args(executable.get(), function);
+  int32_t numResults =
+      scalify_rt_function_num_results(executable.get(), function);
+  if (numArgs < 0) // the run says so
+    return;
+  if (!isAlike(args, numArgs, scalify_rt_function_arg) ||
+      !isAlike(results, numResults, scalify_rt_function_result))
+    throw std::runtime_error(
+        "the artefact's function '" + options.function +
+        "' has not the arguments and results of the step, which this tool "
+        "passes; choose another with --function");
 }
 
 void StepRunner::place(Slot &slot) {

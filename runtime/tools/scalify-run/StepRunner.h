@@ -64,6 +64,9 @@ private:
   bool isCheck(size_t index) const;
   static Slot describe(const scalify_rt_tensor &tensor);
   void bindArgument(Slot &arg, size_t index);
+  /// The chosen function works in the memory of the step's arguments and
+  /// results, so their types must be the same.
+  void requireInterface() const;
   /// Returns the argument of the step with that name and the tensor's type.
   Slot &requireArgument(const char *function, const scalify_rt_tensor &tensor,
                         const std::string &name);
