@@ -98,6 +98,24 @@ TEST(Tiles, RunInMemoryOfTheThread) {
   }
 }
 
+/// Threads for whose tiles there is no memory are refused, and those that have
+/// it stay.
+TEST(Tiles, KeepTheirThreadsWithoutMemoryForMore) {
+  Json json = manifest();
+  Handle exe;
+  // The most that the system gives to one thread, but for a factor of two.
+  for (int64_t bytes = int64_t(1) << 46; !exe && bytes > 256; bytes /= 2) {
+    json["tile_bytes"] = bytes;
+    exe = load(pack(json, kernels(), ""));
+  }
+  ASSERT_TRUE(exe) << scalify_rt_last_error();
+  if (scalify_rt_set_threads(exe.get(), 3) == SCALIFY_RT_OK)
+    GTEST_SKIP() << "the system gives any memory";
+  EXPECT_TRUE(contains(scalify_rt_last_error(), "cannot allocate tiles"))
+      << scalify_rt_last_error();
+  EXPECT_EQ(scalify_rt_threads(exe.get()), 1);
+}
+
 TEST(Tiles, RefusesWhatTilesCannotShare) {
   auto step = [](Json &json, size_t i) -> Json & {
     return json["functions"]["step"][i];

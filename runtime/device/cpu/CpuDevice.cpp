@@ -151,12 +151,13 @@ public:
   void setThreads(int threads) override {
     if (threads <= 0)
       threads = availableCores();
-    if (!pool || pool->threads() != threads) {
-      pool.reset();
-      pool = std::make_unique<ThreadPool>(threads);
-      tileMemory.resize(threads, tileBytes, mostBuffers);
-      reserve();
-    }
+    if (pool && pool->threads() == threads)
+      return;
+    // What may fail comes before the change: no thread may lack its memory.
+    auto made = std::make_unique<ThreadPool>(threads);
+    tileMemory.resize(threads, tileBytes, mostBuffers);
+    pool = std::move(made);
+    reserve();
   }
 
 private:

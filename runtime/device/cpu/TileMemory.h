@@ -5,6 +5,7 @@
 #include "support/PageMemory.h"
 
 #include <atomic>
+#include <utility>
 #include <vector>
 
 namespace scalify::rt {
@@ -19,14 +20,18 @@ struct TileSlot {
 /// that touch theirs.
 class TileMemory {
 public:
+  /// Changes nothing if it throws, since threads use the slots unchecked.
   void resize(int threads, size_t bytes, size_t numBuffers) {
     constexpr size_t page = 4096;
-    stride = (bytes + page - 1) / page * page;
-    memory =
-        stride ? PageMemory(int64_t(stride) * threads, "tiles") : PageMemory();
-    slots.assign(size_t(threads), {});
-    for (size_t i = 0; i < slots.size(); ++i)
-      slots[i] = {memory.data() + i * stride, std::vector<void *>(numBuffers)};
+    const size_t apart = (bytes + page - 1) / page * page;
+    PageMemory made =
+        apart ? PageMemory(int64_t(apart) * threads, "tiles") : PageMemory();
+    std::vector<TileSlot> places(static_cast<size_t>(threads));
+    for (size_t i = 0; i < places.size(); ++i)
+      places[i] = {made.data() + i * apart, std::vector<void *>(numBuffers)};
+    memory = std::move(made);
+    slots = std::move(places);
+    stride = apart;
   }
 
   /// Called before the tasks of a group.
