@@ -87,6 +87,21 @@ static LogicalResult checkTypes(ModuleOp module) {
   return failure(found.wasInterrupted());
 }
 
+/// Passes take the operands of a function's last op for its results. A body of
+/// a reduction may end as its region does.
+static LogicalResult checkEnd(func::FuncOp function) {
+  if (function.isExternal() || !function.getBody().hasOneBlock())
+    return success();
+  Operation *end = function.getBody().front().getTerminator();
+  bool isRegionEnd =
+      isa<scalify::stablehlo::ReturnOp>(end) && function.isPrivate() &&
+      end->getOperandTypes() == TypeRange(function.getResultTypes());
+  if (isa<func::ReturnOp>(end) || isRegionEnd)
+    return success();
+  return end->emitOpError("ends '@")
+         << function.getName() << "', which must return its results";
+}
+
 /// The functions that windows of dynamic shape reduce by, which become regions
 /// once shapes are known.
 static llvm::DenseSet<StringAttr> findWindowBodies(ModuleOp module) {
@@ -194,6 +209,9 @@ struct InlineCalls : scalify::impl::InlineCallsPassBase<InlineCalls> {
       return signalPassFailure();
     SymbolTable symbols(getOperation());
     nameMain(getOperation(), symbols);
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      if (failed(checkEnd(function)))
+        return signalPassFailure();
     Expansion expansion(symbols, maxOps);
     for (auto function : getOperation().getOps<func::FuncOp>())
       if (function.isPublic() && failed(expansion.visit(function)))

@@ -93,23 +93,26 @@ static bool leavesRange(Operation *op) {
              SubtractOp>(op);
 }
 
-static void widenConstant(stablehlo::ConstantOp op, Type narrow) {
-  auto value = cast<DenseElementsAttr>(op.getValue());
+static LogicalResult widenConstant(stablehlo::ConstantOp op, Type narrow) {
+  auto value = dyn_cast<DenseElementsAttr>(op.getValue());
+  if (!value)
+    return op.emitOpError("of ")
+           << narrow << " has elements in the form " << op.getValue()
+           << "; write them as dense<...>";
   bool isUnsigned = hasUnsignedElements(narrow);
   Type element = getElementTypeOrSelf(getWide(narrow));
   op.setValueAttr(
       cast<ElementsAttr>(value.mapValues(element, [&](const APInt &number) {
         return isUnsigned ? number.zext(8) : number.sext(8);
       })));
+  return success();
 }
 
 /// Mends an op whose values are wide now.
 static LogicalResult widen(const Narrow &narrow) {
   Operation *op = narrow.op;
-  if (auto constant = dyn_cast<stablehlo::ConstantOp>(op)) {
-    widenConstant(constant, narrow.results[0]);
-    return success();
-  }
+  if (auto constant = dyn_cast<stablehlo::ConstantOp>(op))
+    return widenConstant(constant, narrow.results[0]);
   unsigned from =
       narrow.operands.empty() ? 0 : getNarrowBits(narrow.operands[0]);
   unsigned to = narrow.results.empty() ? 0 : getNarrowBits(narrow.results[0]);

@@ -37,3 +37,21 @@ func.func @main(%x: tensor<2xf32>) -> tensor<1x1x2xf32> {
   %1 = stablehlo.slice %0 [0:1, 0:1, 0:2] : (tensor<4294967296x4294967296x2xf32>) -> tensor<1x1x2xf32>
   return %1 : tensor<1x1x2xf32>
 }
+
+// -----
+
+func.func public @main(%x: tensor<4xf32>, %token: !stablehlo.token) -> (tensor<4xf32>, !stablehlo.token) {
+  // expected-error @+1 {{'llvm.unreachable' op ends '@main', which must return its results}}
+  llvm.unreachable
+}
+
+// -----
+
+func.func public @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = call @f(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+func.func private @f(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error @+1 {{'stablehlo.return' op ends '@f', which must return its results}}
+  stablehlo.return
+}

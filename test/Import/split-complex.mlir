@@ -91,3 +91,15 @@ func.func @fourier(%a: tensor<4xf32>) -> tensor<4xf32> {
   %r = stablehlo.real %g : (tensor<4xcomplex<f32>>) -> tensor<4xf32>
   return %r : tensor<4xf32>
 }
+
+// -----
+
+// Elements that are not all listed: the constant stays complex.
+// CHECK-LABEL: func.func @sparse
+func.func @sparse(%a: tensor<2xcomplex<f32>>) -> tensor<2xcomplex<f32>> {
+  // CHECK: %[[C:.*]] = stablehlo.constant sparse<0, (1.0{{.*}},2.0{{.*}})> : tensor<2xcomplex<f32>>
+  // CHECK: stablehlo.real %[[C]]
+  %c = stablehlo.constant sparse<[[0]], [(1.0, 2.0)]> : tensor<2xcomplex<f32>>
+  %0 = stablehlo.add %a, %c : tensor<2xcomplex<f32>>
+  return %0 : tensor<2xcomplex<f32>>
+}

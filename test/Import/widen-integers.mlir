@@ -48,3 +48,12 @@ func.func @bits(%x: tensor<3xi8>) -> tensor<3x2xi4> {
   %0 = stablehlo.bitcast_convert %x : (tensor<3xi8>) -> tensor<3x2xi4>
   return %0 : tensor<3x2xi4>
 }
+
+// -----
+
+func.func @sparse(%x: tensor<2xi4>) -> tensor<2xi4> {
+  // expected-error @+1 {{of 'tensor<2xi4>' has elements in the form sparse<0, 1> : tensor<2xi4>; write them as dense<...>}}
+  %c = stablehlo.constant sparse<[[0]], [1]> : tensor<2xi4>
+  %0 = stablehlo.add %x, %c : tensor<2xi4>
+  return %0 : tensor<2xi4>
+}

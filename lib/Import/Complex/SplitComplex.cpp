@@ -337,7 +337,8 @@ void Splitter::eraseReplaced(Block &block) {
 void Splitter::convert(Operation *op) {
   replaced.insert(op);
   ++numSplit;
-  if (auto constant = dyn_cast<stablehlo::ConstantOp>(op))
+  if (auto constant = dyn_cast<stablehlo::ConstantOp>(op);
+      constant && isa<DenseElementsAttr>(constant.getValue()))
     return convertConstant(constant);
   if (auto pair = dyn_cast<ComplexOp>(op))
     return set(pair.getResult(), {pair.getLhs(), pair.getRhs()});
