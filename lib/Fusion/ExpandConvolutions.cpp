@@ -134,6 +134,8 @@ LogicalResult Convolution::makeWindows() {
   SmallVector<stablehlo::WindowDim> all(rank);
   for (auto [dim, window] : llvm::zip(spatial, *read))
     all[dim] = window;
+  if (failed(checkWindows(op, typeOf(input), all)))
+    return failure();
   Type element = typeOf(input).getElementType();
   Value padded = padForWindows(b, input, zeroOf(b, element), all);
   int64_t split = op.getFeatureGroupCount() > 1

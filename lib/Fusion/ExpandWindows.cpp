@@ -49,8 +49,10 @@ static int64_t prefixDim(stablehlo::ReduceWindowOp op,
     if (window.size == 1 && window.low == 0 && window.high == 0)
       continue;
     int64_t size = typeOf(op.getInputs()[0]).getDimSize(dim);
-    bool isWhole = window.size == size && window.low + window.high == size - 1;
-    if (found >= 0 || !isWhole || (window.low != 0 && window.high != 0))
+    bool isWhole =
+        window.size == size && ((window.low == 0 && window.high == size - 1) ||
+                                (window.high == 0 && window.low == size - 1));
+    if (found >= 0 || !isWhole)
       return -1;
     found = static_cast<int64_t>(dim);
   }
@@ -115,6 +117,8 @@ expandReduceWindow(ImplicitLocOpBuilder &b, stablehlo::ReduceWindowOp op) {
   int64_t prefix = prefixDim(op, *windows);
   if (prefix >= 0 && (*windows)[prefix].size > kLongPrefix)
     return buildScan(b, op, prefix, (*windows)[prefix].high != 0);
+  if (failed(checkWindows(op, typeOf(op.getInputs()[0]), *windows)))
+    return failure();
   for (auto [input, init] : llvm::zip(op.getInputs(), op.getInitValues()))
     views.push_back(
         windowsOf(b, padForWindows(b, input, init, *windows), *windows));
@@ -243,6 +247,16 @@ FailureOr<Value> SelectedElements::scatter() {
   if (failed(read))
     return failure();
   windows = *read;
+  if (failed(checkWindows(op, type, windows)))
+    return failure();
+  // Each element reads a window of windows.
+  SmallVector<WindowDim> reading(windows.size());
+  for (auto [own, window] : llvm::zip(reading, windows)) {
+    own.size = window.size;
+    own.low = window.size - 1;
+  }
+  if (failed(checkWindows(op, type, reading)))
+    return failure();
   if (type.getNumElements() > std::numeric_limits<int32_t>::max()) {
     op.emitOpError("has more elements than 32 bits index: split the operand");
     return failure();

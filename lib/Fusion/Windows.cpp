@@ -5,8 +5,35 @@
 #include "scalify/Dialect/Plan/Plan.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 
+#include <algorithm>
+
 using namespace mlir;
 using namespace scalify;
+
+LogicalResult scalify::checkWindows(Operation *op, RankedTensorType type,
+                                    ArrayRef<stablehlo::WindowDim> windows) {
+  // Numbers and products of two of them leave room for sums.
+  using Wide = __int128;
+  constexpr Wide most = Wide(1) << 60;
+  Wide padded = 16, views = 16; // bytes of the widest element
+  bool fits = true;
+  for (auto [size, window] : llvm::zip(type.getShape(), windows)) {
+    Wide spread = size == 0 ? 0 : Wide(size - 1) * window.baseDilation + 1;
+    Wide extent = std::max<Wide>(spread + window.low + window.high, 0);
+    fits = fits && extent <= most && window.size <= most &&
+           window.low <= most && window.low >= -most && window.high <= most &&
+           window.high >= -most;
+    if (!fits)
+      break;
+    padded *= extent;
+    views *= Wide(window.positions(size)) * window.size;
+    fits = padded <= most && views <= most;
+  }
+  if (fits)
+    return success();
+  return op->emitOpError("has windows whose padded operand, or whose elements, "
+                         "have more bytes than 60 bits can count: pad less");
+}
 
 Value scalify::padForWindows(ImplicitLocOpBuilder &b, Value value,
                              Value padding,

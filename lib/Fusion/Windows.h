@@ -9,6 +9,13 @@
 
 namespace scalify {
 
+/// Checks that 63 bits count the bytes of a tensor of `type` that is padded for
+/// windows, and of the windows. Emits an error if not: a small result may take
+/// few positions of a huge window.
+llvm::LogicalResult checkWindows(mlir::Operation *op,
+                                 mlir::RankedTensorType type,
+                                 llvm::ArrayRef<stablehlo::WindowDim> windows);
+
 /// Pads `value` with `padding`, of rank 0, at its edges as far as the windows
 /// reach and between its elements. There is one window per dimension.
 mlir::Value padForWindows(mlir::ImplicitLocOpBuilder &builder,
