@@ -55,9 +55,10 @@ static IntegerAttr getIndex(stablehlo::CustomCallOp call) {
   if (!config)
     config = dyn_cast_or_null<DictionaryAttr>(call.getBackendConfigAttr());
   auto index = config ? config.getAs<IntegerAttr>("index") : IntegerAttr();
-  return index ? Builder(call.getContext())
-                     .getI64IntegerAttr(index.getValue().getZExtValue())
-               : IntegerAttr();
+  return index && index.getValue().getActiveBits() <= 63
+             ? Builder(call.getContext())
+                   .getI64IntegerAttr(index.getValue().getZExtValue())
+             : IntegerAttr();
 }
 
 /// Returns JAX's name of the op: the last of the location's names.

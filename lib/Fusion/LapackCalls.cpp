@@ -54,7 +54,7 @@ static std::optional<int64_t> getNumber(stablehlo::CustomCallOp call,
                                         StringRef key) {
   DictionaryAttr config = getConfig(call);
   auto number = config ? config.getAs<IntegerAttr>(key) : IntegerAttr();
-  if (!number)
+  if (!number || number.getValue().getActiveBits() > 63)
     return std::nullopt;
   return number.getValue().getZExtValue();
 }

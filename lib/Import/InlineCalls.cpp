@@ -70,6 +70,16 @@ static LogicalResult checkType(Operation *op, Type type) {
   return success();
 }
 
+/// A plan's attributes are a later stage's, which takes for granted what it
+/// wrote.
+static LogicalResult checkHasNoPlan(ModuleOp module) {
+  for (NamedAttribute attr : module->getDiscardableAttrs())
+    if (attr.getName().strref().starts_with("plan."))
+      return module.emitError("a program has no '")
+             << attr.getName().getValue() << "', which is of a plan";
+  return success();
+}
+
 static LogicalResult checkTypes(ModuleOp module) {
   auto check = [](Operation *op, TypeRange types) {
     return llvm::all_of(
@@ -205,7 +215,8 @@ struct InlineCalls : scalify::impl::InlineCallsPassBase<InlineCalls> {
   }
 
   void runOnOperation() override {
-    if (failed(checkTypes(getOperation())))
+    if (failed(checkHasNoPlan(getOperation())) ||
+        failed(checkTypes(getOperation())))
       return signalPassFailure();
     SymbolTable symbols(getOperation());
     nameMain(getOperation(), symbols);

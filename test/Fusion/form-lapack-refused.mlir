@@ -33,3 +33,12 @@ func.func @main(%a: tensor<4x4xf8E5M2>) -> tensor<4x4xf8E5M2> {
   %l = stablehlo.cholesky %a : tensor<4x4xf8E5M2>
   return %l : tensor<4x4xf8E5M2>
 }
+
+// -----
+
+// An option of more bits than any.
+func.func @main(%a: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  // expected-error @below {{no lowering for a call of 'lapack_spotrf_ffi'}}
+  %l:2 = stablehlo.custom_call @lapack_spotrf_ffi(%a) {mhlo.backend_config = {uplo = 340282366920938463463374607431768211455 : i128}, operand_layouts = [dense<[0, 1]> : tensor<2xindex>], result_layouts = [dense<[0, 1]> : tensor<2xindex>, dense<> : tensor<0xindex>]} : (tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<i32>)
+  return %l#0 : tensor<4x4xf32>
+}

@@ -55,3 +55,12 @@ func.func private @f(%x: tensor<4xf32>) -> tensor<4xf32> {
   // expected-error @+1 {{'stablehlo.return' op ends '@f', which must return its results}}
   stablehlo.return
 }
+
+// -----
+
+// expected-error @+1 {{a program has no 'plan.pipeline', which is of a plan}}
+module attributes {plan.pipeline = {}} {
+  func.func public @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+    return %x : tensor<4xf32>
+  }
+}

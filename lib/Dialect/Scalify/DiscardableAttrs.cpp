@@ -25,6 +25,38 @@ static bool isFlat(Attribute attr) {
          areParts(record.get("parts"));
 }
 
+static bool areTexts(Attribute attr) {
+  auto list = dyn_cast<ArrayAttr>(attr);
+  return list && llvm::all_of(list, llvm::IsaPred<StringAttr>);
+}
+
+static bool areRecords(Attribute attr) {
+  auto list = dyn_cast<ArrayAttr>(attr);
+  return list && llvm::all_of(list, llvm::IsaPred<DictionaryAttr>);
+}
+
+/// Carries that grow, by their numbers.
+static bool areGrowing(Attribute attr) {
+  return areRecords(attr) &&
+         llvm::all_of(cast<ArrayAttr>(attr), [](Attribute entry) {
+           Attribute carry = cast<DictionaryAttr>(entry).get("carry");
+           return carry && isNumber(carry);
+         });
+}
+
+/// The origins of values, as reports read them.
+static bool areOrigins(Attribute attr) {
+  return areRecords(attr) &&
+         llvm::all_of(cast<ArrayAttr>(attr), [](Attribute entry) {
+           auto origin = cast<DictionaryAttr>(entry);
+           return origin.getAs<LocationAttr>("loc") &&
+                  origin.getAs<TypeAttr>("type") &&
+                  origin.getAs<DenseI32ArrayAttr>("from");
+         });
+}
+
+static constexpr Kind kTexts{areTexts, "an array of strings"};
+static constexpr Kind kRecords{areRecords, "an array of dictionaries"};
 static constexpr Kind kDecision{is<DecisionAttr>, "#scalify.decision"};
 
 static constexpr Entry kEntries[] = {
@@ -48,18 +80,22 @@ static constexpr Entry kEntries[] = {
     {"scalify.by_prior", OnOp, kFlag},
     {"scalify.unrounded", OnOp, kFlag},
     {"scalify.carry_scales", OnOp, kNumbers64},
-    {"scalify.growing_carries", OnOp, kList},
-    {"scalify.priors", OnModule, kList},
-    {"scalify.rescale_at", OnModule, kList},
+    {"scalify.growing_carries",
+     OnOp,
+     {areGrowing, "an array of dictionaries with a 'carry'"}},
+    {"scalify.priors", OnModule, kTexts},
+    {"scalify.rescale_at", OnModule, kTexts},
     {"scalify.proved", OnOp, kRecord},
     {"scalify.unproved", OnOp, kRecord},
     {"scalify.ranges", OnOp, kList},
-    {"scalify.assumptions", OnModule, kList},
+    {"scalify.assumptions", OnModule, kRecords},
     {"scalify.id", OnOp | OnArgument, kNumber},
     {"scalify.body_ids", OnOp, kNumbers32},
-    {"scalify.provenance", OnModule, kList},
+    {"scalify.provenance",
+     OnModule,
+     {areOrigins, "an array of dictionaries with 'loc', 'type' and 'from'"}},
     // Precision.
-    {"scalify.wide_casts", OnModule, kList},
+    {"scalify.wide_casts", OnModule, kRecords},
     {"scalify.dot_role", OnOp, {is<DotRoleAttr>, "#scalify.dot_role"}},
     {"scalify.dot_kind", OnOp, {is<DotKindAttr>, "#scalify.dot_kind"}},
     {"scalify.dot_weight", OnOp, kText},
@@ -75,7 +111,7 @@ static constexpr Entry kEntries[] = {
     {"scalify.scaled", OnOp, kFlag},
     {"scalify.state", OnOp, kText},
     {"scalify.stored", OnArgument, kRecord},
-    {"scalify.casts", OnArgument, kList},
+    {"scalify.casts", OnArgument, kTexts},
     {"scalify.initial", OnArgument, kNumbers32},
     {"scalify.gradient", OnOp, kNumber},
     {"scalify.gradient_part", OnOp, kText},
@@ -98,8 +134,8 @@ static constexpr Entry kEntries[] = {
     {"scalify.of_each_rank", OnResult, kFlag},
     {"scalify.fills_shares", OnOp, kFlag},
     // Reports.
-    {"scalify.report", OnModule, kList},
-    {"scalify.remarks", OnModule, kList},
+    {"scalify.report", OnModule, kRecords},
+    {"scalify.remarks", OnModule, kRecords},
 };
 
 static const Table &getTable() {

@@ -107,3 +107,28 @@ func.func @whole(%w: tensor<4xf32> {scalify.whole_type = f32}) { return }
 
 // expected-error @+1 {{'scalify.scale'}}
 func.func @unsigned(%w: tensor<4xf32> {scalify.scale = 1 : ui64}) { return }
+
+// -----
+
+// expected-error @+1 {{'scalify.casts'}}
+func.func @casts(%w: tensor<4xf32> {scalify.casts = [1, {}]}) { return }
+
+// -----
+
+// expected-error @+1 {{'scalify.priors'}}
+module attributes {scalify.priors = [5]} {
+}
+
+// -----
+
+// expected-error @+1 {{'scalify.provenance'}}
+module attributes {scalify.provenance = [{loc = loc("x"), from = array<i32>}]} {
+}
+
+// -----
+
+func.func @carries(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error @+1 {{'scalify.growing_carries'}}
+  %0 = stablehlo.negate %x {scalify.growing_carries = [{carry = 340282366920938463463374607431768211455 : i128}]} : tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
