@@ -163,57 +163,6 @@ func.func public @main(%w: tensor<4x2xf32> loc("w"), %v: tensor<2x3xf32> loc("v"
 
 // -----
 
-// Two layers and one sample: the one dot of the backward makes the first
-// weight's gradient, and the weight that it reads has an outer product.
-// CHECK-LABEL: @main
-func.func public @main(%w: tensor<4x2xf32> loc("w"), %v: tensor<2x3xf32> loc("v"), %x: tensor<4xf32> loc("x")) -> (tensor<f32>, tensor<4x2xf32>, tensor<2x3xf32>) {
-  %zero = stablehlo.constant dense<0.0> : tensor<f32>
-  %two = stablehlo.constant dense<2.0> : tensor<3xf32>
-  // CHECK-COUNT-2: stablehlo.dot_general {{.*}}phase<forward>
-  %h = stablehlo.dot_general %x, %w, contracting_dims = [0] x [0] : (tensor<4xf32>, tensor<4x2xf32>) -> tensor<2xf32> loc("jit(f)/dot_general")
-  %y = stablehlo.dot_general %h, %v, contracting_dims = [0] x [0] : (tensor<2xf32>, tensor<2x3xf32>) -> tensor<3xf32> loc("jit(f)/dot_general")
-  %yy = stablehlo.multiply %y, %y : tensor<3xf32> loc("jit(f)/mul")
-  %loss = stablehlo.reduce(%yy init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<3xf32>, tensor<f32>) -> tensor<f32> loc("jit(f)/reduce_sum")
-  %dy = stablehlo.multiply %two, %y : tensor<3xf32> loc("jit(f)/mul")
-  // CHECK: stablehlo.dot_general {{.*}}phase<backward>
-  %dh = stablehlo.dot_general %v, %dy, contracting_dims = [1] x [0] : (tensor<2x3xf32>, tensor<3xf32>) -> tensor<2xf32> loc("jit(f)/dot_general")
-  %0 = stablehlo.broadcast_in_dim %h, dims = [0] : (tensor<2xf32>) -> tensor<2x3xf32> loc("jit(f)/mul")
-  %1 = stablehlo.broadcast_in_dim %dy, dims = [1] : (tensor<3xf32>) -> tensor<2x3xf32> loc("jit(f)/mul")
-  %gv = stablehlo.multiply %0, %1 : tensor<2x3xf32> loc("jit(f)/mul")
-  %2 = stablehlo.broadcast_in_dim %x, dims = [0] : (tensor<4xf32>) -> tensor<4x2xf32> loc("jit(f)/mul")
-  %3 = stablehlo.broadcast_in_dim %dh, dims = [1] : (tensor<2xf32>) -> tensor<4x2xf32> loc("jit(f)/mul")
-  %gw = stablehlo.multiply %2, %3 : tensor<4x2xf32> loc("jit(f)/mul")
-  return %loss, %gw, %gv : tensor<f32>, tensor<4x2xf32>, tensor<2x3xf32>
-}
-
-// -----
-
-// A sum over samples of outer products is such a gradient too.
-// CHECK-LABEL: @main
-func.func public @main(%w: tensor<4x2xf32> loc("w"), %v: tensor<2x3xf32> loc("v"), %x: tensor<8x4xf32> loc("x")) -> (tensor<f32>, tensor<4x2xf32>, tensor<2x3xf32>) {
-  %zero = stablehlo.constant dense<0.0> : tensor<f32>
-  %two = stablehlo.constant dense<2.0> : tensor<8x3xf32>
-  // CHECK-COUNT-2: stablehlo.dot_general {{.*}}phase<forward>
-  %h = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<8x4xf32>, tensor<4x2xf32>) -> tensor<8x2xf32> loc("jit(f)/dot_general")
-  %y = stablehlo.dot_general %h, %v, contracting_dims = [1] x [0] : (tensor<8x2xf32>, tensor<2x3xf32>) -> tensor<8x3xf32> loc("jit(f)/dot_general")
-  %yy = stablehlo.multiply %y, %y : tensor<8x3xf32> loc("jit(f)/mul")
-  %loss = stablehlo.reduce(%yy init: %zero) applies stablehlo.add across dimensions = [0, 1] : (tensor<8x3xf32>, tensor<f32>) -> tensor<f32> loc("jit(f)/reduce_sum")
-  %dy = stablehlo.multiply %two, %y : tensor<8x3xf32> loc("jit(f)/mul")
-  // CHECK: stablehlo.dot_general {{.*}}phase<backward>
-  %dh = stablehlo.dot_general %dy, %v, contracting_dims = [1] x [1] : (tensor<8x3xf32>, tensor<2x3xf32>) -> tensor<8x2xf32> loc("jit(f)/dot_general")
-  %0 = stablehlo.broadcast_in_dim %h, dims = [0, 1] : (tensor<8x2xf32>) -> tensor<8x2x3xf32> loc("jit(f)/mul")
-  %1 = stablehlo.broadcast_in_dim %dy, dims = [0, 2] : (tensor<8x3xf32>) -> tensor<8x2x3xf32> loc("jit(f)/mul")
-  %2 = stablehlo.multiply %0, %1 : tensor<8x2x3xf32> loc("jit(f)/mul")
-  %gv = stablehlo.reduce(%2 init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<8x2x3xf32>, tensor<f32>) -> tensor<2x3xf32> loc("jit(f)/reduce_sum")
-  %3 = stablehlo.broadcast_in_dim %x, dims = [0, 1] : (tensor<8x4xf32>) -> tensor<8x4x2xf32> loc("jit(f)/mul")
-  %4 = stablehlo.broadcast_in_dim %dh, dims = [0, 2] : (tensor<8x2xf32>) -> tensor<8x4x2xf32> loc("jit(f)/mul")
-  %5 = stablehlo.multiply %3, %4 : tensor<8x4x2xf32> loc("jit(f)/mul")
-  %gw = stablehlo.reduce(%5 init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<8x4x2xf32>, tensor<f32>) -> tensor<4x2xf32> loc("jit(f)/reduce_sum")
-  return %loss, %gw, %gv : tensor<f32>, tensor<4x2xf32>, tensor<2x3xf32>
-}
-
-// -----
-
 // Gradients of layers in a loop, written by hand: a later loop reads the weights
 // again, and makes values of their type.
 // CHECK-LABEL: @main

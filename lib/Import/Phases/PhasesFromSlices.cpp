@@ -72,39 +72,12 @@ private:
 
 } // namespace
 
-/// True if each operand is spread over dimensions that the other one has, as in
-/// the gradient of a weight from one sample.
-static bool isOuterProduct(Operation *op) {
-  if (!isa<stablehlo::MulOp>(op))
-    return false;
-  auto lhs = op->getOperand(0).getDefiningOp<stablehlo::BroadcastInDimOp>();
-  auto rhs = op->getOperand(1).getDefiningOp<stablehlo::BroadcastInDimOp>();
-  if (!lhs || !rhs)
-    return false;
-  auto getOwnDims = [](stablehlo::BroadcastInDimOp spread) {
-    SmallVector<int64_t> dims;
-    auto shape = cast<RankedTensorType>(spread.getOperand().getType());
-    for (auto [dim, size] :
-         llvm::zip_equal(spread.getBroadcastDimensions(), shape.getShape()))
-      if (size > 1)
-        dims.push_back(dim);
-    return dims;
-  };
-  auto hasOther = [](ArrayRef<int64_t> own, ArrayRef<int64_t> other) {
-    return llvm::any_of(
-        own, [&](int64_t dim) { return !llvm::is_contained(other, dim); });
-  };
-  SmallVector<int64_t> left = getOwnDims(lhs), right = getOwnDims(rhs);
-  return hasOther(left, right) && hasOther(right, left);
-}
-
 /// True for a product, a scatter, or an op with one in its regions.
 static bool holdsProduct(Operation *op) {
   return op
       ->walk([](Operation *inner) {
-        bool isProduct = stablehlo::isContraction(inner) ||
-                         isa<stablehlo::ScatterOp>(inner) ||
-                         isOuterProduct(inner);
+        bool isProduct =
+            stablehlo::isContraction(inner) || isa<stablehlo::ScatterOp>(inner);
         return isProduct ? WalkResult::interrupt() : WalkResult::advance();
       })
       .wasInterrupted();
