@@ -67,23 +67,33 @@ bool scalify::isParameter(Value value) {
 }
 
 bool scalify::feedsDot(Value value) {
-  return llvm::any_of(value.getUses(), [](OpOperand &use) {
-    Operation *user = use.getOwner();
-    if (isa<stablehlo::DotGeneralOp, stablehlo::ConvolutionOp>(user))
-      return true;
-    if (auto loop = dyn_cast<stablehlo::WhileOp>(user))
-      return feedsDot(loop.getBody().getArgument(use.getOperandNumber()));
-    if (auto manual = dyn_cast<sdy::ManualComputationOp>(user))
-      return feedsDot(manual.getBody().getArgument(use.getOperandNumber()));
-    if (isa<stablehlo::ConcatenateOp>(user)) // a fused or stacked weight
-      return feedsDot(user->getResult(0));
-    auto move = dyn_cast<DataMovementOpInterface>(user);
-    return move && llvm::any_of(user->getResults(), [&](OpResult result) {
-             return move.getMovedOperand(result.getResultNumber()) ==
-                        use.get() &&
-                    feedsDot(result);
-           });
-  });
+  // A value may be reached in many ways, as by rolls, which join two slices.
+  DenseSet<Value> seen;
+  SmallVector<Value> open{value};
+  auto add = [&](Value next) {
+    if (seen.insert(next).second)
+      open.push_back(next);
+  };
+  while (!open.empty()) {
+    Value current = open.pop_back_val();
+    for (OpOperand &use : current.getUses()) {
+      Operation *user = use.getOwner();
+      unsigned index = use.getOperandNumber();
+      if (isa<stablehlo::DotGeneralOp, stablehlo::ConvolutionOp>(user))
+        return true;
+      if (auto loop = dyn_cast<stablehlo::WhileOp>(user))
+        add(loop.getBody().getArgument(index));
+      else if (auto manual = dyn_cast<sdy::ManualComputationOp>(user))
+        add(manual.getBody().getArgument(index));
+      else if (isa<stablehlo::ConcatenateOp>(user)) // a fused or stacked weight
+        add(user->getResult(0));
+      else if (auto move = dyn_cast<DataMovementOpInterface>(user))
+        for (OpResult result : user->getResults())
+          if (move.getMovedOperand(result.getResultNumber()) == current)
+            add(result);
+    }
+  }
+  return false;
 }
 
 bool ScaleAnalysis::takesScaleOfUpdates(BlockArgument arg) const {

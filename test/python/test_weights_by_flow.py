@@ -147,3 +147,21 @@ def test_data_beside_computed_weights_and_other_data_stays_data(name: str) -> No
     assert roles["x"] == "batch"
     heads = {row["weight"] for row in rows if "head:" in row["reason"]}
     assert heads == {"q['c']"}
+
+
+def test_a_value_with_many_ways_to_its_readers_is_followed_once() -> None:
+    """Each roll joins two slices, so that forty of them have 2^40 ways."""
+    lines, w = [], "%w"
+    for i in range(40):
+        lines += [
+            f"%a{i} = stablehlo.slice {w} [0:1, 0:4] : (tensor<4x4xf32>) -> tensor<1x4xf32>",
+            f"%b{i} = stablehlo.slice {w} [1:4, 0:4] : (tensor<4x4xf32>) -> tensor<3x4xf32>",
+            f"%w{i} = stablehlo.concatenate %b{i}, %a{i}, dim = 0 : "
+            "(tensor<3x4xf32>, tensor<1x4xf32>) -> tensor<4x4xf32>",
+        ]
+        w = f"%w{i}"
+    role = "{scalify.role = #scalify.role<param>}"
+    body = "\n".join([*lines, f"return {w} : tensor<4x4xf32>"])
+    text = f"func.func @main(%w: tensor<4x4xf32> {role}) -> tensor<4x4xf32> {{\n{body}\n}}"
+    # As it feeds no dot, all ways are followed.
+    assert "scalify.measured = 0 :" in scalify.opt(text, "scalify-measure-arguments")
