@@ -9,6 +9,10 @@
 // formats for sensitive dots, and F32 if these do not suffice. If that does not
 // suffice, other dots do.
 //
+// Formats that stay for all of training also hold for weights that have grown,
+// whose sizes are a guess. There scores of attention, and the dots that make
+// queries and keys, become F32 where these need more than FP8.
+//
 //===----------------------------------------------------------------------===//
 
 #include "SensitiveDots.h"
