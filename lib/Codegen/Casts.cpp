@@ -10,6 +10,8 @@
 #include "CastsGPU.h"
 #include "KernelEmitter.h"
 
+#include "mlir/Dialect/Math/IR/Math.h"
+
 using namespace mlir;
 using namespace scalify;
 using namespace scalify::codegen;
@@ -108,8 +110,8 @@ struct Rounded {
 };
 } // namespace
 
-static constexpr int64_t kInfinity = 0x7f800000, kLargestF16 = 0x477fe000,
-                         kLargestBF16 = 0x7f7f0000;
+static constexpr int64_t kInfinity = 0x7f800000, kNaN = 0x7fc00000,
+                         kLargestF16 = 0x477fe000, kLargestBF16 = 0x7f7f0000;
 
 /// Adds a power of two whose ulp is the distance of the format's numbers at
 /// this magnitude: the sum rounds to that ulp, and its lower bits count ulps.
@@ -134,11 +136,16 @@ static Rounded roundMagnitude(Bits &bits, Value magnitude,
 
 static QuantizeResult encode(OpBuilder &b, Location loc, Value value, Type type,
                              bool saturate) {
+  Value word = Bits{b, loc, value}.of(value);
+  if (saturate) {
+    // x + 0 x is x, or NaN for an infinity.
+    Value zero = constantLike(b, loc, value.getType(), 0.0);
+    value = math::FmaOp::create(b, loc, value, zero, value);
+  }
   Bits bits{b, loc, value};
   Float8 format = Float8::get(type);
-  Value word = bits.of(value);
   auto [code, number] =
-      roundMagnitude(bits, bits.band(word, 0x7fffffff), format);
+      roundMagnitude(bits, bits.band(bits.of(value), 0x7fffffff), format);
   QuantizeResult result = bits.classify();
   Value largest = bits.toFloat(bits.c(format.largestNumber));
   Value zero = bits.toFloat(bits.c(0));
@@ -148,11 +155,11 @@ static QuantizeResult encode(OpBuilder &b, Location loc, Value value, Type type,
       bits.compare(arith::CmpFPredicate::UNE, value, zero));
   // A NaN is not larger, and stays.
   number = bits.select(result.saturated, largest, number);
-  result.number =
-      bits.toFloat(bits.bor(bits.of(number), bits.band(word, 0x80000000)));
   code = arith::MinSIOp::create(
       b, loc, code, bits.c(saturate ? format.largest : format.overflow));
   code = bits.select(result.isNaN, bits.c(format.nan), code);
+  result.number =
+      bits.toFloat(bits.bor(bits.of(number), bits.band(word, 0x80000000)));
   Value sign = bits.band(bits.shr(word, 24), 0x80);
   result.code = arith::TruncIOp::create(b, loc, like(value, b.getI8Type()),
                                         bits.bor(code, sign));
@@ -193,7 +200,7 @@ Value scalify::codegen::decodeFloat8(OpBuilder &b, Location loc, Value code,
   Value result = bits.select(isSmall, bits.of(subnormal), normal);
   Value isNaN = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq,
                                       magnitude, bits.c(127));
-  result = bits.select(isNaN, bits.c(0x7fc00000), result);
+  result = bits.select(isNaN, bits.c(kNaN), result);
   Value sign = bits.shl(bits.band(word, 0x80), 24);
   return bits.toFloat(bits.bor(result, sign));
 }
@@ -268,7 +275,11 @@ static QuantizeResult quantize16(OpBuilder &b, Location loc, Value value,
     return arith::CmpIOp::create(b, loc, predicate, x, bits.c(y));
   };
   QuantizeResult result = bits.classify();
-  result.saturated = compare(arith::CmpIPredicate::eq, size, kInfinity);
+  // A cast counts infinities as NaN, as where they become one.
+  result.isNaN = compare(arith::CmpIPredicate::sge, magnitude, kInfinity);
+  result.saturated = arith::AndIOp::create(
+      b, loc, compare(arith::CmpIPredicate::eq, size, kInfinity),
+      compare(arith::CmpIPredicate::slt, magnitude, kInfinity));
   result.flushed =
       arith::AndIOp::create(b, loc, compare(arith::CmpIPredicate::eq, size, 0),
                             compare(arith::CmpIPredicate::ne, magnitude, 0));

@@ -10,6 +10,7 @@
 #include "CastsGPU.h"
 
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 
 using namespace mlir;
 using namespace scalify;
@@ -79,6 +80,11 @@ QuantizeResult instructions::encodeFloat8(OpBuilder &b, Location loc,
     return arith::AndIOp::create(b, loc, x, y);
   };
   Ranges ranges = Ranges::get(type);
+  if (saturate) {
+    // x + 0 x is x, or NaN for an infinity, which the instruction would clip.
+    Value zero = constantLike(b, loc, value.getType(), 0.0);
+    value = math::FmaOp::create(b, loc, value, zero, value);
+  }
   Value word = arith::BitcastOp::create(b, loc, i32, value);
   Value magnitude = both(word, c(0x7fffffff));
   QuantizeResult result;

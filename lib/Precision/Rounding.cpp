@@ -177,9 +177,11 @@ void RoundingExpander::run() {
   Value sign = create<stablehlo::AndOp>(bits, word(kSignBit));
   Value magnitude = create<stablehlo::AndOp>(bits, word(~kSignBit));
   Value rounded = round(magnitude, buildRandomBits());
-  // A carry must not turn NaN into a number; infinity has no mantissa to carry.
-  Value isNaN = compare(magnitude, word(kInfinity), ComparisonDirection::GT);
-  rounded = create<stablehlo::SelectOp>(isNaN, magnitude, rounded);
+  // A carry must make neither a number of NaN nor an infinity of a number,
+  // which saturates in the cast.
+  rounded = create<stablehlo::MinOp>(rounded, word(kInfinity - 1));
+  Value isFinite = compare(magnitude, word(kInfinity), ComparisonDirection::LT);
+  rounded = create<stablehlo::SelectOp>(isFinite, rounded, magnitude);
   Value result = bitcast(create<stablehlo::OrOp>(rounded, sign), f32);
   cast.getValueMutable().assign(result);
 }

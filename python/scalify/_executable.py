@@ -512,13 +512,14 @@ class Executable:
         """Returns per cast: cast, op, loc, format, and counts of the last step.
 
         `elements` were cast; `saturated` of them exceeded the format's largest value, `flushed`
-        were not zero and became zero, `zeros` were zero, `nans` were NaN, and `top` were at least a
-        sixteenth of the largest value, NaNs included: a scale 4 binades lower would clip them. A
-        cast in a loop counts all iterations; `each` is the elements of one iteration, and `names`
-        are JAX's for its place. `scale` is the divisor of the values, to 8 bits; about the
-        geometric mean if a loop has several, and None if each block or row has its own. `moved` is
-        log2 of the scale over that of the step before, 0 if one is unknown. If a scale is measured,
-        a tensor that grows or shrinks as a whole clips nothing: only `moved` shows it.
+        were not zero and became zero, `zeros` were zero, `nans` were NaN or infinite, and `top`
+        were at least a sixteenth of the largest value, or NaN or infinite: a scale 4 binades lower
+        would clip them. A cast in a loop counts all iterations; `each` is the elements of one
+        iteration, and `names` are JAX's for its place. `scale` is the divisor of the values, to 8
+        bits; about the geometric mean if a loop has several, and None if each block or row has its
+        own. `moved` is log2 of the scale over that of the step before, 0 if one is unknown. If a
+        scale is measured, a tensor that grows or shrinks as a whole clips nothing: only `moved`
+        shows it.
 
         Args:
             *arrays: none, or the step's current arguments: then a row follows for each assumption

@@ -51,7 +51,7 @@ class Storage:
         return is_alike and self.scale_index is not None
 
     def narrow(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Returns the narrow data for F32 values, rounded to nearest even and saturated.
+        """Returns the narrow data for F32 values, rounded to nearest even; finite ones saturate.
 
         With `root` only zero becomes zero: other values are at least the format's smallest, as in a
         step.
@@ -62,8 +62,12 @@ class Storage:
             if self.root:
                 least = np.sign(values) * (scale * np.float32(smallest))
                 values = np.maximum(np.sqrt(values), least)
-            clipped = np.clip(values / scale, np.float32(-largest), np.float32(largest))
-            return clipped.astype(to_numpy(self.dtype))
+            scaled = values / scale
+            clipped = np.clip(scaled, np.float32(-largest), np.float32(largest))
+            dtype = np.dtype(to_numpy(self.dtype))
+            # Infinities become NaN in FP8.
+            other = scaled if dtype.itemsize > 1 else np.float32(np.nan)
+            return np.where(np.isinf(scaled), other, clipped).astype(dtype)
 
     def widen(self, data: NDArray[Any]) -> NDArray[np.float32]:
         """Returns the true values, F32."""

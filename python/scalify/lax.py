@@ -334,9 +334,12 @@ def _cross_narrow(primitive: Any, dtype: Any, xs: Sequence[Any]) -> tuple[Any, .
     """Passes wide arrays across a border as narrow data with their scales, others unchanged."""
     pairs = [_data_scale_p.bind(x) if _is_wide(x) else (x, jnp.float32(1)) for x in xs]
     most = float(jnp.finfo(dtype).max)
-    data = [
-        jnp.clip(data, -most, most).astype(dtype) if _is_wide(data) else data for data, _ in pairs
-    ]
+
+    def cast(data: Any) -> Any:
+        # Checks of finite values see an infinity.
+        return jnp.where(jnp.isinf(data), jnp.nan, jnp.clip(data, -most, most)).astype(dtype)
+
+    data = [cast(data) if _is_wide(data) else data for data, _ in pairs]
     crossed = primitive.bind(*data, *(scale for _, scale in pairs))
     return tuple(
         one.astype(x.dtype) * scale.astype(x.dtype) if _is_wide(x) else one

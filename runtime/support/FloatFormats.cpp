@@ -19,10 +19,10 @@ float fromBits(uint32_t bits) {
 }
 
 /// A format with fewer exponent and mantissa bits than f32. `Largest` is the
-/// code of the largest finite value. Higher codes are NaN, except for `Over`,
-/// which is infinity unless it equals `Largest`.
-template <typename Code, int Exponent, int Mantissa, Code Largest, Code Over,
-          Code QuietNan>
+/// code of the largest finite value. Higher codes are NaN, except for
+/// `Infinite`, which is `QuietNan` in a format without an infinity.
+template <typename Code, int Exponent, int Mantissa, Code Largest,
+          Code Infinite, Code QuietNan, bool Saturates>
 struct Narrow {
   static constexpr int bias = (1 << (Exponent - 1)) - 1;
   static constexpr int shift = 23 - Mantissa;
@@ -32,7 +32,7 @@ struct Narrow {
     uint32_t bits = bitsOf(value);
     uint32_t magnitude = bits & 0x7fffffffu;
     Code signBit = bits >> 31 ? Code(sign) : Code(0);
-    if (magnitude > 0x7f800000u)
+    if (magnitude > 0x7f800000u || (Saturates && magnitude == 0x7f800000u))
       return signBit | QuietNan;
     uint32_t code;
     if (magnitude < uint32_t(127 + 1 - bias) << 23) {
@@ -46,15 +46,17 @@ struct Narrow {
       code = ((magnitude + half + odd) >> shift) -
              (uint32_t(127 - bias) << Mantissa);
     }
-    return signBit | (code > Largest ? Over : Code(code));
+    constexpr Code over = Saturates ? Largest : Infinite;
+    return signBit | (code > Largest ? over : Code(code));
   }
 
   static float decode(Code code) {
     uint32_t magnitude = code & (sign - 1);
     uint32_t signBit = (code & sign) ? 0x80000000u : 0;
-    if (magnitude > Largest)
-      return fromBits(signBit |
-                      (magnitude == Over ? 0x7f800000u : 0x7fc00000u));
+    if (magnitude > Largest) {
+      bool isInfinite = Infinite != QuietNan && magnitude == Infinite;
+      return fromBits(signBit | (isInfinite ? 0x7f800000u : 0x7fc00000u));
+    }
     if (magnitude >> Mantissa)
       return fromBits(signBit |
                       ((magnitude << shift) + (uint32_t(127 - bias) << 23)));
@@ -64,12 +66,9 @@ struct Narrow {
   }
 };
 
-using E4M3FN = Narrow<uint8_t, 4, 3, 0x7e, 0x7e, 0x7f>;
-// E5M2 has an infinity, code 0x7c, which decode() accepts. encode() saturates
-// instead.
-using E5M2 = Narrow<uint8_t, 5, 2, 0x7b, 0x7b, 0x7e>;
-using E5M2Decoder = Narrow<uint8_t, 5, 2, 0x7b, 0x7c, 0x7e>;
-using Half = Narrow<uint16_t, 5, 10, 0x7bff, 0x7c00, 0x7e00>;
+using E4M3FN = Narrow<uint8_t, 4, 3, 0x7e, 0x7f, 0x7f, true>;
+using E5M2 = Narrow<uint8_t, 5, 2, 0x7b, 0x7c, 0x7e, true>;
+using Half = Narrow<uint16_t, 5, 10, 0x7bff, 0x7c00, 0x7e00, false>;
 
 float same(float value) { return value; }
 
@@ -114,9 +113,7 @@ uint16_t scalify::rt::f32ToBF16(float value) {
 }
 
 float scalify::rt::f8E4M3FNToF32(uint8_t code) { return E4M3FN::decode(code); }
-float scalify::rt::f8E5M2ToF32(uint8_t code) {
-  return E5M2Decoder::decode(code);
-}
+float scalify::rt::f8E5M2ToF32(uint8_t code) { return E5M2::decode(code); }
 float scalify::rt::f16ToF32(uint16_t code) { return Half::decode(code); }
 float scalify::rt::bf16ToF32(uint16_t code) {
   return fromBits(uint32_t(code) << 16);

@@ -1,7 +1,7 @@
 // Conversions between f32 and the narrow formats, on the host.
 //
-// Rounding is to nearest, ties to even. FP8 saturates: overflow, infinities
-// included, becomes the largest finite value of the same sign. F16 and BF16
+// Rounding is to nearest, ties to even. FP8 saturates: finite values beyond the
+// largest become it, with their sign, and infinities become NaN. F16 and BF16
 // overflow to infinity as in IEEE 754. NaN stays NaN and keeps its sign.
 // Subnormals of every format are exact.
 #ifndef SCALIFY_RUNTIME_SUPPORT_FLOATFORMATS_H

@@ -13,7 +13,9 @@
 // CHECK: %[[SUM:.*]] = stablehlo.add %[[M]], %[[LOW]]
 // CHECK: %[[MASK:.*]] = stablehlo.constant {{.*}}dense<-65536> : tensor<8xi32>
 // CHECK: %[[CUT:.*]] = stablehlo.and %[[SUM]], %[[MASK]]
-// CHECK: %[[NUMBER:.*]] = stablehlo.select %{{.*}}, %[[M]], %[[CUT]]
+// CHECK: %[[LARGEST:.*]] = stablehlo.constant {{.*}}dense<2139095039> : tensor<8xi32>
+// CHECK: %[[FINITE:.*]] = stablehlo.minimum %[[CUT]], %[[LARGEST]]
+// CHECK: %[[NUMBER:.*]] = stablehlo.select %{{.*}}, %[[FINITE]], %[[M]]
 // CHECK: %[[WORD:.*]] = stablehlo.or %[[NUMBER]], %[[SIGN]]
 // CHECK: %[[Y:.*]] = stablehlo.bitcast_convert %[[WORD]]
 // CHECK: scalify.quantize %[[Y]], %[[S]] {cast = "c0", scalify.phase = #scalify.phase<optimizer>} : tensor<8xf32> -> tensor<8xbf16>

@@ -143,9 +143,19 @@ def _bound(value: Any) -> float | None:
 
 
 def _cast_problems(op: Any) -> list[str]:
-    """Item 6: a cast to FP8 follows a clamp to the exact range of the format."""
+    """Item 6: a cast to FP8 follows a clamp to the exact range of the format.
+
+    Between the two may be the choice of an infinity's own value, unless the cast is of a dot.
+    """
     largest = LARGEST[_element(op.results[0])]
     clamp = _owner(op.operands[0])
+    if clamp is not None and clamp.name == "stablehlo.select":
+        source = _owner(clamp.operands[2])
+        scaled = source is not None and source.name in ("stablehlo.multiply", "stablehlo.divide")
+        value = _owner(source.operands[0]) if scaled else source
+        if value is not None and value.name == "stablehlo.dot_general":
+            return ["6: a select between a dot and its cast"]
+        clamp = _owner(clamp.operands[1])
     if clamp is None:
         return ["6: a cast of an argument"]
     if clamp.name == "stablehlo.clamp":

@@ -13,6 +13,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from cpu_run import compile_text
+from narrowing import saturated
 from programs import cosine
 from stablehlo_run import run_stablehlo
 
@@ -58,7 +59,7 @@ def reference(
     """Returns data in E4M3 and scales."""
     scales = block_scales(x, block, margin)
     scaled = x / spread(scales, x.shape, block)
-    return np.clip(scaled, -LARGEST, LARGEST).astype(ml_dtypes.float8_e4m3fn), scales
+    return saturated(scaled, LARGEST).astype(ml_dtypes.float8_e4m3fn), scales
 
 
 def casts(
@@ -184,7 +185,7 @@ def tensor_reference(x: np.ndarray, margin: int) -> tuple[np.ndarray, np.ndarray
     scale = np.float32(1)
     if 0 < amax < np.inf:
         scale = block_scales(x, (0, 0), margin)[0, 0]
-    return np.clip(x / scale, -LARGEST, LARGEST).astype(ml_dtypes.float8_e4m3fn), np.array(scale)
+    return saturated(x / scale, LARGEST).astype(ml_dtypes.float8_e4m3fn), np.array(scale)
 
 
 @pytest.mark.parametrize("margin", [0, 3, -2])

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import pytest
+from narrowing import saturated
 
 import scalify
 
@@ -23,8 +24,8 @@ def linear(x: Any, w: Any) -> Any:
 
 
 def quantized(x: np.ndarray, scale: float) -> np.ndarray:
-    """Returns values after a cast to E4M3 at a scale: rounded to even, saturated."""
-    clipped = np.clip(x / scale, -LARGEST, LARGEST)
+    """Returns values after a cast to E4M3 at a scale: rounded to even; finite ones saturate."""
+    clipped = saturated(x / scale, LARGEST)
     return clipped.astype(ml_dtypes.float8_e4m3fn).astype(np.float32) * np.float32(scale)
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from cpu_run import compile_text
 from jax.extend.random import threefry_2x32
+from narrowing import saturated
 from stablehlo_run import run_stablehlo
 
 import scalify
@@ -74,7 +75,7 @@ def rounded(x: np.ndarray, name: str, exponent: int, random: np.ndarray) -> np.n
 
 def reference(x: np.ndarray, name: str, exponent: int, random: np.ndarray) -> np.ndarray:
     dtype, largest, _, _ = FORMATS[name]
-    return np.clip(rounded(x, name, exponent, random), -largest, largest).astype(dtype)
+    return saturated(rounded(x, name, exponent, random), largest).astype(dtype)
 
 
 def program(shape: tuple[int, ...], name: str, exponent: int = 0, stream: int = STREAM) -> str:
@@ -189,7 +190,7 @@ def test_special_values_are_those_of_the_plain_cast(name: str) -> None:
     for result in (on_cpu(x, name)[0], on_xla(x, name)):
         assert_same_bits(
             np.asarray(result),
-            np.clip(x, -largest, largest).astype(dtype)
+            saturated(x, largest).astype(dtype)
             if name != "bf16"
             else reference(x, name, 0, words(x.shape)),
         )

@@ -191,7 +191,7 @@ Value RowBuilder::build(QuantizeOp op) {
   auto format =
       cast<FloatType>(cast<ShapedType>(op.getType()).getElementType());
   Value saturated =
-      count(isSaturated(stablehlo::AbsOp::create(b, scaled), format));
+      count(isSaturated(stablehlo::AbsOp::create(b, finite), format));
   Value notFinite = count(stablehlo::NotOp::create(b, isFinite));
   Value elements = stablehlo::SubtractOp::create(
       b, scalar(static_cast<float>(type.getNumElements())), notFinite);

@@ -79,7 +79,14 @@ static Value multiplyByScale(OpBuilder &builder, Location loc, Value value,
   return stablehlo::MulOp::create(builder, loc, value, wide);
 }
 
-static void exportQuantize(QuantizeOp op) {
+/// XLA:GPU fuses a cast of a dot's result into the dot if it is a clamp and a
+/// convert, and then clamps infinities.
+static bool isFusedByXLA(QuantizeOp op, FP8Form form) {
+  return form == FP8Form::XLAGPU && isa_and_nonnull<stablehlo::DotGeneralOp>(
+                                        op.getValue().getDefiningOp());
+}
+
+static void exportQuantize(QuantizeOp op, FP8Form form) {
   OpBuilder builder(op);
   Location loc = op.getLoc();
   Value wide = convertTo(builder, loc, op.getValue(), builder.getF32Type());
@@ -91,6 +98,17 @@ static void exportQuantize(QuantizeOp op) {
   Value clamped = stablehlo::ClampOp::create(
       builder, loc, stablehlo::buildNumber(builder, loc, scalar, -largest),
       scaled, stablehlo::buildNumber(builder, loc, scalar, largest));
+  // An infinity becomes NaN in FP8, and stays one in 16 bits.
+  if (!isFusedByXLA(op, form)) {
+    Value isFinite = stablehlo::IsFiniteOp::create(builder, loc, scaled);
+    Value other = scaled;
+    if (format.getWidth() == 8)
+      other = stablehlo::buildNumber(builder, loc,
+                                     cast<RankedTensorType>(scaled.getType()),
+                                     std::numeric_limits<float>::quiet_NaN());
+    clamped =
+        stablehlo::SelectOp::create(builder, loc, isFinite, clamped, other);
+  }
   op.replaceAllUsesWith(convertTo(builder, loc, clamped, format));
   op.erase();
 }
@@ -179,9 +197,9 @@ struct ExportStableHLOPass
     writeFP8Dots(getOperation(), fp8Form);
     getOperation().walk(expandRounding);
     getOperation().walk(exportRandomBits);
-    getOperation().walk([](Operation *op) {
+    getOperation().walk([&](Operation *op) {
       llvm::TypeSwitch<Operation *>(op)
-          .Case(exportQuantize)
+          .Case([&](QuantizeOp cast) { exportQuantize(cast, fp8Form); })
           .Case(exportDequantize)
           .Case(exportScaleHint);
     });

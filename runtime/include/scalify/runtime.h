@@ -100,7 +100,7 @@ typedef struct scalify_rt_counter {
   uint64_t saturated; /* of the last run: values clipped to the largest */
   uint64_t flushed;   /* of the last run: nonzero values that became zero */
   uint64_t zeros;     /* of the last run: values that were zero */
-  uint64_t nans;      /* of the last run: values that were NaN */
+  uint64_t nans;      /* of the last run: values not finite */
   uint64_t top;       /* of the last run: values of at least a sixteenth of the
                          format's largest, NaN too: a scale 4 binades lower
                          would clip them */

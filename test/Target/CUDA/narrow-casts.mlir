@@ -13,11 +13,13 @@ plan.program @step {
   %f = plan.result 5 : memref<7xf8E4M3FN>
 
   // Eight codes are four instructions and nothing of the integer form (shifts
-  // and limits of the bits); what a cast counts are ranges of the value.
+  // and limits of the bits); what a cast counts are ranges of the value. A sum
+  // with zero times the value makes NaN of infinities, which would saturate.
   // CHECK-LABEL: .entry k0(
   // CHECK: ld.global.v4.b32
   // CHECK-NOT: min.s32
   // CHECK-NOT: {{sh[lr]}}.b32
+  // CHECK: fma.rn.f32 {{.*}}, %[[S:r[0-9]+]], 0f00000000, %[[S]];
   // CHECK-COUNT-4: cvt.rn.satfinite.e4m3x2.f32
   // CHECK-NOT: popc
   // CHECK: st.global.v4.b16

@@ -52,11 +52,12 @@ def QuantizeOp
   let summary = "cast value / scale to a narrow format, saturating and counted";
   let description = [{
     The result represents `result * scale`. Rounding is to nearest, ties to
-    even. Magnitudes beyond the format's largest finite value, including
-    infinities, saturate; NaN stays NaN. Under the name `cast` the executable
-    counts the values that would have rounded beyond the largest finite one
-    (saturated), the non-zero values that became zero (flushed), zeros, and
-    NaNs.
+    even. Finite magnitudes beyond the format's largest finite value saturate.
+    An infinity becomes NaN in FP8 and stays one in other formats, so that a
+    program's checks of finite values still see it; NaN stays NaN. Under the
+    name `cast` the executable counts the values that would have rounded beyond
+    the largest finite one (saturated), the non-zero values that became zero
+    (flushed), zeros, and NaNs, infinities among them.
 
     With `rounding = #scalify.rounding<stochastic>` a value between two
     neighbours of the format rounds up with a probability equal to its relative

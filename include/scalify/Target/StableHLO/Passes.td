@@ -12,8 +12,10 @@ def ExportStableHLO : Pass<"scalify-to-stablehlo", "::mlir::ModuleOp"> {
     without scalify ops and attributes.
 
     A cast becomes multiply by 1 / scale, clamp to the format's largest finite
-    value, convert. The clamp makes the cast saturate, and XLA:GPU requires it
-    to fuse the cast into the preceding matmul.
+    value, convert. The clamp makes the cast saturate. A select makes NaN of
+    infinities, so that the program's checks of finite values see them; XLA:GPU
+    fuses a cast into the preceding matmul only without it, so that such a cast
+    has none there.
 
     A dot on FP8 data has three forms. All give the same products, since scales
     are powers of two; only the order of sums may differ.
@@ -83,7 +85,7 @@ def CollectStatistics
     | 1 | largest magnitude, times the scale |
     | 2 | sum of squares |
     | 3 | sum of squares of cast minus value |
-    | 4 | elements that saturated, infinities among them |
+    | 4 | elements that saturated |
     | 5 | elements that were not zero and became zero |
     | 6 | elements that are not finite |
     | 7 | the scale |
