@@ -91,7 +91,10 @@ def _saturated(x: NDArray[np.float32], name: str, exponent: int) -> NDArray[Any]
     # In F64 the division is exact. The cast starts from F32, since ml_dtypes rounds F64 twice.
     with np.errstate(all="ignore"):
         scaled = (x.astype(np.float64) * 2.0**-exponent).astype(np.float32)
-        return np.clip(scaled, -largest, largest).astype(dtype)
+        # Infinities become NaN in FP8.
+        other = np.float32(np.nan) if np.dtype(dtype).itemsize == 1 else scaled
+        finite = np.clip(scaled, -largest, largest)
+        return np.where(np.isinf(scaled), other, finite).astype(dtype)
 
 
 def _quantize(x: NDArray[np.float32], name: str, exponent: int) -> Program:
