@@ -10,8 +10,9 @@
 // suffice, other dots do.
 //
 // Formats that stay for all of training also hold for weights that have grown,
-// whose sizes are a guess. There scores of attention, and the dots that make
-// queries and keys, become F32 where these need more than FP8.
+// whose sizes are a guess. Where queries and keys then need more than FP8, the
+// forward is F32: sharp attention multiplies its errors, and 16 bits leave too
+// many.
 //
 //===----------------------------------------------------------------------===//
 
@@ -55,9 +56,8 @@ public:
   using Found = llvm::MapVector<Operation *, SensitiveDot>;
   Found find();
   /// If gradients miss the limits, adds forward dots of layers in the recipe's
-  /// formats for sensitive dots. Of these, dots that make queries and keys are
-  /// F32, and so are their scores. No other dot is added in F32, since the
-  /// sizes are guesses.
+  /// formats for sensitive dots; all of them in F32 if dots that make queries
+  /// and keys are among these.
   void addForGrownWeights(ArrayRef<Operation *> scores, Found &found);
 
 private:
@@ -253,22 +253,17 @@ void SensitivityFinder::addForGrownWeights(ArrayRef<Operation *> scores,
     return it != dots.end() && it->second.noise > it->second.sensitiveNoise &&
            !found.contains(dot);
   };
-  auto keepWide = [&](Operation *dot) {
-    if (auto it = dots.find(dot);
-        it != dots.end() && it->second.turn == RoundedDot::First)
-      found[dot] = {"attention becomes sharp as weights grow, and an "
-                    "exponential turns absolute errors of its scores into "
-                    "relative ones",
-                    /*isWide=*/true};
-  };
-  for (Operation *score : scores) {
+  bool isSharp = llvm::any_of(scores, [&](Operation *score) {
     SetVector<Operation *> makers = getProducers(score);
-    makers.remove_if(isNarrow);
-    if (makers.empty())
-      continue;
-    keepWide(score);
-    llvm::for_each(makers, keepWide);
-  }
+    return !llvm::all_of(makers, isNarrow);
+  });
+  if (!isSharp)
+    return;
+  for (auto &[dot, rounded] : dots)
+    if (rounded.turn == RoundedDot::First)
+      found[dot] = {"attention becomes sharp as weights grow, and multiplies "
+                    "errors of the forward",
+                    /*isWide=*/true};
 }
 
 SensitivityFinder::Found SensitivityFinder::find() {

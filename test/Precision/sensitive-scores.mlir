@@ -4,17 +4,12 @@
 // At weights of 2^-10 scores are near zero, and exact enough in BF16. At unit
 // gain they have a variance of 64, and an exponential turns the error of BF16
 // into 3e-4 of the mean square of its gradient, here multiplied by 2^9. If
-// formats stay, scores are F32, and so are queries and keys. No other dot is,
-// since unit gain is a guess.
+// formats stay, the forward is F32: sharp attention multiplies its errors.
 // CHECK-LABEL: func.func @attention
-// NOW-COUNT-2: stablehlo.dot_general {{.*}}scalify.formats = #scalify.formats<bf16, bf16>
-// STAYS-COUNT-2: stablehlo.dot_general {{.*}}scalify.wide = #scalify.decision<"sensitive_wide", "attention becomes sharp
-// CHECK: stablehlo.dot_general {{.*}}scalify.dot_weight = "arg3", scalify.formats = #scalify.formats<bf16, bf16>
-// CHECK: stablehlo.dot_general {{.*}}#scalify.dot_role<attention_qk>
-// NOW-SAME: scalify.formats = #scalify.formats<bf16, bf16>
-// STAYS-SAME: scalify.wide = #scalify.decision<"sensitive_wide", "attention becomes sharp
-// CHECK: stablehlo.exponential
-// CHECK-COUNT-2: stablehlo.dot_general {{.*}}scalify.formats = #scalify.formats<bf16, bf16>
+// NOW-COUNT-5: stablehlo.dot_general {{.*}}scalify.formats = #scalify.formats<bf16, bf16>
+// STAYS-COUNT-5: stablehlo.dot_general {{.*}}scalify.wide = #scalify.decision<"sensitive_wide", "attention becomes sharp
+// CHECK: stablehlo.dot_general {{.*}}#scalify.dot_kind<weight_grad>
+// CHECK-SAME: scalify.formats = #scalify.formats<bf16, bf16>
 module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
   func.func @attention(%x: tensor<4x64x64xf32> {scalify.role = #scalify.role<batch>, scalify.scale = 0 : i32},
                        %wq: tensor<64x64xf32> {scalify.role = #scalify.role<param>, scalify.scale = -10 : i32},
@@ -53,6 +48,8 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
   // CHECK: stablehlo.dot_general {{.*}}#scalify.dot_role<attention_qk>
   // NOW-SAME: scalify.formats = #scalify.formats<bf16, bf16>
   // STAYS-SAME: scalify.wide = #scalify.decision<"sensitive_wide", "attention becomes sharp
+  // CHECK: stablehlo.dot_general {{.*}}#scalify.dot_kind<weight_grad>
+  // CHECK-SAME: scalify.formats = #scalify.formats<bf16, bf16>
   func.func @parts(%x: tensor<4x64x64xf32> {scalify.role = #scalify.role<batch>, scalify.scale = 0 : i32},
                    %wq: tensor<64x64xf32> {scalify.role = #scalify.role<param>, scalify.scale = -10 : i32})
       -> tensor<64x64xf32> {
