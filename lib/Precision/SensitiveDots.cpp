@@ -248,14 +248,14 @@ void SensitivityFinder::addForGrownWeights(ArrayRef<Operation *> scores,
   if (isWithin(1))
     return;
   widenUntilWithin(RoundedDot::First, /*isWide=*/false, found);
-  auto isNarrow = [&](Operation *dot) {
+  // A dot that is wide for another reason says nothing.
+  auto needsMore = [&](Operation *dot) {
     auto it = dots.find(dot);
-    return it != dots.end() && it->second.noise > it->second.sensitiveNoise &&
-           !found.contains(dot);
+    return found.contains(dot) ||
+           (it != dots.end() && it->second.noise <= it->second.sensitiveNoise);
   };
   bool isSharp = llvm::any_of(scores, [&](Operation *score) {
-    SetVector<Operation *> makers = getProducers(score);
-    return !llvm::all_of(makers, isNarrow);
+    return llvm::any_of(getProducers(score), needsMore);
   });
   if (!isSharp)
     return;

@@ -1,11 +1,17 @@
 // RUN: scalify-opt %s --scalify-decide-formats="remarks=0 noise-exponent=9" | FileCheck %s --check-prefixes=CHECK,NOW
 // RUN: scalify-opt %s --scalify-decide-formats="remarks=0 noise-exponent=9 stays" | FileCheck %s --check-prefixes=CHECK,STAYS
+// RUN: sed 's/recipe<"fp8">/recipe<"fp8", where = {"arg1|arg2" = false}>/' %s | scalify-opt --scalify-decide-formats="remarks=0 noise-exponent=9 stays" | FileCheck %s --check-prefix=NAMED
 
 // At weights of 2^-10 scores are near zero, and exact enough in BF16. At unit
 // gain they have a variance of 64, and an exponential turns the error of BF16
 // into 3e-4 of the mean square of its gradient, here multiplied by 2^9. If
 // formats stay, the forward is F32: sharp attention multiplies its errors.
+// Queries and keys that the user keeps wide say nothing of what scores need.
 // CHECK-LABEL: func.func @attention
+// NAMED-LABEL: func.func @attention
+// NAMED-COUNT-2: stablehlo.dot_general {{.*}}scalify.wide = #scalify.decision<"name"
+// NAMED: stablehlo.dot_general {{.*}}#scalify.dot_role<attention_qk>
+// NAMED-SAME: scalify.formats = #scalify.formats<bf16, bf16>
 // NOW-COUNT-5: stablehlo.dot_general {{.*}}scalify.formats = #scalify.formats<bf16, bf16>
 // STAYS-COUNT-5: stablehlo.dot_general {{.*}}scalify.wide = #scalify.decision<"sensitive_wide", "attention becomes sharp
 // CHECK: stablehlo.dot_general {{.*}}#scalify.dot_kind<weight_grad>
