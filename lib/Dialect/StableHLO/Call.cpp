@@ -50,6 +50,36 @@ static LogicalResult checkLayouts(CustomCallOp op, StringRef what,
   return success();
 }
 
+/// Returns the type at a place in nested tuples; null if there is none.
+static Type typeAt(Type type, ArrayRef<int64_t> indices) {
+  for (int64_t index : indices) {
+    auto tuple = dyn_cast<TupleType>(type);
+    if (!tuple || index < 0 || index >= static_cast<int64_t>(tuple.size()))
+      return {};
+    type = tuple.getType(index);
+  }
+  return type;
+}
+
+/// Checks that an output aliases an operand of its type. Several results count
+/// as one tuple.
+static LogicalResult checkAlias(CustomCallOp op, OutputOperandAliasAttr alias) {
+  int64_t index = alias.getOperandIndex();
+  int64_t count = op.getInputs().size();
+  if (index < 0 || index >= count)
+    return op.emitOpError() << "aliases operand " << index << " of " << count;
+  Type results = op->getNumResults() == 1
+                     ? op->getResult(0).getType()
+                     : TupleType::get(op.getContext(), op->getResultTypes());
+  Type from =
+      typeAt(op.getInputs()[index].getType(), alias.getOperandTupleIndices());
+  Type to = typeAt(results, alias.getOutputTupleIndices());
+  if (!from || from != to)
+    return op.emitOpError() << "has an alias " << alias
+                            << " of no output and operand of one type";
+  return success();
+}
+
 LogicalResult CustomCallOp::verify() {
   // custom_call_i6, custom_call_i7: layouts are given for both or neither.
   if (getOperandLayouts().has_value() != getResultLayouts().has_value())
@@ -62,10 +92,8 @@ LogicalResult CustomCallOp::verify() {
     return failure();
   for (auto alias :
        getOutputOperandAliases().getAsRange<OutputOperandAliasAttr>())
-    if (alias.getOperandIndex() < 0 ||
-        alias.getOperandIndex() >= static_cast<int64_t>(getInputs().size()))
-      return emitOpError() << "aliases operand " << alias.getOperandIndex()
-                           << " of " << getInputs().size();
+    if (failed(checkAlias(*this, alias)))
+      return failure();
   return success();
 }
 
@@ -142,6 +170,39 @@ void CompositeOp::print(OpAsmPrinter &printer) {
   printer << " : ";
   printer.printFunctionalType(*this);
 }
+
+//===----------------------------------------------------------------------===//
+// Channels and the host
+//===----------------------------------------------------------------------===//
+
+/// Checks that the last result is a token, and the others are tensors.
+static LogicalResult checkReceived(Operation *op) {
+  TypeRange types = op->getResultTypes();
+  if (!types.empty() && isa<TokenType>(types.back()) &&
+      llvm::all_of(types.drop_back(), llvm::IsaPred<RankedTensorType>))
+    return success();
+  InFlightDiagnostic diag = op->emitOpError()
+                            << "needs tensors and then one token as results "
+                               "but got (";
+  diag << types << ")";
+  return diag;
+}
+
+LogicalResult SendOp::verify() {
+  if (auto pairs = getSourceTargetPairs())
+    return checkSourceTargetPairs(*this, cast<DenseIntElementsAttr>(*pairs));
+  return success();
+}
+
+LogicalResult RecvOp::verify() {
+  if (auto pairs = getSourceTargetPairs())
+    if (failed(
+            checkSourceTargetPairs(*this, cast<DenseIntElementsAttr>(*pairs))))
+      return failure();
+  return checkReceived(*this);
+}
+
+LogicalResult InfeedOp::verify() { return checkReceived(*this); }
 
 //===----------------------------------------------------------------------===//
 // Tuples

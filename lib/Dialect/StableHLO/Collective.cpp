@@ -200,25 +200,31 @@ LogicalResult AllToAllOp::verify() {
   return success();
 }
 
-LogicalResult CollectivePermuteOp::verify() {
-  DenseIntElementsAttr pairs = getSourceTargetPairs();
+LogicalResult
+scalify::stablehlo::checkSourceTargetPairs(Operation *op,
+                                           DenseIntElementsAttr pairs) {
   // collective_permute_c1
   if (pairs.getType().getRank() != 2 || pairs.getType().getDimSize(1) != 2)
-    return emitOpError() << "needs source_target_pairs of shape Nx2 but got "
-                         << pairs.getType();
+    return op->emitOpError()
+           << "needs source_target_pairs of shape Nx2 but got "
+           << pairs.getType();
   // collective_permute_c2 to c4
   std::set<int64_t> sources, targets;
   auto values = pairs.getValues<int64_t>();
   for (int64_t i = 0, e = pairs.getNumElements(); i < e; i += 2) {
     if (values[i] < 0 || values[i + 1] < 0)
-      return emitOpError() << "needs device ids of at least 0 but got "
-                           << std::min(values[i], values[i + 1]);
+      return op->emitOpError() << "needs device ids of at least 0 but got "
+                               << std::min(values[i], values[i + 1]);
     if (!sources.insert(values[i]).second)
-      return emitOpError() << "names source " << values[i] << " twice";
+      return op->emitOpError() << "names source " << values[i] << " twice";
     if (!targets.insert(values[i + 1]).second)
-      return emitOpError() << "names target " << values[i + 1] << " twice";
+      return op->emitOpError() << "names target " << values[i + 1] << " twice";
   }
   return success();
+}
+
+LogicalResult CollectivePermuteOp::verify() {
+  return checkSourceTargetPairs(*this, getSourceTargetPairs());
 }
 
 LogicalResult CollectiveBroadcastOp::verify() {

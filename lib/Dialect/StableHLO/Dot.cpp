@@ -4,6 +4,7 @@
 #include "Verification.h"
 
 #include "mlir/IR/Builders.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 using namespace scalify::stablehlo;
@@ -62,10 +63,8 @@ LogicalResult DotGeneralOp::verify() {
           checkPairs(*this, "contracting", lhs, rhs, lhsContract, rhsContract)))
     return failure();
   // dot_general_c11
-  if (getPrecisionConfig() && !getPrecisionConfig()->empty() &&
-      getPrecisionConfig()->size() != 2)
-    return emitOpError() << "needs one precision per operand but got "
-                         << getPrecisionConfig()->size();
+  if (failed(checkPrecisions(*this, getPrecisionConfig())))
+    return failure();
   // dot_general_c12: batch, then free dimensions of lhs, then those of rhs.
   SmallVector<int64_t> shape;
   for (int64_t dim : lhsBatch)
@@ -87,9 +86,88 @@ LogicalResult DotOp::verify() {
   if (l < 1 || l > 2 || r < 1 || r > 2 ||
       !sizesAgree(lhs.getDimSize(l - 1), rhs.getDimSize(0)))
     return emitOpError() << "cannot multiply " << lhs << " by " << rhs;
+  if (failed(checkPrecisions(*this, getPrecisionConfig())))
+    return failure();
   SmallVector<int64_t> shape(lhs.getShape().drop_back());
   llvm::append_range(shape, rhs.getShape().drop_front());
   return checkResultShape(*this, shape, result);
+}
+
+//===----------------------------------------------------------------------===//
+// Equations
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// The labels of an equation as "ij,jk->ik", each with its size. An ellipsis
+/// stands for any number of dimensions.
+class Equation {
+public:
+  explicit Equation(Operation *op) : op(op) {}
+  LogicalResult check(StringRef text, ValueRange operands, Type result);
+
+private:
+  LogicalResult bind(StringRef term, RankedTensorType type);
+  LogicalResult bind(char label, int64_t size);
+
+  Operation *op;
+  llvm::DenseMap<char, int64_t> sizes;
+};
+} // namespace
+
+LogicalResult Equation::bind(char label, int64_t size) {
+  if (!llvm::isAlpha(label))
+    return op->emitOpError() << "needs letters as labels but got '"
+                             << StringRef(&label, 1) << "'";
+  auto [known, isNew] = sizes.try_emplace(label, size);
+  if (!sizesAgree(known->second, size))
+    return op->emitOpError() << "has sizes " << known->second << " and " << size
+                             << " of label '" << StringRef(&label, 1) << "'";
+  if (ShapedType::isDynamic(known->second))
+    known->second = size;
+  return success();
+}
+
+LogicalResult Equation::bind(StringRef term, RankedTensorType type) {
+  constexpr StringLiteral ellipsis = "...";
+  auto [before, after] = term.split(ellipsis);
+  size_t count = before.size() + after.size(), rank = type.getRank();
+  bool isOpen = term.contains(ellipsis);
+  if (isOpen ? count > rank : count != rank)
+    return op->emitOpError() << "has " << count << " labels '" << term
+                             << "' for the dimensions of " << type;
+  for (auto [i, label] : llvm::enumerate(before))
+    if (failed(bind(label, type.getDimSize(i))))
+      return failure();
+  for (auto [i, label] : llvm::enumerate(after))
+    if (failed(bind(label, type.getDimSize(rank - after.size() + i))))
+      return failure();
+  return success();
+}
+
+LogicalResult Equation::check(StringRef text, ValueRange operands,
+                              Type result) {
+  std::string dense;
+  llvm::copy_if(text, std::back_inserter(dense),
+                [](char c) { return !llvm::isSpace(c); });
+  auto [inputs, output] = StringRef(dense).split("->");
+  SmallVector<StringRef> terms;
+  inputs.split(terms, ',');
+  if (!StringRef(dense).contains("->") || terms.size() != operands.size())
+    return op->emitOpError()
+           << "needs an equation of " << operands.size()
+           << " terms, as 'ij,jk->ik' has two, but got '" << text << "'";
+  for (auto [term, operand] : llvm::zip(terms, operands))
+    if (failed(bind(term, cast<RankedTensorType>(operand.getType()))))
+      return failure();
+  return bind(output, cast<RankedTensorType>(result));
+}
+
+LogicalResult EinsumOp::verify() {
+  return Equation(*this).check(getEinsumConfig(), getOperands(), getType());
+}
+
+LogicalResult UnaryEinsumOp::verify() {
+  return Equation(*this).check(getEinsumConfig(), getOperand(), getType());
 }
 
 #define GET_OP_CLASSES

@@ -203,23 +203,27 @@ SmallVector<int64_t> IndexedDims::batchSizes(RankedTensorType indices) const {
   return sizes;
 }
 
+static IndexedDims dimsOf(std::optional<Location> location, StringRef opName,
+                          GatherDimensionNumbersAttr numbers) {
+  return {location,
+          opName,
+          numbers.getOffsetDims(),
+          numbers.getCollapsedSliceDims(),
+          numbers.getOperandBatchingDims(),
+          numbers.getStartIndicesBatchingDims(),
+          numbers.getStartIndexMap(),
+          numbers.getIndexVectorDim()};
+}
+
 LogicalResult GatherOp::inferReturnTypes(MLIRContext *,
                                          std::optional<Location> location,
                                          Adaptor adaptor,
                                          SmallVectorImpl<Type> &types) {
   auto operand = cast<RankedTensorType>(adaptor.getOperand().getType());
   auto indices = cast<RankedTensorType>(adaptor.getStartIndices().getType());
-  GatherDimensionNumbersAttr numbers = adaptor.getDimensionNumbers();
   ArrayRef<int64_t> sizes = adaptor.getSliceSizes();
   StringRef name = getOperationName();
-  IndexedDims dims{location,
-                   name,
-                   numbers.getOffsetDims(),
-                   numbers.getCollapsedSliceDims(),
-                   numbers.getOperandBatchingDims(),
-                   numbers.getStartIndicesBatchingDims(),
-                   numbers.getStartIndexMap(),
-                   numbers.getIndexVectorDim()};
+  IndexedDims dims = dimsOf(location, name, adaptor.getDimensionNumbers());
   SmallVector<int64_t> batch = dims.batchSizes(indices);
   int64_t rank = dims.window.size() + batch.size();
   // gather_c20
@@ -248,6 +252,33 @@ LogicalResult GatherOp::inferReturnTypes(MLIRContext *,
                                                          : *nextBatch++);
   types.push_back(RankedTensorType::get(shape, operand.getElementType()));
   return success();
+}
+
+LogicalResult DynamicGatherOp::verify() {
+  auto operand = cast<RankedTensorType>(getOperand().getType());
+  auto indices = cast<RankedTensorType>(getStartIndices().getType());
+  auto sizes = cast<RankedTensorType>(getSliceSizes().getType());
+  auto result = cast<RankedTensorType>(getType());
+  IndexedDims dims =
+      dimsOf(getLoc(), getOperationName(), getDimensionNumbers());
+  // dynamic_gather_c2, dynamic_gather_c8
+  if (sizes.getRank() != 1 ||
+      !sizesAgree(sizes.getDimSize(0), operand.getRank()))
+    return emitOpError() << "needs " << operand.getRank()
+                         << " entries of slice_sizes but got " << sizes;
+  SmallVector<int64_t> batch = dims.batchSizes(indices);
+  int64_t rank = dims.window.size() + batch.size();
+  if (failed(dims.check(operand, indices, rank)))
+    return failure();
+  // dynamic_gather_c13, dynamic_gather_c14
+  if (operand.getElementType() != result.getElementType())
+    return emitOpError() << "needs one element type but got " << operand
+                         << " and " << result;
+  SmallVector<int64_t> shape(rank, ShapedType::kDynamic);
+  for (auto [dim, next] = std::pair(0, batch.begin()); dim < rank; ++dim)
+    if (!llvm::is_contained(dims.window, dim))
+      shape[dim] = *next++;
+  return checkResultShape(*this, shape, result);
 }
 
 /// Checks the updates' shape: sizes of the indices outside the window
@@ -317,6 +348,38 @@ LogicalResult ScatterOp::verify() {
   }
   // scatter_c23
   return checkReducer(*this, getUpdateComputation(), scalars);
+}
+
+//===----------------------------------------------------------------------===//
+// TorchIndexSelectOp
+//===----------------------------------------------------------------------===//
+
+LogicalResult TorchIndexSelectOp::verify() {
+  auto operand = cast<RankedTensorType>(getOperand().getType());
+  auto index = cast<RankedTensorType>(getIndex().getType());
+  int64_t dim = static_cast<int64_t>(getDim());
+  int64_t batch = static_cast<int64_t>(getBatchDims());
+  int64_t rank = operand.getRank(), ofIndex = index.getRank();
+  // Negative numbers count from the end.
+  if (dim < -rank || dim >= rank)
+    return emitOpError() << "needs a dim from " << -rank << " to " << rank - 1
+                         << " but got " << dim;
+  if (batch < -ofIndex || batch > ofIndex)
+    return emitOpError() << "needs batch_dims from " << -ofIndex << " to "
+                         << ofIndex << " but got " << batch;
+  dim += dim < 0 ? rank : 0;
+  batch += batch < 0 ? ofIndex : 0;
+  if (batch > dim)
+    return emitOpError() << "needs batch_dims of at most dim " << dim
+                         << " but got " << batch;
+  SmallVector<int64_t> shape(operand.getShape().take_front(dim));
+  llvm::append_range(shape, index.getShape().drop_front(batch));
+  llvm::append_range(shape, operand.getShape().drop_front(dim + 1));
+  auto result = cast<RankedTensorType>(getType());
+  if (operand.getElementType() != result.getElementType())
+    return emitOpError() << "needs one element type but got " << operand
+                         << " and " << result;
+  return checkResultShape(*this, shape, result);
 }
 
 #define GET_OP_CLASSES

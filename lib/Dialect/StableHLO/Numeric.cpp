@@ -18,6 +18,22 @@ LogicalResult RngBitGeneratorOp::verify() {
   return success();
 }
 
+LogicalResult RngOp::verify() {
+  auto shape = cast<RankedTensorType>(getShape().getType());
+  auto result = cast<RankedTensorType>(getType());
+  // rng_c1 to c3
+  Type scalar = RankedTensorType::get({}, result.getElementType());
+  if (getA().getType() != scalar || getB().getType() != scalar)
+    return emitOpError() << "needs parameters of type " << scalar << " but got "
+                         << getA().getType() << " and " << getB().getType();
+  // rng_c4
+  if (shape.getRank() != 1 ||
+      !sizesAgree(shape.getDimSize(0), result.getRank()))
+    return emitOpError() << "needs " << result.getRank()
+                         << " entries of shape but got " << shape;
+  return success();
+}
+
 LogicalResult FftOp::verify() {
   auto operand = cast<RankedTensorType>(getOperand().getType());
   auto result = cast<RankedTensorType>(getType());

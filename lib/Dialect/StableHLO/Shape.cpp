@@ -116,28 +116,9 @@ LogicalResult IotaOp::verify() {
 }
 
 LogicalResult BroadcastInDimOp::verify() {
-  auto operand = cast<RankedTensorType>(getOperand().getType());
-  auto result = cast<RankedTensorType>(getType());
-  ArrayRef<int64_t> dims = getBroadcastDimensions();
-  // broadcast_in_dim_c1
-  if (operand.getElementType() != result.getElementType() &&
-      !isa<quant::QuantizedType>(operand.getElementType()))
-    return emitOpError() << "needs one element type but got " << operand
-                         << " and " << result;
-  // broadcast_in_dim_c2 to c4
-  if (failed(checkLength(getLoc(), getOperationName(), "dims", dims.size(),
-                         operand.getRank())) ||
-      failed(checkDims(getLoc(), getOperationName(), "dims", dims,
-                       result.getRank())))
-    return failure();
-  // broadcast_in_dim_c5
-  for (auto [i, dim] : llvm::enumerate(dims))
-    if (operand.getDimSize(i) != 1 &&
-        !sizesAgree(operand.getDimSize(i), result.getDimSize(dim)))
-      return emitOpError() << "cannot broadcast dimension " << i << " of size "
-                           << operand.getDimSize(i) << " to dimension " << dim
-                           << " of size " << result.getDimSize(dim);
-  return success();
+  return checkBroadcast(*this, cast<RankedTensorType>(getOperand().getType()),
+                        getBroadcastDimensions(),
+                        cast<RankedTensorType>(getType()));
 }
 
 void ReshapeOp::build(OpBuilder &builder, OperationState &state, Value operand,
@@ -147,19 +128,8 @@ void ReshapeOp::build(OpBuilder &builder, OperationState &state, Value operand,
 }
 
 LogicalResult ReshapeOp::verify() {
-  auto operand = cast<RankedTensorType>(getOperand().getType());
-  auto result = cast<RankedTensorType>(getType());
-  // reshape_c1
-  if (operand.getElementType() != result.getElementType() &&
-      !isa<quant::QuantizedType>(operand.getElementType()))
-    return emitOpError() << "needs one element type but got " << operand
-                         << " and " << result;
-  // reshape_c2
-  if (operand.hasStaticShape() && result.hasStaticShape() &&
-      operand.getNumElements() != result.getNumElements())
-    return emitOpError() << "cannot turn " << operand.getNumElements()
-                         << " elements into " << result.getNumElements();
-  return success();
+  return checkReshape(*this, cast<RankedTensorType>(getOperand().getType()),
+                      cast<RankedTensorType>(getType()));
 }
 
 /// Returns the bits of one element; 0 if the type has no fixed width.

@@ -42,6 +42,74 @@ LogicalResult scalify::stablehlo::checkResultShape(Operation *op,
                            << " but got " << result;
 }
 
+/// Checks that a result has the operand's element type, but for quantized ones.
+static LogicalResult checkElements(Operation *op, RankedTensorType operand,
+                                   RankedTensorType result) {
+  if (operand.getElementType() == result.getElementType() ||
+      isa<quant::QuantizedType>(operand.getElementType()))
+    return success();
+  return op->emitOpError() << "needs one element type but got " << operand
+                           << " and " << result;
+}
+
+LogicalResult scalify::stablehlo::checkSameRank(Operation *op,
+                                                RankedTensorType operand,
+                                                RankedTensorType result) {
+  if (failed(checkElements(op, operand, result)))
+    return failure();
+  if (operand.getRank() == result.getRank())
+    return success();
+  return op->emitOpError() << "needs a result of the operand's rank but got "
+                           << operand << " and " << result;
+}
+
+LogicalResult scalify::stablehlo::checkBroadcast(Operation *op,
+                                                 RankedTensorType operand,
+                                                 ArrayRef<int64_t> dims,
+                                                 RankedTensorType result) {
+  StringRef name = op->getName().getStringRef();
+  // broadcast_in_dim_c1
+  if (failed(checkElements(op, operand, result)))
+    return failure();
+  // broadcast_in_dim_c2 to c4
+  if (failed(checkLength(op->getLoc(), name, "dims", dims.size(),
+                         operand.getRank())) ||
+      failed(checkDims(op->getLoc(), name, "dims", dims, result.getRank())))
+    return failure();
+  // broadcast_in_dim_c5
+  for (auto [i, dim] : llvm::enumerate(dims))
+    if (operand.getDimSize(i) != 1 &&
+        !sizesAgree(operand.getDimSize(i), result.getDimSize(dim)))
+      return op->emitOpError()
+             << "cannot broadcast dimension " << i << " of size "
+             << operand.getDimSize(i) << " to dimension " << dim << " of size "
+             << result.getDimSize(dim);
+  return success();
+}
+
+LogicalResult scalify::stablehlo::checkReshape(Operation *op,
+                                               RankedTensorType operand,
+                                               RankedTensorType result) {
+  // reshape_c1
+  if (failed(checkElements(op, operand, result)))
+    return failure();
+  // reshape_c2
+  if (operand.hasStaticShape() && result.hasStaticShape() &&
+      operand.getNumElements() != result.getNumElements())
+    return op->emitOpError() << "cannot turn " << operand.getNumElements()
+                             << " elements into " << result.getNumElements();
+  return success();
+}
+
+LogicalResult
+scalify::stablehlo::checkPrecisions(Operation *op,
+                                    std::optional<ArrayAttr> precisions) {
+  if (!precisions || precisions->empty() || precisions->size() == 2)
+    return success();
+  return op->emitOpError() << "needs one precision per operand but got "
+                           << precisions->size();
+}
+
 LogicalResult scalify::stablehlo::checkRegion(Operation *op, Region &region,
                                               StringRef what,
                                               TypeRange arguments,

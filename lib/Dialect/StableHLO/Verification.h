@@ -32,6 +32,30 @@ llvm::LogicalResult checkResultShape(mlir::Operation *op,
                                      llvm::ArrayRef<int64_t> shape,
                                      mlir::RankedTensorType result);
 
+/// Checks that a result has the operand's rank and element type.
+llvm::LogicalResult checkSameRank(mlir::Operation *op,
+                                  mlir::RankedTensorType operand,
+                                  mlir::RankedTensorType result);
+
+/// Checks that `dims` of the result repeat the operand.
+llvm::LogicalResult checkBroadcast(mlir::Operation *op,
+                                   mlir::RankedTensorType operand,
+                                   llvm::ArrayRef<int64_t> dims,
+                                   mlir::RankedTensorType result);
+
+/// Checks that a result has the operand's element type and as many elements.
+llvm::LogicalResult checkReshape(mlir::Operation *op,
+                                 mlir::RankedTensorType operand,
+                                 mlir::RankedTensorType result);
+
+/// Checks that a product has no precisions, or one per operand.
+llvm::LogicalResult checkPrecisions(mlir::Operation *op,
+                                    std::optional<mlir::ArrayAttr> precisions);
+
+/// Checks that pairs of devices name no source and no target twice.
+llvm::LogicalResult checkSourceTargetPairs(mlir::Operation *op,
+                                           mlir::DenseIntElementsAttr pairs);
+
 /// Checks a region's one block: its argument types and its returned types.
 llvm::LogicalResult checkRegion(mlir::Operation *op, mlir::Region &region,
                                 llvm::StringRef what, mlir::TypeRange arguments,

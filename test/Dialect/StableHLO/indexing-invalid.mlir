@@ -102,3 +102,27 @@ func.func @scatter_region(%e: tensor<64x32xf32>, %i: tensor<8x1xi32>, %u: tensor
   }) : (tensor<64x32xf32>, tensor<8x1xi32>, tensor<8x32xf32>) -> tensor<64x32xf32>
   return
 }
+
+// -----
+
+func.func @select_dim(%a: tensor<4x5xf32>, %i: tensor<3xi32>) {
+  // expected-error @+1 {{needs a dim from -2 to 1 but got 2}}
+  %0 = "stablehlo.torch_index_select"(%a, %i) <{batch_dims = 0 : i64, dim = 2 : i64}> : (tensor<4x5xf32>, tensor<3xi32>) -> tensor<3x5xf32>
+  return
+}
+
+// -----
+
+func.func @select_batch(%a: tensor<4x5xf32>, %i: tensor<3xi32>) {
+  // expected-error @+1 {{needs batch_dims of at most dim 0 but got 1}}
+  %0 = "stablehlo.torch_index_select"(%a, %i) <{batch_dims = 1 : i64, dim = 0 : i64}> : (tensor<4x5xf32>, tensor<3xi32>) -> tensor<3x5xf32>
+  return
+}
+
+// -----
+
+func.func @select_result(%a: tensor<4x5xf32>, %i: tensor<3xi32>) {
+  // expected-error @+1 {{needs a result of shape 'tensor<3x5xf32>'}}
+  %0 = "stablehlo.torch_index_select"(%a, %i) <{batch_dims = 0 : i64, dim = -2 : i64}> : (tensor<4x5xf32>, tensor<3xi32>) -> tensor<4x3xf32>
+  return
+}

@@ -46,3 +46,19 @@ func.func @batch_norm(%a: tensor<2x3xf32>, %s: tensor<2xf32>) {
   %0 = "stablehlo.batch_norm_inference"(%a, %s, %s, %s, %s) <{epsilon = 1.0e-03 : f32, feature_index = 1 : i64}> : (tensor<2x3xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>) -> tensor<2x3xf32>
   return
 }
+
+// -----
+
+func.func @rng_parameters(%a: tensor<2xf32>, %n: tensor<1xi64>) {
+  // expected-error @+1 {{needs parameters of type 'tensor<f32>'}}
+  %0 = stablehlo.rng %a, %a, %n, distribution = UNIFORM : (tensor<2xf32>, tensor<2xf32>, tensor<1xi64>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @rng_shape(%a: tensor<f32>, %n: tensor<2xi64>) {
+  // expected-error @+1 {{needs 1 entries of shape but got 'tensor<2xi64>'}}
+  %0 = stablehlo.rng %a, %a, %n, distribution = UNIFORM : (tensor<f32>, tensor<f32>, tensor<2xi64>) -> tensor<4xf32>
+  return
+}

@@ -81,6 +81,7 @@ def StableHLO_SendOp : StableHLO_Op<"send"> {
     DefaultValuedOptionalAttr<BoolAttr, "false">:$is_host_transfer,
     OptionalAttr<I64ElementsAttr>:$source_target_pairs);
   let results = (outs StableHLO_Token:$result);
+  let hasVerifier = 1;
 }
 
 def StableHLO_RecvOp : StableHLO_Op<"recv"> {
@@ -90,6 +91,7 @@ def StableHLO_RecvOp : StableHLO_Op<"recv"> {
     DefaultValuedOptionalAttr<BoolAttr, "false">:$is_host_transfer,
     OptionalAttr<I64ElementsAttr>:$source_target_pairs);
   let results = (outs Variadic<StableHLO_TensorOrToken>);
+  let hasVerifier = 1;
 }
 
 def StableHLO_InfeedOp : StableHLO_Op<"infeed"> {
@@ -98,6 +100,7 @@ def StableHLO_InfeedOp : StableHLO_Op<"infeed"> {
                        DefaultValuedOptionalStrAttr<StrAttr, "">:$infeed_config,
                        OptionalAttr<ArrayAttr>:$layout);
   let results = (outs Variadic<StableHLO_TensorOrToken>);
+  let hasVerifier = 1;
 }
 
 def StableHLO_OutfeedOp : StableHLO_Op<"outfeed"> {

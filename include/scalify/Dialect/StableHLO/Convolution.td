@@ -37,6 +37,7 @@ def StableHLO_DynamicConvOp : StableHLO_PureOp<"dynamic_conv"> {
                             StableHLO_IntTensor:$d_padding),
                        StableHLO_ConvolutionAttrs);
   let results = (outs StableHLO_Tensor:$result);
+  let hasVerifier = 1;
 }
 
 #endif // SCALIFY_DIALECT_STABLEHLO_CONVOLUTION

@@ -43,6 +43,7 @@ def StableHLO_EinsumOp : StableHLO_PureOp<"einsum"> {
     $lhs `,` $rhs `,` `config` `=` $einsum_config attr-dict `:`
     functional-type(operands, results)
   }];
+  let hasVerifier = 1;
 }
 
 def StableHLO_UnaryEinsumOp : StableHLO_PureOp<"unary_einsum"> {
@@ -53,6 +54,7 @@ def StableHLO_UnaryEinsumOp : StableHLO_PureOp<"unary_einsum"> {
     $operand `,` `config` `=` $einsum_config attr-dict `:`
     functional-type(operands, results)
   }];
+  let hasVerifier = 1;
 }
 
 #endif // SCALIFY_DIALECT_STABLEHLO_DOT

@@ -25,6 +25,7 @@ def StableHLO_DynamicBroadcastInDimOp
     $operand `,` $output_dimensions `,` `dims` `=` $broadcast_dimensions
     attr-dict `:` functional-type(operands, results)
   }];
+  let hasVerifier = 1;
 }
 
 def StableHLO_DynamicGatherOp : StableHLO_PureOp<"dynamic_gather"> {
@@ -35,6 +36,7 @@ def StableHLO_DynamicGatherOp : StableHLO_PureOp<"dynamic_gather"> {
     StableHLO_GatherDimensionNumbersAttr:$dimension_numbers,
     DefaultValuedOptionalAttr<BoolAttr, "false">:$indices_are_sorted);
   let results = (outs StableHLO_Tensor:$result);
+  let hasVerifier = 1;
 }
 
 def StableHLO_DynamicIotaOp : StableHLO_PureOp<"dynamic_iota"> {
@@ -46,6 +48,7 @@ def StableHLO_DynamicIotaOp : StableHLO_PureOp<"dynamic_iota"> {
     $output_shape `,` `dim` `=` $iota_dimension attr-dict `:`
     functional-type(operands, results)
   }];
+  let hasVerifier = 1;
 }
 
 def StableHLO_DynamicPadOp : StableHLO_PureOp<"dynamic_pad"> {
@@ -59,6 +62,7 @@ def StableHLO_DynamicPadOp : StableHLO_PureOp<"dynamic_pad"> {
   let assemblyFormat = [{
     operands attr-dict `:` functional-type(operands, results)
   }];
+  let hasVerifier = 1;
 }
 
 def StableHLO_DynamicReshapeOp : StableHLO_PureOp<"dynamic_reshape"> {
@@ -69,6 +73,7 @@ def StableHLO_DynamicReshapeOp : StableHLO_PureOp<"dynamic_reshape"> {
   let assemblyFormat = [{
     operands attr-dict `:` functional-type(operands, results)
   }];
+  let hasVerifier = 1;
 }
 
 def StableHLO_RealDynamicSliceOp : StableHLO_PureOp<"real_dynamic_slice"> {
@@ -80,6 +85,7 @@ def StableHLO_RealDynamicSliceOp : StableHLO_PureOp<"real_dynamic_slice"> {
   let assemblyFormat = [{
     operands attr-dict `:` functional-type(operands, results)
   }];
+  let hasVerifier = 1;
 }
 
 def StableHLO_GetDimensionSizeOp : StableHLO_PureOp<"get_dimension_size"> {

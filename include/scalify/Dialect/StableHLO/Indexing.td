@@ -58,6 +58,7 @@ def StableHLO_TorchIndexSelectOp : StableHLO_PureOp<"torch_index_select"> {
   let arguments = (ins StableHLO_Tensor:$operand, StableHLO_IntTensor:$index,
                        I64Attr:$dim, I64Attr:$batch_dims);
   let results = (outs StableHLO_Tensor:$result);
+  let hasVerifier = 1;
 }
 
 #endif // SCALIFY_DIALECT_STABLEHLO_INDEXING

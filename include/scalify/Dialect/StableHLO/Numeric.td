@@ -28,6 +28,7 @@ def StableHLO_RngOp : StableHLO_Op<"rng"> {
     $a `,` $b `,` $shape `,` `distribution` `=` `` $rng_distribution attr-dict
     `:` functional-type(operands, results)
   }];
+  let hasVerifier = 1;
 }
 
 def StableHLO_FftOp : StableHLO_PureOp<"fft"> {
