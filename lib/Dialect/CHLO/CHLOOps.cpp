@@ -1,10 +1,13 @@
 //===- CHLOOps.cpp - Types of chlo ops ------------------------------------===//
 
+#include "../StableHLO/Verification.h"
+
 #include "scalify/Dialect/CHLO/CHLO.h"
 
 #include "mlir/IR/Builders.h"
 
 using namespace mlir;
+using namespace scalify;
 using namespace scalify::chlo;
 
 // The unary ops differ only in their names.
@@ -92,6 +95,67 @@ LogicalResult RaggedDotOp::verify() {
       failed(checkDims("ragged", dims.getLhsRaggedDimensions(), lhs)) ||
       failed(checkDims("group", dims.getRhsGroupDimensions(), rhs)))
     return failure();
+  return success();
+}
+
+/// Checks that operands broadcast to the result as NumPy's do, or where
+/// `places` says for those of lower rank.
+static LogicalResult checkBroadcasts(Operation *op,
+                                     std::optional<ArrayRef<int64_t>> places) {
+  auto result = cast<RankedTensorType>(op->getResult(0).getType());
+  for (Type type : op->getOperandTypes()) {
+    auto operand = cast<RankedTensorType>(type);
+    int64_t first = result.getRank() - operand.getRank();
+    if (first < 0)
+      return op->emitOpError() << "cannot broadcast " << operand << " to "
+                               << result << " of lower rank";
+    auto dims =
+        first > 0 && places
+            ? llvm::to_vector(*places)
+            : llvm::to_vector(llvm::seq<int64_t>(first, result.getRank()));
+    if (failed(stablehlo::checkBroadcast(
+            op, operand, dims, result.clone(operand.getElementType()))))
+      return failure();
+  }
+  return success();
+}
+
+#define DEFINE_BROADCAST(Op)                                                   \
+  LogicalResult Op::verify() {                                                 \
+    return checkBroadcasts(*this, getBroadcastDimensions());                   \
+  }
+
+DEFINE_BROADCAST(BroadcastAddOp)
+DEFINE_BROADCAST(BroadcastAndOp)
+DEFINE_BROADCAST(BroadcastAtan2Op)
+DEFINE_BROADCAST(BroadcastComplexOp)
+DEFINE_BROADCAST(BroadcastDivOp)
+DEFINE_BROADCAST(BroadcastMaxOp)
+DEFINE_BROADCAST(BroadcastMinOp)
+DEFINE_BROADCAST(BroadcastMulOp)
+DEFINE_BROADCAST(BroadcastNextAfterOp)
+DEFINE_BROADCAST(BroadcastOrOp)
+DEFINE_BROADCAST(BroadcastPolygammaOp)
+DEFINE_BROADCAST(BroadcastPowOp)
+DEFINE_BROADCAST(BroadcastRemOp)
+DEFINE_BROADCAST(BroadcastShiftLeftOp)
+DEFINE_BROADCAST(BroadcastShiftRightArithmeticOp)
+DEFINE_BROADCAST(BroadcastShiftRightLogicalOp)
+DEFINE_BROADCAST(BroadcastSubOp)
+DEFINE_BROADCAST(BroadcastXorOp)
+DEFINE_BROADCAST(BroadcastZetaOp)
+#undef DEFINE_BROADCAST
+
+LogicalResult BroadcastSelectOp::verify() {
+  return checkBroadcasts(*this, std::nullopt);
+}
+
+LogicalResult ConstantLikeOp::verify() {
+  auto value = cast<TypedAttr>(getValue());
+  Type element = cast<RankedTensorType>(getType()).getElementType();
+  if (value.getType() != element)
+    return emitOpError() << "needs a value of type " << element << " but got "
+                         << value;
   return success();
 }
 

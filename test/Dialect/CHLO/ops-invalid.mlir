@@ -39,3 +39,35 @@ func.func @ragged(%x: tensor<8x4xf32>, %w: tensor<3x4x5xf32>, %n: tensor<3xi32>)
   %0 = "chlo.ragged_dot"(%x, %w, %n) <{ragged_dot_dimension_numbers = #chlo.ragged_dot<lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [1], rhs_group_dimensions = [0]>}> : (tensor<8x4xf32>, tensor<3x4x5xf32>, tensor<3xi32>) -> tensor<8x5xf32>
   return
 }
+
+// -----
+
+func.func @broadcast_places(%a: tensor<4x6xf32>, %b: tensor<6xf32>) {
+  // expected-error @+1 {{needs dims within the rank 2 but got 2}}
+  %0 = chlo.broadcast_add %a, %b {broadcast_dimensions = array<i64: 2>} : (tensor<4x6xf32>, tensor<6xf32>) -> tensor<4x6xf32>
+  return
+}
+
+// -----
+
+func.func @broadcast_sizes(%a: tensor<4x6xf32>, %b: tensor<4xf32>) {
+  // expected-error @+1 {{cannot broadcast dimension 0 of size 4 to dimension 1 of size 6}}
+  %0 = chlo.broadcast_add %a, %b : (tensor<4x6xf32>, tensor<4xf32>) -> tensor<4x6xf32>
+  return
+}
+
+// -----
+
+func.func @broadcast_rank(%p: tensor<4x6xi1>, %b: tensor<6xf32>) {
+  // expected-error @+1 {{cannot broadcast 'tensor<4x6xi1>' to 'tensor<6xf32>' of lower rank}}
+  %0 = chlo.broadcast_select %p, %b, %b : (tensor<4x6xi1>, tensor<6xf32>, tensor<6xf32>) -> tensor<6xf32>
+  return
+}
+
+// -----
+
+func.func @constant_like(%a: tensor<4xf32>) {
+  // expected-error @+1 {{needs a value of type 'f32' but got 1 : i32}}
+  %0 = "chlo.constant_like"(%a) <{value = 1 : i32}> : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}

@@ -108,6 +108,7 @@ def CHLO_ConstantLikeOp : CHLO_PureOp<"constant_like", [
   let summary = "make a splat of the operand's shape";
   let arguments = (ins TypedAttrInterface:$value, StableHLO_Tensor:$operand);
   let results = (outs StableHLO_Tensor:$result);
+  let hasVerifier = 1;
 }
 
 //===----------------------------------------------------------------------===//
@@ -139,6 +140,7 @@ class CHLO_BroadcastOp<string mnemonic> : CHLO_PureOp<mnemonic> {
     $lhs `,` $rhs attr-dict `:` `(` type($lhs) `,` type($rhs) `)` `->`
     type($result)
   }];
+  let hasVerifier = 1;
 }
 
 def CHLO_BroadcastAddOp : CHLO_BroadcastOp<"broadcast_add">;
@@ -171,6 +173,7 @@ def CHLO_BroadcastSelectOp : CHLO_PureOp<"broadcast_select"> {
     $pred `,` $on_true `,` $on_false attr-dict `:` `(` type($pred) `,`
     type($on_true) `,` type($on_false) `)` `->` type($result)
   }];
+  let hasVerifier = 1;
 }
 
 #endif // SCALIFY_DIALECT_CHLO_CHLOOPS
