@@ -93,6 +93,8 @@ LogicalResult AllReduceOp::verify() {
     if (failed(verifyCompatibleShape(operand, result)))
       return emitOpError() << "needs results of the operands' shapes but got "
                            << operand << " and " << result;
+    else if (failed(checkPromotable(*this, operand, result)))
+      return failure();
   // all_reduce_c5
   if (getNumResults() == 0)
     return success();
@@ -120,7 +122,8 @@ LogicalResult ReduceScatterOp::verify() {
                            << operand << " into " << group << " parts";
     shape[dim] /= group;
   }
-  if (failed(checkResultShape(*this, shape, result)))
+  if (failed(checkResultShape(*this, shape, result)) ||
+      failed(checkPromotable(*this, operand, result)))
     return failure();
   // reduce_scatter_c7
   return checkReducer(*this, getComputation(), {scalarOf(result)});

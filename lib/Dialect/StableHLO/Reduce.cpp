@@ -85,9 +85,12 @@ static LogicalResult checkReduction(Operation *op, ValueRange inputs,
     auto result = cast<RankedTensorType>(type);
     if (failed(checkResultShape(op, shape, result)))
       return failure();
+    // reduce_c6, reduce_window_c13
+    if (failed(checkPromotable(op, input.getType(), type)) ||
+        failed(checkPromotable(op, init.getType(), type)))
+      return failure();
     scalars.push_back(RankedTensorType::get({}, result.getElementType()));
   }
-  // reduce_c6, reduce_window_c13
   return checkReducer(op, reducer, scalars);
 }
 
@@ -156,8 +159,15 @@ LogicalResult SelectAndScatterOp::verify() {
                          << RankedTensorType::get(shape,
                                                   source.getElementType())
                          << " but got " << source;
-  // select_and_scatter_c9, select_and_scatter_c10
+  // select_and_scatter_c1, select_and_scatter_c3
   Type scalar = RankedTensorType::get({}, operand.getElementType());
+  if (source.getElementType() != operand.getElementType() ||
+      getInitValue().getType() != scalar)
+    return emitOpError() << "needs a source and a scalar init value of the "
+                            "operand's elements but got "
+                         << source << " and " << getInitValue().getType()
+                         << " for " << operand;
+  // select_and_scatter_c9, select_and_scatter_c10
   Type pred = RankedTensorType::get({}, IntegerType::get(getContext(), 1));
   if (failed(checkRegion(*this, getSelect(), "select region", {scalar, scalar},
                          TypeRange{pred})))

@@ -141,3 +141,29 @@ LogicalResult scalify::stablehlo::checkReducer(Operation *op, Region &region,
   llvm::append_range(arguments, scalars);
   return checkRegion(op, region, "reduction region", arguments, scalars);
 }
+
+static bool isPromotable(Type from, Type to) {
+  if (from == to || isa<quant::QuantizedType>(from))
+    return true;
+  if (auto complex = dyn_cast<ComplexType>(from)) {
+    auto wide = dyn_cast<ComplexType>(to);
+    return wide &&
+           isPromotable(complex.getElementType(), wide.getElementType());
+  }
+  if (isa<FloatType>(from))
+    return isa<FloatType>(to) &&
+           from.getIntOrFloatBitWidth() <= to.getIntOrFloatBitWidth();
+  auto narrow = dyn_cast<IntegerType>(from), wide = dyn_cast<IntegerType>(to);
+  return narrow && wide && narrow.getWidth() > 1 &&
+         narrow.getSignedness() == wide.getSignedness() &&
+         narrow.getWidth() <= wide.getWidth();
+}
+
+LogicalResult scalify::stablehlo::checkPromotable(Operation *op, Type value,
+                                                  Type accumulator) {
+  Type element = getElementTypeOrSelf(accumulator);
+  if (isPromotable(getElementTypeOrSelf(value), element))
+    return success();
+  return op->emitOpError() << "cannot reduce " << value << " in elements of "
+                           << element;
+}

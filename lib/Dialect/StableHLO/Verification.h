@@ -61,6 +61,11 @@ llvm::LogicalResult checkRegion(mlir::Operation *op, mlir::Region &region,
                                 llvm::StringRef what, mlir::TypeRange arguments,
                                 mlir::TypeRange results);
 
+/// Checks that a reduction in elements of `accumulator` may take a value: its
+/// elements are of the same kind and have as many bits or fewer.
+llvm::LogicalResult checkPromotable(mlir::Operation *op, mlir::Type value,
+                                    mlir::Type accumulator);
+
 /// Checks that a region combines two groups of scalars into one.
 llvm::LogicalResult checkReducer(mlir::Operation *op, mlir::Region &region,
                                  llvm::ArrayRef<mlir::Type> scalars);

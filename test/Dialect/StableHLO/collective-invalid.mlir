@@ -94,3 +94,15 @@ func.func @pair_of_many(%a: tensor<4xf32>) {
   %0 = "stablehlo.collective_permute"(%a) <{source_target_pairs = dense<1> : tensor<9007199254740992x2xi64>}> : (tensor<4xf32>) -> tensor<4xf32>
   return
 }
+
+// -----
+
+func.func @all_reduce_elements(%a: tensor<4xf32>) {
+  // expected-error @+1 {{cannot reduce 'tensor<4xf32>' in elements of 'i32'}}
+  %0 = "stablehlo.all_reduce"(%a) <{replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}> ({
+  ^bb0(%x: tensor<i32>, %y: tensor<i32>):
+    %1 = stablehlo.add %x, %y : tensor<i32>
+    stablehlo.return %1 : tensor<i32>
+  }) : (tensor<4xf32>) -> tensor<4xi32>
+  return
+}

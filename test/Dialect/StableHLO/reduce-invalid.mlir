@@ -123,3 +123,43 @@ func.func @dynamic_stride(%a: tensor<4xf32>, %b: tensor<f32>) {
   }) : (tensor<4xf32>, tensor<f32>) -> tensor<1xf32>
   return
 }
+
+// -----
+
+func.func @reduce_elements(%a: tensor<4x6xf32>, %z: tensor<i32>) {
+  // expected-error @+1 {{cannot reduce 'tensor<i32>' in elements of 'f32'}}
+  %0 = "stablehlo.reduce"(%a, %z) <{dimensions = array<i64: 1>}> ({
+  ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+    %1 = stablehlo.add %x, %y : tensor<f32>
+    stablehlo.return %1 : tensor<f32>
+  }) : (tensor<4x6xf32>, tensor<i32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @window_elements(%a: tensor<8xf64>, %z: tensor<f32>) {
+  // expected-error @+1 {{cannot reduce 'tensor<8xf64>' in elements of 'f32'}}
+  %0 = "stablehlo.reduce_window"(%a, %z) <{window_dimensions = array<i64: 2>}> ({
+  ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+    %1 = stablehlo.add %x, %y : tensor<f32>
+    stablehlo.return %1 : tensor<f32>
+  }) : (tensor<8xf64>, tensor<f32>) -> tensor<7xf32>
+  return
+}
+
+// -----
+
+func.func @scatter_elements(%a: tensor<4xf32>, %s: tensor<4xbf16>, %z: tensor<f32>) {
+  // expected-error @+1 {{needs a source and a scalar init value of the operand's elements}}
+  %0 = "stablehlo.select_and_scatter"(%a, %s, %z) ({
+  ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+    %1 = stablehlo.compare GE, %x, %y : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    stablehlo.return %1 : tensor<i1>
+  }, {
+  ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+    %1 = stablehlo.add %x, %y : tensor<f32>
+    stablehlo.return %1 : tensor<f32>
+  }) : (tensor<4xf32>, tensor<4xbf16>, tensor<f32>) -> tensor<4xf32>
+  return
+}
