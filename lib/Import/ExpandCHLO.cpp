@@ -10,6 +10,7 @@
 #include "ErrorFunctions.h"
 #include "ExpandBroadcasts.h"
 #include "ExpandTopK.h"
+#include "PromoteReductions.h"
 #include "SpecialFunctions.h"
 #include "scalify/Dialect/CHLO/CHLO.h"
 #include "scalify/Dialect/StableHLO/Values.h"
@@ -159,6 +160,7 @@ struct ExpandCHLO : scalify::impl::ExpandCHLOPassBase<ExpandCHLO> {
       set.add<ExpandElementwise>(context, expansion);
     import::populateTopKExpansion(set);
     import::populateBroadcastExpansions(set);
+    import::populateReductionPromotions(set);
     patterns = std::move(set);
     return success();
   }

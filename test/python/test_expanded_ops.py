@@ -476,3 +476,34 @@ def test_candidates_of_approximate_extrema() -> None:
     assert values.shape == jax.eval_shape(fn, x)[0].shape
     np.testing.assert_array_equal(values[:, :2], -np.sort(-x)[:, :2])
     np.testing.assert_array_equal(values, np.take_along_axis(x, places, 1))
+
+
+def test_a_reduction_in_wider_elements_than_it_reads() -> None:
+    """A region may promote what the reduction reads; JAX writes none of these."""
+    text = """
+func.func @main(%x: tensor<4x8xf32>, %z: tensor<f32>, %a: tensor<4xi8>, %n: tensor<i32>)
+    -> (tensor<4xf64>, tensor<4x7xf64>, tensor<i32>) {
+  %0 = "stablehlo.reduce"(%x, %z) <{dimensions = array<i64: 1>}> ({
+  ^bb0(%l: tensor<f64>, %r: tensor<f64>):
+    %s = stablehlo.add %l, %r : tensor<f64>
+    stablehlo.return %s : tensor<f64>
+  }) : (tensor<4x8xf32>, tensor<f32>) -> tensor<4xf64>
+  %1 = "stablehlo.reduce_window"(%x, %z) <{window_dimensions = array<i64: 1, 2>}> ({
+  ^bb0(%l: tensor<f64>, %r: tensor<f64>):
+    %s = stablehlo.maximum %l, %r : tensor<f64>
+    stablehlo.return %s : tensor<f64>
+  }) : (tensor<4x8xf32>, tensor<f32>) -> tensor<4x7xf64>
+  %2 = "stablehlo.reduce"(%a, %n) <{dimensions = array<i64: 0>}> ({
+  ^bb0(%l: tensor<i32>, %r: tensor<i32>):
+    %s = stablehlo.add %l, %r : tensor<i32>
+    stablehlo.return %s : tensor<i32>
+  }) : (tensor<4xi8>, tensor<i32>) -> tensor<i32>
+  return %0, %1, %2 : tensor<4xf64>, tensor<4x7xf64>, tensor<i32>
+}
+"""
+    x, a = normal(4, 8), np.array([100, 100, 100, 7], np.int8)
+    sums, maxima, total = scalify.compile(text)(x, np.float32(0.5), a, np.int32(1000))
+    np.testing.assert_allclose(sums, x.astype(np.float64).sum(1) + 0.5, rtol=1e-14)
+    pairs = np.maximum(x[:, :-1], x[:, 1:])
+    np.testing.assert_array_equal(maxima, np.maximum(pairs, np.float32(0.5)))
+    assert int(total) == 1307
