@@ -62,40 +62,107 @@ LogicalResult TopKOp::inferReturnTypes(MLIRContext *context,
   return success();
 }
 
-LogicalResult RaggedDotOp::verify() {
-  auto lhs = cast<RankedTensorType>(getLhs().getType());
-  auto rhs = cast<RankedTensorType>(getRhs().getType());
-  RaggedDotDimensionNumbersAttr dims = getRaggedDotDimensionNumbers();
-  auto checkDims = [&](StringRef what, ArrayRef<int64_t> list,
-                       RankedTensorType type) -> LogicalResult {
-    for (int64_t dim : list)
-      if (dim < 0 || dim >= type.getRank())
-        return emitOpError() << "needs " << what << " dimensions of " << type
-                             << " but got " << dim;
-    return success();
+/// Checks that the dimensions of each list are in range, and each in one list
+/// only.
+static LogicalResult checkRaggedDims(RaggedDotOp op) {
+  RaggedDotDimensionNumbersAttr dims = op.getRaggedDotDimensionNumbers();
+  auto check = [&](StringRef what, Value value,
+                   std::initializer_list<ArrayRef<int64_t>> lists) {
+    auto type = cast<RankedTensorType>(value.getType());
+    SmallVector<int64_t> all;
+    for (ArrayRef<int64_t> list : lists)
+      llvm::append_range(all, list);
+    return stablehlo::checkDims(op.getLoc(), op.getOperationName(), what, all,
+                                type.getRank());
   };
+  if (failed(check("lhs batching or contracting dimension", op.getLhs(),
+                   {dims.getLhsBatchingDimensions(),
+                    dims.getLhsContractingDimensions()})) ||
+      failed(check("lhs ragged dimension", op.getLhs(),
+                   {dims.getLhsRaggedDimensions()})))
+    return failure();
+  return check("rhs batching, contracting or group dimension", op.getRhs(),
+               {dims.getRhsBatchingDimensions(),
+                dims.getRhsContractingDimensions(),
+                dims.getRhsGroupDimensions()});
+}
+
+/// Checks that the sizes of paired dimensions agree.
+static LogicalResult checkRaggedPairs(RaggedDotOp op, StringRef what,
+                                      ArrayRef<int64_t> lhsDims,
+                                      ArrayRef<int64_t> rhsDims) {
+  auto lhs = cast<RankedTensorType>(op.getLhs().getType());
+  auto rhs = cast<RankedTensorType>(op.getRhs().getType());
+  if (lhsDims.size() != rhsDims.size())
+    return op.emitOpError()
+           << "needs as many lhs as rhs " << what << " dimensions but got "
+           << lhsDims.size() << " and " << rhsDims.size();
+  for (auto [l, r] : llvm::zip(lhsDims, rhsDims))
+    if (!stablehlo::sizesAgree(lhs.getDimSize(l), rhs.getDimSize(r)))
+      return op.emitOpError()
+             << "needs equal sizes in " << what << " dimensions but got "
+             << lhs.getDimSize(l) << " in dimension " << l << " of " << lhs
+             << " and " << rhs.getDimSize(r) << " in dimension " << r << " of "
+             << rhs;
+  return success();
+}
+
+/// The result: the groups if they sum over the ragged dimension, then batch,
+/// the free dimensions of lhs, and those of rhs.
+static SmallVector<int64_t> raggedShape(RaggedDotOp op) {
+  auto lhs = cast<RankedTensorType>(op.getLhs().getType());
+  auto rhs = cast<RankedTensorType>(op.getRhs().getType());
+  auto sizes = cast<RankedTensorType>(op.getGroupSizes().getType());
+  RaggedDotDimensionNumbersAttr dims = op.getRaggedDotDimensionNumbers();
+  SmallVector<int64_t> shape;
+  auto add = [&](RankedTensorType type, ArrayRef<int64_t> batch,
+                 ArrayRef<int64_t> summed, ArrayRef<int64_t> groups) {
+    for (auto [dim, size] : llvm::enumerate(type.getShape()))
+      if (int64_t d = dim; !llvm::is_contained(batch, d) &&
+                           !llvm::is_contained(summed, d) &&
+                           !llvm::is_contained(groups, d))
+        shape.push_back(size);
+  };
+  if (llvm::is_contained(dims.getLhsContractingDimensions(),
+                         dims.getLhsRaggedDimensions().front()))
+    shape.push_back(sizes.getShape().back());
+  for (int64_t dim : dims.getLhsBatchingDimensions())
+    shape.push_back(lhs.getDimSize(dim));
+  add(lhs, dims.getLhsBatchingDimensions(), dims.getLhsContractingDimensions(),
+      {});
+  add(rhs, dims.getRhsBatchingDimensions(), dims.getRhsContractingDimensions(),
+      dims.getRhsGroupDimensions());
+  return shape;
+}
+
+LogicalResult RaggedDotOp::verify() {
+  RaggedDotDimensionNumbersAttr dims = getRaggedDotDimensionNumbers();
   if (dims.getLhsRaggedDimensions().size() != 1)
     return emitOpError() << "needs one ragged dimension but got "
                          << dims.getLhsRaggedDimensions().size();
   if (dims.getRhsGroupDimensions().size() > 1)
     return emitOpError() << "needs at most one group dimension but got "
                          << dims.getRhsGroupDimensions().size();
-  if (dims.getLhsBatchingDimensions().size() !=
-          dims.getRhsBatchingDimensions().size() ||
-      dims.getLhsContractingDimensions().size() !=
-          dims.getRhsContractingDimensions().size())
-    return emitOpError("needs as many lhs as rhs batching and contracting "
-                       "dimensions");
-  if (failed(checkDims("batching", dims.getLhsBatchingDimensions(), lhs)) ||
-      failed(checkDims("batching", dims.getRhsBatchingDimensions(), rhs)) ||
-      failed(
-          checkDims("contracting", dims.getLhsContractingDimensions(), lhs)) ||
-      failed(
-          checkDims("contracting", dims.getRhsContractingDimensions(), rhs)) ||
-      failed(checkDims("ragged", dims.getLhsRaggedDimensions(), lhs)) ||
-      failed(checkDims("group", dims.getRhsGroupDimensions(), rhs)))
+  if (failed(checkRaggedDims(*this)) ||
+      failed(checkRaggedPairs(*this, "batching",
+                              dims.getLhsBatchingDimensions(),
+                              dims.getRhsBatchingDimensions())) ||
+      failed(checkRaggedPairs(*this, "contracting",
+                              dims.getLhsContractingDimensions(),
+                              dims.getRhsContractingDimensions())) ||
+      failed(stablehlo::checkPrecisions(*this, getPrecisionConfig())))
     return failure();
-  return success();
+  auto sizes = cast<RankedTensorType>(getGroupSizes().getType());
+  if (sizes.getRank() == 0)
+    return emitOpError() << "needs group sizes of rank 1 or more but got "
+                         << sizes;
+  auto rhs = cast<RankedTensorType>(getRhs().getType());
+  for (int64_t dim : dims.getRhsGroupDimensions())
+    if (!stablehlo::sizesAgree(rhs.getDimSize(dim), sizes.getShape().back()))
+      return emitOpError() << "needs one size per group in dimension " << dim
+                           << " of " << rhs << " but got " << sizes;
+  return stablehlo::checkResultShape(*this, raggedShape(*this),
+                                     cast<RankedTensorType>(getType()));
 }
 
 /// Checks that operands broadcast to the result as NumPy's do, or where

@@ -71,3 +71,43 @@ func.func @constant_like(%a: tensor<4xf32>) {
   %0 = "chlo.constant_like"(%a) <{value = 1 : i32}> : (tensor<4xf32>) -> tensor<4xf32>
   return
 }
+
+// -----
+
+func.func @ragged_result(%x: tensor<8x4xf32>, %w: tensor<3x4x5xf32>, %n: tensor<3xi32>) {
+  // expected-error @+1 {{needs a result of shape 'tensor<8x5xf32>' but got 'tensor<5x8xf32>'}}
+  %0 = "chlo.ragged_dot"(%x, %w, %n) <{ragged_dot_dimension_numbers = #chlo.ragged_dot<lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [1], lhs_ragged_dimensions = [0], rhs_group_dimensions = [0]>}> : (tensor<8x4xf32>, tensor<3x4x5xf32>, tensor<3xi32>) -> tensor<5x8xf32>
+  return
+}
+
+// -----
+
+func.func @ragged_sum(%x: tensor<8x4xf32>, %y: tensor<8x5xf32>, %n: tensor<3xi32>) {
+  // expected-error @+1 {{needs a result of shape 'tensor<3x4x5xf32>'}}
+  %0 = "chlo.ragged_dot"(%x, %y, %n) <{ragged_dot_dimension_numbers = #chlo.ragged_dot<lhs_contracting_dimensions = [0], rhs_contracting_dimensions = [0], lhs_ragged_dimensions = [0]>}> : (tensor<8x4xf32>, tensor<8x5xf32>, tensor<3xi32>) -> tensor<4x5xf32>
+  return
+}
+
+// -----
+
+func.func @ragged_twice(%x: tensor<8x4xf32>, %w: tensor<4x4x5xf32>, %n: tensor<4xi32>) {
+  // expected-error @+1 {{names rhs batching, contracting or group dimension 1 twice}}
+  %0 = "chlo.ragged_dot"(%x, %w, %n) <{ragged_dot_dimension_numbers = #chlo.ragged_dot<lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [1], lhs_ragged_dimensions = [0], rhs_group_dimensions = [1]>}> : (tensor<8x4xf32>, tensor<4x4x5xf32>, tensor<4xi32>) -> tensor<8x5xf32>
+  return
+}
+
+// -----
+
+func.func @ragged_groups(%x: tensor<8x4xf32>, %w: tensor<3x4x5xf32>, %n: tensor<2xi32>) {
+  // expected-error @+1 {{needs one size per group in dimension 0}}
+  %0 = "chlo.ragged_dot"(%x, %w, %n) <{ragged_dot_dimension_numbers = #chlo.ragged_dot<lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [1], lhs_ragged_dimensions = [0], rhs_group_dimensions = [0]>}> : (tensor<8x4xf32>, tensor<3x4x5xf32>, tensor<2xi32>) -> tensor<8x5xf32>
+  return
+}
+
+// -----
+
+func.func @ragged_sizes(%x: tensor<8x4xf32>, %w: tensor<3x6x5xf32>, %n: tensor<3xi32>) {
+  // expected-error @+1 {{needs equal sizes in contracting dimensions but got 4 in dimension 1}}
+  %0 = "chlo.ragged_dot"(%x, %w, %n) <{ragged_dot_dimension_numbers = #chlo.ragged_dot<lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [1], lhs_ragged_dimensions = [0], rhs_group_dimensions = [0]>}> : (tensor<8x4xf32>, tensor<3x6x5xf32>, tensor<3xi32>) -> tensor<8x5xf32>
+  return
+}
