@@ -56,7 +56,8 @@ static void nameMain(ModuleOp module, SymbolTable &symbols) {
 }
 
 /// No target computes quantized numbers, and most ops do not expect them. No
-/// pass expects tensors whose elements 63 bits cannot count.
+/// pass expects tensors whose elements 63 bits cannot count, nor so many
+/// dimensions that loops over them overflow the stack.
 static LogicalResult checkType(Operation *op, Type type) {
   if (isa<quant::QuantizedType>(getElementTypeOrSelf(type)))
     return op->emitOpError("has the quantized type ")
@@ -67,6 +68,10 @@ static LogicalResult checkType(Operation *op, Type type) {
   if (tensor && !scalify::import::isCountable(tensor.getShape()))
     return op->emitOpError("has the type ")
            << type << scalify::import::kUncountable;
+  if (tensor && tensor.getRank() > scalify::import::kMostDims)
+    return op->emitOpError("has a type of ")
+           << tensor.getRank() << " dimensions, of which there may be "
+           << scalify::import::kMostDims << "; reshape it to fewer";
   return success();
 }
 

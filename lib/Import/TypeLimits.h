@@ -22,6 +22,10 @@ inline bool isCountable(llvm::ArrayRef<int64_t> shape) {
 inline constexpr llvm::StringLiteral kUncountable =
     ", which has more bytes than 63 bits can count";
 
+/// Kernels have a loop within another for each dimension, and passes walk them
+/// recursively.
+inline constexpr int64_t kMostDims = 1024;
+
 } // namespace scalify::import
 
 #endif // SCALIFY_LIB_IMPORT_TYPELIMITS_H
