@@ -3,6 +3,8 @@
 #include "scalify/Dialect/DiscardableAttrs.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
 
+#include "mlir/Interfaces/FunctionInterfaces.h"
+
 using namespace mlir;
 using namespace scalify;
 using namespace scalify::discardable;
@@ -44,15 +46,20 @@ static bool areGrowing(Attribute attr) {
          });
 }
 
-/// The origins of values, as reports read them.
+/// The origins of values, as reports read them; each names others of them.
 static bool areOrigins(Attribute attr) {
-  return areRecords(attr) &&
-         llvm::all_of(cast<ArrayAttr>(attr), [](Attribute entry) {
-           auto origin = cast<DictionaryAttr>(entry);
-           return origin.getAs<LocationAttr>("loc") &&
-                  origin.getAs<TypeAttr>("type") &&
-                  origin.getAs<DenseI32ArrayAttr>("from");
-         });
+  if (!areRecords(attr))
+    return false;
+  auto origins = cast<ArrayAttr>(attr);
+  auto isOrigin = [&](int32_t id) {
+    return id >= 0 && id < static_cast<int64_t>(origins.size());
+  };
+  return llvm::all_of(origins, [&](Attribute entry) {
+    auto origin = cast<DictionaryAttr>(entry);
+    auto from = origin.getAs<DenseI32ArrayAttr>("from");
+    return from && llvm::all_of(from.asArrayRef(), isOrigin) &&
+           origin.getAs<LocationAttr>("loc") && origin.getAs<TypeAttr>("type");
+  });
 }
 
 static constexpr Kind kTexts{areTexts, "an array of strings"};
@@ -93,7 +100,8 @@ static constexpr Entry kEntries[] = {
     {"scalify.body_ids", OnOp, kNumbers32},
     {"scalify.provenance",
      OnModule,
-     {areOrigins, "an array of dictionaries with 'loc', 'type' and 'from'"}},
+     {areOrigins,
+      "an array of dictionaries with 'loc', 'type' and 'from' in it"}},
     // Precision.
     {"scalify.wide_casts", OnModule, kRecords},
     {"scalify.dot_role", OnOp, {is<DotRoleAttr>, "#scalify.dot_role"}},
@@ -143,9 +151,34 @@ static const Table &getTable() {
   return table;
 }
 
+/// Checks that what is written of carries is on a loop or a branch that has
+/// them; passes take them by number.
+static LogicalResult verifyCarries(Operation *op, NamedAttribute attr) {
+  auto scales = dyn_cast<DenseI64ArrayAttr>(attr.getValue());
+  auto growing = dyn_cast<ArrayAttr>(attr.getValue());
+  bool isOfScales = attr.getName() == "scalify.carry_scales";
+  if (!isOfScales && attr.getName() != "scalify.growing_carries")
+    return success();
+  int64_t count = op->getNumResults();
+  if (op->getNumRegions() == 0 || isa<FunctionOpInterface>(op))
+    return op->emitOpError("has '")
+           << attr.getName().getValue() << "', but is no loop and no branch";
+  if (isOfScales && scales.size() > count)
+    return op->emitOpError("has ")
+           << scales.size() << " scales of carries for " << count << " results";
+  if (!isOfScales)
+    for (auto entry : growing.getAsRange<DictionaryAttr>())
+      if (int64_t carry = entry.getAs<IntegerAttr>("carry").getInt();
+          carry < 0 || carry >= count)
+        return op->emitOpError("has no carry ") << carry << " that grows";
+  return success();
+}
+
 LogicalResult ScalifyDialect::verifyOperationAttribute(Operation *op,
                                                        NamedAttribute attr) {
-  return getTable().verify(op, attr);
+  if (failed(getTable().verify(op, attr)))
+    return failure();
+  return verifyCarries(op, attr);
 }
 
 LogicalResult ScalifyDialect::verifyRegionArgAttribute(Operation *op, unsigned,

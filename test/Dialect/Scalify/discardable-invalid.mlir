@@ -132,3 +132,38 @@ func.func @carries(%x: tensor<4xf32>) -> tensor<4xf32> {
   %0 = stablehlo.negate %x {scalify.growing_carries = [{carry = 340282366920938463463374607431768211455 : i128}]} : tensor<4xf32>
   return %0 : tensor<4xf32>
 }
+
+// -----
+
+// expected-error @+1 {{has 'scalify.carry_scales', but is no loop and no branch}}
+func.func @scales_of_a_function(%x: tensor<4xf32>) attributes {scalify.carry_scales = array<i64>} { return }
+
+// -----
+
+func.func @scales_of_carries(%x: tensor<4xf32>, %p: tensor<i1>) -> tensor<4xf32> {
+  // expected-error @+1 {{has 2 scales of carries for 1 results}}
+  %0 = "stablehlo.if"(%p) ({
+    stablehlo.return %x : tensor<4xf32>
+  }, {
+    stablehlo.return %x : tensor<4xf32>
+  }) {scalify.carry_scales = array<i64: 0, 0>} : (tensor<i1>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// -----
+
+func.func @growing(%x: tensor<4xf32>, %p: tensor<i1>) -> tensor<4xf32> {
+  // expected-error @+1 {{has no carry 1 that grows}}
+  %0 = "stablehlo.if"(%p) ({
+    stablehlo.return %x : tensor<4xf32>
+  }, {
+    stablehlo.return %x : tensor<4xf32>
+  }) {scalify.growing_carries = [{carry = 1 : i64}]} : (tensor<i1>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// -----
+
+// expected-error @+1 {{expected an array of dictionaries with 'loc', 'type' and 'from' in it}}
+module attributes {scalify.provenance = [{loc = loc("x"), type = f32, from = array<i32: 1>}]} {
+}
