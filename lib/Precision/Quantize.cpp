@@ -77,6 +77,13 @@ struct QuantizeDotsPass : scalify::impl::QuantizeDotsBase<QuantizeDotsPass> {
 
   static LogicalResult checkDecided(func::FuncOp func, RecipeAttr recipe) {
     WalkResult result = func.walk([&](Operation *op) -> WalkResult {
+      auto isHint = [](Value operand) {
+        return operand.getDefiningOp<ScaleHintOp>() != nullptr;
+      };
+      if (op->hasAttr(kFormatsAttr) &&
+          !llvm::all_of(op->getOperands().take_front(2), isHint))
+        return op->emitOpError("has formats, but operands without a scale: "
+                               "run scalify-propagate first");
       if (!recipe.castsDots() || !stablehlo::isContraction(op) ||
           op->hasAttr(kDotRoleAttr))
         return WalkResult::advance();

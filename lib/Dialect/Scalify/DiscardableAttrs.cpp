@@ -2,6 +2,7 @@
 
 #include "scalify/Dialect/DiscardableAttrs.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/StableHLO/Contraction.h"
 
 #include "mlir/Interfaces/FunctionInterfaces.h"
 
@@ -60,6 +61,15 @@ static bool areOrigins(Attribute attr) {
     return from && llvm::all_of(from.asArrayRef(), isOrigin) &&
            origin.getAs<LocationAttr>("loc") && origin.getAs<TypeAttr>("type");
   });
+}
+
+/// Powers of two of a product's operands, which F64 holds.
+static bool areExponents(Attribute attr) {
+  auto list = dyn_cast<DenseI32ArrayAttr>(attr);
+  return list && list.size() == 2 &&
+         llvm::all_of(list.asArrayRef(), [](int32_t exponent) {
+           return exponent >= -1074 && exponent <= 1023;
+         });
 }
 
 static constexpr Kind kTexts{areTexts, "an array of strings"};
@@ -125,7 +135,9 @@ static constexpr Entry kEntries[] = {
     {"scalify.gradient_part", OnOp, kText},
     {"scalify.gradient_group", OnOp, kNumber},
     {"scalify.plain_form", OnOp, kFlag},
-    {"scalify.plain_scales", OnOp, kNumbers32},
+    {"scalify.plain_scales",
+     OnOp,
+     {areExponents, "an array of two i32 from -1074 to 1023"}},
     {"scalify.plain_decision", OnOp, kDecision},
     {"scalify.plain_class", OnOp, kNumber},
     // Distribution.
@@ -174,9 +186,22 @@ static LogicalResult verifyCarries(Operation *op, NamedAttribute attr) {
   return success();
 }
 
+/// Checks that decisions about the formats of a product are on one.
+static LogicalResult verifyProduct(Operation *op, NamedAttribute attr) {
+  constexpr StringLiteral decisions[] = {
+      "scalify.formats", "scalify.accumulation", "scalify.plain_scales"};
+  if (!llvm::is_contained(decisions, attr.getName().strref()) ||
+      stablehlo::isContraction(op))
+    return success();
+  return op->emitOpError("has '")
+         << attr.getName().getValue() << "', but is no product";
+}
+
 LogicalResult ScalifyDialect::verifyOperationAttribute(Operation *op,
                                                        NamedAttribute attr) {
   if (failed(getTable().verify(op, attr)))
+    return failure();
+  if (failed(verifyProduct(op, attr)))
     return failure();
   return verifyCarries(op, attr);
 }

@@ -167,3 +167,19 @@ func.func @growing(%x: tensor<4xf32>, %p: tensor<i1>) -> tensor<4xf32> {
 // expected-error @+1 {{expected an array of dictionaries with 'loc', 'type' and 'from' in it}}
 module attributes {scalify.provenance = [{loc = loc("x"), type = f32, from = array<i32: 1>}]} {
 }
+
+// -----
+
+func.func @formats_of_a_sum(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error @+1 {{has 'scalify.formats', but is no product}}
+  %0 = stablehlo.add %x, %x {scalify.formats = #scalify.formats<f16, f16>} : tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// -----
+
+func.func @plain_scales(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  // expected-error @+1 {{expected an array of two i32 from -1074 to 1023}}
+  %0 = stablehlo.dot_general %x, %x, contracting_dims = [1] x [0] {scalify.plain_scales = array<i32: 2147483647, -2147483648>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  return %0 : tensor<4x4xf32>
+}
