@@ -8,6 +8,7 @@
 #include "CheckOptions.h"
 #include "CheckShardings.h"
 #include "Resources.h"
+#include "Strings.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/StableHLO/BooleanBlobs.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
@@ -88,7 +89,8 @@ static OwningOpRef<ModuleOp> parse(StringRef text, StringRef name,
   OwningOpRef<ModuleOp> module =
       keepNames ? parseWithSourceNames(sources, &context)
                 : parseSourceFile<ModuleOp>(sources, &context);
-  if (module && failed(readResources(*module)))
+  if (module &&
+      (failed(readResources(*module)) || failed(checkStrings(*module))))
     return {};
   return module;
 }
