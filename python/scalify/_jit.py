@@ -25,6 +25,7 @@ from scalify._lowering import (
     Lowered,
     Signature,
     describe_changed_type,
+    scales_key,
     type_of,
     types_of,
 )
@@ -294,7 +295,7 @@ class Jit:
             )
             return None
         if state.scales is not None:
-            self._measured[arguments.tree, arguments.statics] = state.scales
+            self._measured[scales_key(key)] = state.scales
         self._trackers[key] = WidenTracker(state.widened, state.unhealthy)
         self._watch.steps[key] = state.steps
         self._corrections.set(key, state.correction)
@@ -359,8 +360,7 @@ class Jit:
         if found is None or self._entries.get(key) is not entry:
             return
         self._corrections.set(key, found.correction)
-        tree, statics, *_ = key
-        self._measured[tree, statics] = self._renewed[key] = found.scales
+        self._measured[scales_key(key)] = self._renewed[key] = found.scales
         self._left_of[key] = self.state()
         self._entries.pop(key, None)
         self._call = None
@@ -544,7 +544,7 @@ class Jit:
         """Returns the given scales, or those measured at the first call of this structure."""
         if self._given is not None or not Recipe.of(self.recipe).casts:
             return self._given
-        key = (arguments.tree, arguments.statics)
+        key = scales_key(arguments.key())
         if key not in self._measured:
             if any(isinstance(leaf, jax.ShapeDtypeStruct) for leaf in arguments.leaves):
                 return None

@@ -38,6 +38,7 @@ __all__ = [
     "describe_changed_type",
     "key_impl",
     "name_of",
+    "scales_key",
     "to_logical",
     "to_physical",
     "type_of",
@@ -505,6 +506,15 @@ def abstract(leaf: Any) -> tuple[tuple[int, ...], Any, bool]:
         raise BadLeafError(
             leaf, f"a value of type {type(leaf).__name__} is not an array: {advice_for(leaf)}"
         ) from None
+
+
+def scales_key(key: Any) -> tuple[Any, ...]:
+    """Returns the part of a compilation's key that measured scales depend on.
+
+    All shapes share the scales of the first, but an integer has none, and a number must have one.
+    """
+    tree, statics, types, *_ = key
+    return tree, statics, tuple(jnp.issubdtype(dtype, jnp.floating) for _, dtype, _ in types)
 
 
 def types_of(leaves: Sequence[Any]) -> list[Any]:

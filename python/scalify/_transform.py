@@ -23,6 +23,7 @@ from scalify._lowering import (
     Batch,
     Lowered,
     Signature,
+    scales_key,
     to_logical,
     to_physical,
     type_of,
@@ -419,7 +420,7 @@ class Transformed:
         """Returns the given scales, or those measured at the first call of this structure."""
         if self._given is not None or not Recipe.of(self.recipe).casts:
             return self._given
-        key = (arguments.tree, arguments.statics)
+        key = scales_key(arguments.key())
         if key not in self._measured:
             if any(map(_is_abstract, arguments.leaves)):
                 return None

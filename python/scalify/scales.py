@@ -104,9 +104,9 @@ def measure(tree: Any, headroom: float = 8.0) -> Scales:
     """Returns the scale of each array of a tree: the power of two nearest to its rms.
 
     Pass the tuple of a step's arguments (static ones left out), in their order. An array that is
-    all zero gets -127: it takes the scale of its new value. An array of rank 0 (a learned
-    temperature, a loss scale) is never cast; its scale tells its magnitude, and it gets none if it
-    is zero. Arrays that are not finite or not floating point get none.
+    all zero gets -127: it takes the scale of its new value. An array of rank 0 or a Python float (a
+    learned temperature, a loss scale) is never cast; its scale tells its magnitude, and it gets
+    none if it is zero. Arrays that are not finite or not floating point get none.
 
     Args:
         tree: a pytree of arrays of any shapes.
@@ -132,9 +132,8 @@ def _moments(leaf: Any) -> Moments | None:
 
 
 def _exponent(leaf: Any) -> int | None:
-    if isinstance(leaf, (bool, int, float, complex)):
-        return None
-    if not jnp.issubdtype(leaf.dtype, jnp.floating):
+    # A Python number is an array of rank 0: a loss scale of 65536.0 as much as np.float32(65536).
+    if not jnp.issubdtype(leaf.dtype if hasattr(leaf, "dtype") else type(leaf), jnp.floating):
         return None
     wide = np.asarray(leaf).astype(np.float64)
     square = float(np.mean(wide * wide)) if wide.size else 0.0

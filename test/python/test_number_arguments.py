@@ -1,0 +1,68 @@
+"""Numbers among a step's arguments: a loss scale as Python, numpy and JAX give it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import scalify
+
+FORMS = [float, np.float64, np.float32, jnp.float32]
+
+
+def gradients(weights: Any, x: Any, y: Any, scale: Any) -> Any:
+    """Returns the gradients of a mean of squares times a loss scale, without the scale."""
+
+    def loss(weights: Any) -> Any:
+        return scale * jnp.mean((jnp.tanh(x @ weights["a"]) @ weights["b"] - y) ** 2)
+
+    return jax.tree.map(lambda one: one / scale, jax.grad(loss)(weights))
+
+
+def arguments() -> tuple[Any, Any, Any]:
+    rng = np.random.default_rng(0)
+    a, b, x, y = (
+        rng.normal(0, 1, shape).astype(np.float32)
+        for shape in ((16, 32), (32, 4), (32, 16), (32, 4))
+    )
+    return {"a": a / 4, "b": b / 6}, x, y
+
+
+def assert_near(found: Any, wanted: Any) -> None:
+    # E5M2 has 2 bits of mantissa: each gradient is within an eighth. A scale that is off by 2^16
+    # clips all of them.
+    for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
+        assert np.linalg.norm(one - other) < np.linalg.norm(other) / 8
+
+
+@pytest.mark.parametrize("value", [2.0**16, 2.0**-40])
+@pytest.mark.parametrize("form", FORMS, ids=["float", "float64", "float32", "jax"])
+@pytest.mark.parametrize("recipe", ["fp8", "fp16"])
+def test_a_loss_scale_is_measured_in_each_form(
+    recipe: str, form: Callable[[float], Any], value: float
+) -> None:
+    wanted = gradients(*arguments(), value)
+    step = scalify.jit(gradients, recipe=recipe)
+    assert_near(step(*arguments(), form(value)), wanted)
+
+
+def test_transform_measures_a_python_number() -> None:
+    step = scalify.transform(gradients, recipe="fp8")
+    assert_near(step(*arguments(), 2.0**16), gradients(*arguments(), 2.0**16))
+
+
+@pytest.mark.parametrize("wrap", [scalify.jit, scalify.transform])
+@pytest.mark.parametrize("kinds", [(np.float32, np.int32), (np.int32, np.float32), (float, int)])
+@pytest.mark.filterwarnings("ignore:'gradients' is (compiled|rewritten) once more")
+def test_an_integer_may_follow_a_number(wrap: Any, kinds: tuple[Any, Any]) -> None:
+    """Integers have no scales, which is no reason to refuse them, or to measure no number."""
+    step = wrap(gradients, recipe="fp8")
+    weights, x, y = arguments()
+    for kind in kinds:
+        batch = np.round(4 * x).astype(kind)
+        assert_near(step(weights, batch, y, kind(2)), gradients(weights, batch, y, kind(2)))
