@@ -27,10 +27,28 @@ namespace scalify {
 using namespace mlir;
 using namespace scalify;
 
+/// Whether numbers may be made of a function's integer arguments.
+static bool readsIntegers(func::FuncOp func) {
+  if (llvm::none_of(func.getArgumentTypes(), isIntegerTensor))
+    return false;
+  auto isConversion = [](stablehlo::ConvertOp op) {
+    return isIntegerTensor(op.getOperand().getType()) &&
+                   isFloatTensor(op.getType())
+               ? WalkResult::interrupt()
+               : WalkResult::advance();
+  };
+  return func.walk(isConversion).wasInterrupted();
+}
+
 namespace {
+/// Integer arguments have no declared scale, and count as 2^0. A scale that
+/// differs if they are this large rests on a guess: the size of a loss scale
+/// that is an integer, of counts, of pixels.
+constexpr double kOtherIntegers = 16;
+
 /// Tells which scales depend on priors: those that differ between an analysis
-/// with all priors and one without any, whichever are in use. Only propagated
-/// scales are those of casts.
+/// with all priors and one without any, whichever are in use, or with integer
+/// arguments of another size. Only propagated scales are those of casts.
 class PriorScales {
 public:
   PriorScales(func::FuncOp func, const ScaleAnalysis &analysis, bool composites)
@@ -43,6 +61,9 @@ public:
       others.emplace_back(func, composites, Priors::all());
     if (used.mayMatter())
       others.emplace_back(func, composites, Priors::none());
+    if (readsIntegers(func))
+      others.emplace_back(func, composites, used, /*trained=*/false,
+                          kOtherIntegers);
   }
 
   bool affect(Value value) const {

@@ -24,6 +24,12 @@ bool scalify::isFloatTensor(Type type) {
   return tensor && isa<FloatType>(tensor.getElementType());
 }
 
+bool scalify::isIntegerTensor(Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  return tensor && isa<IntegerType>(tensor.getElementType()) &&
+         !tensor.getElementType().isInteger(1);
+}
+
 bool scalify::isScalableTensor(Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
   return tensor &&
@@ -35,9 +41,9 @@ bool scalify::hasScale(Type type) {
 }
 
 ScaleAnalysis::ScaleAnalysis(FunctionOpInterface func, bool composites,
-                             Priors priors, bool trained)
+                             Priors priors, bool trained, double integers)
     : func(func), composites(composites), priors(std::move(priors)),
-      trained(trained) {
+      trained(trained), integers(integers) {
   seedArguments();
   for (int round = 0; round < kMaxStateRounds; ++round) {
     growing.clear();
@@ -139,6 +145,8 @@ void ScaleAnalysis::seedArguments() {
   for (BlockArgument arg : func.getArguments())
     if (isFloatTensor(arg.getType()))
       facts[arg] = seedArgument(arg);
+    else if (isIntegerTensor(arg.getType()))
+      facts[arg] = ScaleFacts::gaussian(integers);
 }
 
 static bool hasRule(Operation *op) {

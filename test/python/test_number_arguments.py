@@ -13,6 +13,7 @@ import pytest
 import scalify
 
 FORMS = [float, np.float64, np.float32, jnp.float32]
+INTEGERS = [int, np.int32, jnp.int32]
 
 
 def gradients(weights: Any, x: Any, y: Any, scale: Any) -> Any:
@@ -66,3 +67,25 @@ def test_an_integer_may_follow_a_number(wrap: Any, kinds: tuple[Any, Any]) -> No
     for kind in kinds:
         batch = np.round(4 * x).astype(kind)
         assert_near(step(weights, batch, y, kind(2)), gradients(weights, batch, y, kind(2)))
+
+
+@pytest.mark.parametrize("form", INTEGERS, ids=["int", "int32", "jax"])
+@pytest.mark.parametrize("recipe", ["fp8", "fp16"])
+def test_the_first_batch_calibrates_an_integer_loss_scale(
+    recipe: str, form: Callable[[int], Any]
+) -> None:
+    step = scalify.jit(gradients, recipe=recipe)
+    assert_near(step(*arguments(), form(2**16)), gradients(*arguments(), 2.0**16))
+
+
+@pytest.mark.parametrize("recipe", ["fp8", "fp16"])
+def test_the_first_batch_calibrates_large_integers(recipe: str) -> None:
+    """Without a declared scale they count as 2^0; these are beyond the top of either format."""
+    weights, _, y = arguments()
+    counts = np.random.default_rng(1).integers(0, 100_000, (32, 16)).astype(np.int32)
+
+    def linear(weights: Any, counts: Any, y: Any) -> Any:
+        return jax.grad(lambda w: jnp.mean((counts.astype(jnp.float32) @ w - y) ** 2))(weights)
+
+    wanted = linear(weights["a"][:, :4], counts, y)
+    assert_near(scalify.jit(linear, recipe=recipe)(weights["a"][:, :4], counts, y), wanted)

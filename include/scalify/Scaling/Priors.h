@@ -23,7 +23,8 @@ namespace scalify {
 inline constexpr llvm::StringLiteral kPriorsAttr = "scalify.priors";
 
 /// On an op, a hint or a cast: its scale depends on priors. It is another one
-/// with all priors than without any, whichever are in use.
+/// with all priors than without any, whichever are in use, or with integer
+/// arguments of another size.
 inline constexpr llvm::StringLiteral kByPriorAttr = "scalify.by_prior";
 
 struct Prior {

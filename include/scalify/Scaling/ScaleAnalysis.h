@@ -68,9 +68,10 @@ public:
   explicit ScaleAnalysis(mlir::FunctionOpInterface func, bool composites = true)
       : ScaleAnalysis(func, composites, Priors::of(func)) {}
   /// With `trained`, weights have the sizes to which training brings them: the
-  /// prior unit-gain's, unless they are larger already.
+  /// prior unit-gain's, unless they are larger already. Integer arguments,
+  /// which have no declared scale, have the size `integers`.
   ScaleAnalysis(mlir::FunctionOpInterface func, bool composites, Priors priors,
-                bool trained = false);
+                bool trained = false, double integers = 1);
 
   const Priors &getPriors() const { return priors; }
   const ScaleFacts &lookup(mlir::Value value) const;
@@ -149,6 +150,7 @@ private:
   bool composites;
   Priors priors;
   bool trained;
+  double integers;
   llvm::DenseMap<mlir::Value, ScaleFacts> facts;
   ConstantValues constants;
   /// The innermost iteration that is being executed, or null.
@@ -169,6 +171,8 @@ bool isParameter(mlir::Value value);
 
 /// True if the type is a tensor of floating-point elements.
 bool isFloatTensor(mlir::Type type);
+/// True for a ranked tensor of integers that are not booleans.
+bool isIntegerTensor(mlir::Type type);
 
 /// True if the type is a tensor that casts accept: f32, f16, bf16.
 bool isScalableTensor(mlir::Type type);
