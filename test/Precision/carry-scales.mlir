@@ -42,7 +42,8 @@
 // CHECK: %[[MOVED:.*]] = stablehlo.select %{{.*}}, %{{.*}}, %[[STATE]]
 // A scale falls by its headroom at most; one that never moved stays 0.
 // CHECK: %[[HEADROOM:.*]] = stablehlo.constant dense<[2.500000e-01, 4.8828125E-4]>
-// CHECK: %[[LEAST:.*]] = stablehlo.multiply %[[SCALES]], %[[HEADROOM]]
+// CHECK: %[[BELOW:.*]] = stablehlo.multiply %[[SCALES]], %[[HEADROOM]]
+// CHECK: %[[LEAST:.*]] = stablehlo.minimum %[[BELOW]], %
 // CHECK: %[[SLOW:.*]] = stablehlo.maximum %[[MOVED]], %[[LEAST]]
 // CHECK: %[[NEXT:.*]] = stablehlo.select %{{.*}}, %[[SLOW]], %[[MOVED]]
 // CHECK: return {{.*}}, %[[NEXT]]

@@ -11,6 +11,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from narrowing import saturated
+from programs import cosine
 
 import scalify
 
@@ -43,7 +44,7 @@ def moved(state: float, value: np.ndarray, predicted: float = 1.0) -> float:
     if not (is_high or is_low or loses):
         return state
     fitting = 2.0 ** (np.ceil(np.log2(np.float32(amax) / np.float32(LARGEST))) + 2)
-    return float(max(fitting, scale / 4))
+    return float(max(fitting, min(scale / 4, predicted)))
 
 
 # Of forward casts to F16 and of gradients' to E5M2: the largest number, where the window of an amax
@@ -131,6 +132,34 @@ def test_a_blank_batch_lets_the_next_one_not_clip(size: float) -> None:
     for batch in (x, x, x * np.float32(size), x):
         fn(batch, w, bias)
     assert sum(row["saturated"] for row in fn.health()) == 0
+
+
+@pytest.mark.parametrize("path", ["jit", "transform"])
+@pytest.mark.parametrize("outlier", [1e6, 1e12, 1e30, np.inf])
+def test_an_outlier_spoils_its_step_and_the_next_alone(outlier: float, path: str) -> None:
+    """The step after it is cast by the outlier's scale; the one after that as before."""
+    rng = np.random.default_rng(0)
+    ws = [rng.normal(size=(64, 64)).astype(np.float32) / 8 for _ in range(3)]
+    x = rng.normal(size=(32, 64)).astype(np.float32)
+    spoilt = x.copy()
+    spoilt[0, 0] = outlier
+
+    def loss(ws: Any, x: Any) -> Any:
+        for w in ws[:-1]:
+            x = jax.nn.gelu(x @ w)
+        return jnp.mean((x @ ws[-1] - 1) ** 2)
+
+    numerics = scalify.Numerics(health="off")
+    if path == "jit":
+        fn = scalify.jit(jax.grad(loss), "fp8", numerics=numerics)
+    else:
+        fn = scalify.transform(jax.grad(loss), recipe="fp8")
+    first = [np.array(g) for g in fn(ws, x)]
+    for batch in (x, spoilt, x):
+        fn(ws, batch)
+    for got, want in zip(fn(ws, x), first, strict=True):
+        # Scales that moved round other bits.
+        assert cosine(np.asarray(got), want) > 0.999
 
 
 def norm(x: Any) -> Any:
