@@ -11,7 +11,6 @@ import ml_dtypes
 import numpy as np
 import pytest
 from narrowing import saturated
-from programs import cosine
 
 import scalify
 
