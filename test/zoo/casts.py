@@ -62,7 +62,10 @@ class Probe:
         def visit(op: Any) -> None:
             if op.name != "stablehlo.convert" or not _is_narrow(op.results[0].type):
                 return
-            clamp = _defining(op.operands[0], "stablehlo.clamp")
+            # A select makes NaN of infinities.
+            select = _defining(op.operands[0], "stablehlo.select")
+            clamped = op.operands[0] if select is None else select.operands[1]
+            clamp = _defining(clamped, "stablehlo.clamp")
             if clamp is None:
                 return
             recorder.record(clamp.operands[1])
