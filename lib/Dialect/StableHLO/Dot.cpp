@@ -159,6 +159,11 @@ LogicalResult Equation::check(StringRef text, ValueRange operands,
   for (auto [term, operand] : llvm::zip(terms, operands))
     if (failed(bind(term, cast<RankedTensorType>(operand.getType()))))
       return failure();
+  for (char label : output)
+    if (label != '.' && (!sizes.contains(label) || output.count(label) > 1))
+      return op->emitOpError()
+             << "needs each label of the result once, and in an operand, but "
+             << "got '" << text << "'";
   return bind(output, cast<RankedTensorType>(result));
 }
 

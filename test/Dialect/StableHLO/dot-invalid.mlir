@@ -144,6 +144,22 @@ func.func @einsum_terms(%a: tensor<3x4xf32>, %b: tensor<4x5xf32>) {
 
 // -----
 
+func.func @einsum_result(%a: tensor<3x4xf32>, %b: tensor<4x5xf32>) {
+  // expected-error @+1 {{needs each label of the result once, and in an operand, but got 'ij,jk->iz'}}
+  %0 = stablehlo.einsum %a, %b, config = "ij,jk->iz" : (tensor<3x4xf32>, tensor<4x5xf32>) -> tensor<3x5xf32>
+  return
+}
+
+// -----
+
+func.func @einsum_twice(%a: tensor<3xf32>) {
+  // expected-error @+1 {{needs each label of the result once, and in an operand, but got 'i->ii'}}
+  %0 = stablehlo.unary_einsum %a, config = "i->ii" : (tensor<3xf32>) -> tensor<3x3xf32>
+  return
+}
+
+// -----
+
 func.func @einsum_rank(%a: tensor<3x4xf32>, %b: tensor<4x5xf32>) {
   // expected-error @+1 {{has 3 labels 'jkl' for the dimensions of 'tensor<4x5xf32>'}}
   %0 = stablehlo.einsum %a, %b, config = "ij,jkl->ik" : (tensor<3x4xf32>, tensor<4x5xf32>) -> tensor<3x5xf32>
