@@ -22,7 +22,8 @@ LogicalResult scalify::checkStrings(ModuleOp module) {
   };
   auto isTextOf = [&](Operation *op) {
     for (NamedAttribute attr : op->getAttrs())
-      if (attr.getName() != "backend_config" && !isText(attr.getValue()))
+      if (!attr.getName().strref().ends_with("backend_config") &&
+          !isText(attr.getValue()))
         return false;
     for (Region &region : op->getRegions())
       for (Block &block : region)
