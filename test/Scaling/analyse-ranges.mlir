@@ -1,4 +1,5 @@
 // RUN: scalify-opt %s --split-input-file --scalify-analyse-ranges | FileCheck %s
+// RUN: scalify-opt %s --split-input-file --scalify-analyse-ranges=annotate=all | FileCheck %s --check-prefix=ALL
 
 // The example of the pass: a norm's output has rows of norm sqrt(64) = 8, and
 // the gain is at most 2, whatever %x is.
@@ -125,4 +126,25 @@ func.func @main(%x: tensor<8xf32> {scalify.range = {max = 2.0}}, %n: tensor<i32>
   %y = scalify.scale_hint %0#1, %scale : tensor<8xf32>
   %z = scalify.scale_hint %0#2, %scale : tensor<8xf32>
   return %y, %z : tensor<8xf32>, tensor<8xf32>
+}
+
+// -----
+
+// An infinity becomes NaN in FP8 and stays one in 16 bits.
+
+// ALL-LABEL: func.func @infinities(
+// ALL: scalify.quantize {{.*}}hi = 4.480000e+02 : f64, lo = -4.480000e+02 : f64, nan = true
+// ALL: scalify.quantize {{.*}}hi = 0x7FF0000000000000 : f64, lo = 0xFFF0000000000000 : f64, nan = true
+// ALL: scalify.quantize {{.*}}hi = 4.480000e+02 : f64, lo = -4.480000e+02 : f64, nan = false
+func.func @infinities(%p: tensor<8xi1>) -> (tensor<8xf8E4M3FN>, tensor<8xbf16>, tensor<8xf8E4M3FN>) {
+  %scale = stablehlo.constant dense<1.0> : tensor<f32>
+  %zero = stablehlo.constant dense<0.0> : tensor<8xf32>
+  %many = stablehlo.constant dense<1000.0> : tensor<8xf32>
+  %infinity = stablehlo.constant dense<0x7F800000> : tensor<8xf32>
+  %x = stablehlo.select %p, %infinity, %zero : tensor<8xi1>, tensor<8xf32>
+  %a = scalify.quantize %x, %scale : tensor<8xf32> -> tensor<8xf8E4M3FN>
+  %b = scalify.quantize %x, %scale : tensor<8xf32> -> tensor<8xbf16>
+  %y = stablehlo.select %p, %many, %zero : tensor<8xi1>, tensor<8xf32>
+  %c = scalify.quantize %y, %scale : tensor<8xf32> -> tensor<8xf8E4M3FN>
+  return %a, %b, %c : tensor<8xf8E4M3FN>, tensor<8xbf16>, tensor<8xf8E4M3FN>
 }

@@ -118,7 +118,7 @@ static double getCastScale(RecipeAttr recipe, double scale, double most,
 }
 
 /// Bounds a value that Precision may cast: the program then computes with the
-/// rounded value. Saturation only makes it smaller.
+/// rounded value. Saturation only makes it smaller; an infinity may become NaN.
 static RangeState mayCast(const RangeQuery &query) {
   const RangeState &scale = query[1];
   if (scale.lo != scale.hi || !scale.isFinite() || !query.isFloat())
@@ -127,6 +127,7 @@ static RangeState mayCast(const RangeQuery &query) {
   state.sources = 1;
   state.peak.reset();
   double most = state.maxAbs();
+  state.nan |= std::isinf(most);
   CastRounding rounding = getCastRounding(query.op, most / scale.lo);
   double grow = 1 + rounding.unit, shrink = 1 - rounding.unit;
   double added =
@@ -149,8 +150,12 @@ MaybeRange scalify::transferScalify(const RangeQuery &query) {
     return mayCast(query);
   if (isa<QuantizeOp>(query.op)) {
     double largest = Rounding::of(query.getElement()).largest;
+    bool mayBeInfinite = !query[0].isFinite() || !query[1].isFinite();
+    // An infinity stays one in 16 bits, and becomes NaN in FP8.
+    if (mayBeInfinite && query.getElement().getIntOrFloatBitWidth() > 8)
+      largest = RangeState::infinity();
     return RangeState::interval(query.getType(), -largest, largest,
-                                query[0].nan);
+                                query[0].nan || mayBeInfinite);
   }
   if (isa<DequantizeOp>(query.op)) {
     double most = product(query[0].maxAbs(), query[1].maxAbs());
