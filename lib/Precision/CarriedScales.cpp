@@ -254,16 +254,11 @@ Value scalify::buildNextCarried(OpBuilder &builder, Location loc, Value state,
   Value next = buildMoved(builder, loc, vectors, kinds[0], kinds[1], scales,
                           state, rows);
   // A scale falls by its headroom at most: values that return to their former
-  // size after a step of small ones, as of a blank batch, do not clip. After a
-  // step of large ones it falls to the prediction at once.
+  // size after a step of small ones, as of a blank batch, do not clip.
   Value headroom = buildRowConstant(vectors, rows, [](const CarriedRow &row) {
     return row.high / row.largest;
   });
-  Value predicted = buildRowConstant(
-      vectors, rows, [](const CarriedRow &row) { return row.predicted; });
-  Value least = stablehlo::MinOp::create(
-      builder, loc, stablehlo::MulOp::create(builder, loc, scales, headroom),
-      predicted);
+  Value least = stablehlo::MulOp::create(builder, loc, scales, headroom);
   next = vectors.selectWhereAbove(
       next, 0.0f, stablehlo::MaxOp::create(builder, loc, next, least), next);
   return buildSigned(builder, loc, vectors, next, rows);

@@ -42,8 +42,7 @@
 // CHECK: %[[MOVED:.*]] = stablehlo.select %{{.*}}, %{{.*}}, %[[STATE]]
 // A scale falls by its headroom at most; one that never moved stays 0.
 // CHECK: %[[HEADROOM:.*]] = stablehlo.constant dense<[2.500000e-01, 4.8828125E-4]>
-// CHECK: %[[BELOW:.*]] = stablehlo.multiply %[[SCALES]], %[[HEADROOM]]
-// CHECK: %[[LEAST:.*]] = stablehlo.minimum %[[BELOW]], %
+// CHECK: %[[LEAST:.*]] = stablehlo.multiply %[[SCALES]], %[[HEADROOM]]
 // CHECK: %[[SLOW:.*]] = stablehlo.maximum %[[MOVED]], %[[LEAST]]
 // CHECK: %[[NEXT:.*]] = stablehlo.select %{{.*}}, %[[SLOW]], %[[MOVED]]
 // CHECK: return {{.*}}, %[[NEXT]]
