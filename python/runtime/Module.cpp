@@ -41,9 +41,11 @@ nb::object toF32(nb::handle object) {
 
 void scalify::rt::py::bindFormats(nb::module_ &module) {
   module.def("f32_to_f8e4m3fn", &fromF32<DType::F8E4M3FN>, nb::arg("array"),
-             "Rounds to nearest even, saturates, keeps NaN.");
+             "Rounds to nearest even; finite values saturate, "
+             "infinities become NaN.");
   module.def("f32_to_f8e5m2", &fromF32<DType::F8E5M2>, nb::arg("array"),
-             "Rounds to nearest even, saturates (infinities too), keeps NaN.");
+             "Rounds to nearest even; finite values saturate, "
+             "infinities become NaN.");
   module.def("f32_to_bf16", &fromF32<DType::BF16>, nb::arg("array"),
              "Rounds to nearest even; overflow gives infinity.");
   module.def("f32_to_f16", &fromF32<DType::F16>, nb::arg("array"),

@@ -192,15 +192,15 @@ class Watch:
             )
 
     def _warn_nans(self, health: Iterable[Mapping[str, Any]]) -> None:
-        """Warns of the first cast, in the order of the step, that read a NaN."""
+        """Warns of the first cast, in the order of the step, that read one, or an infinity."""
         found = [row for row in health if row["nans"]]
         if not found:
             return
         first = found[0]
         self._say(
             "nans",
-            f"{len(found)} casts read NaN, first cast '{first['cast']}' to {first['format']} at "
-            f"{first['loc']}: {first['nans']} of {first['elements']} values. No scale makes them: "
+            f"{len(found)} casts read NaN or infinities, first cast '{first['cast']}' to "
+            f"{first['format']} at {first['loc']}: {first['nans']} of {first['elements']} values; "
             "look at what is computed before it",
         )
 

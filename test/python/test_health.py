@@ -69,7 +69,7 @@ def test_a_step_without_a_policy_is_looked_at_every_20_steps() -> None:
         for _ in range(40):
             fn(x, w)
     x[0, 0] = np.nan
-    with pytest.warns(UserWarning, match="1 casts read NaN, first cast 'c0: x'"):
+    with pytest.warns(UserWarning, match="1 casts read NaN or infinities, first cast 'c0: x'"):
         for _ in range(20):
             fn(x, w)
     x[0, :2] = 2.0**15

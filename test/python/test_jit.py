@@ -208,7 +208,9 @@ def test_health_counts_zeros_and_nans(recipe: str) -> None:
     run = scalify.jit(
         lambda x, w: x @ w, recipe=text, numerics=scalify.Numerics(scales=[0, 0], health="report")
     )
-    with pytest.warns(UserWarning, match=r"1 casts read NaN, first cast 'c0: x' .*: 2 of 185"):
+    with pytest.warns(
+        UserWarning, match=r"1 casts read NaN or infinities, first cast 'c0: x' .*: 2 of 185"
+    ):
         run(x, w)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
