@@ -122,7 +122,15 @@ Value RoundingExpander::roundNormal(Value magnitude, Value random) {
   int below = 23 - format.mantissa;
   Value bits = create<stablehlo::ShiftRightLogicalOp>(random, word(32 - below));
   Value sum = create<stablehlo::AddOp>(magnitude, bits);
-  return create<stablehlo::AndOp>(sum, word(-(1 << below)));
+  Value kept = word(-(1 << below));
+  // A carry must not make an infinity of a number, which saturates in the cast.
+  // BF16 has F32's exponents: of the largest word, the cast rounds up the bits
+  // that BF16 has not, and counts it.
+  auto limit = [&](Value x) {
+    return create<stablehlo::MinOp>(x, word(kInfinity - 1));
+  };
+  return format.hasOwnSubnormals() ? create<stablehlo::AndOp>(limit(sum), kept)
+                                   : limit(create<stablehlo::AndOp>(sum, kept));
 }
 
 /// `least` is the smallest normal number times the scale, `quantum` the
@@ -177,9 +185,7 @@ void RoundingExpander::run() {
   Value sign = create<stablehlo::AndOp>(bits, word(kSignBit));
   Value magnitude = create<stablehlo::AndOp>(bits, word(~kSignBit));
   Value rounded = round(magnitude, buildRandomBits());
-  // A carry must make neither a number of NaN nor an infinity of a number,
-  // which saturates in the cast.
-  rounded = create<stablehlo::MinOp>(rounded, word(kInfinity - 1));
+  // A carry must not turn NaN into a number.
   Value isFinite = compare(magnitude, word(kInfinity), ComparisonDirection::LT);
   rounded = create<stablehlo::SelectOp>(isFinite, rounded, magnitude);
   Value result = bitcast(create<stablehlo::OrOp>(rounded, sign), f32);

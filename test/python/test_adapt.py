@@ -63,7 +63,7 @@ def test_a_step_that_loses_a_tenth_of_a_cast_is_looked_at_at_once(columns: int, 
 
 def test_a_nan_is_named_at_once() -> None:
     fn = made(health=scalify.HealthPolicy("report", every=20))
-    with pytest.warns(UserWarning, match="read NaN, first cast 'c0: x'"):
+    with pytest.warns(UserWarning, match="read NaN or infinities, first cast 'c0: x'"):
         fn(np.full((32, 32), np.nan, np.float32), W)
 
 
