@@ -35,6 +35,12 @@ template <typename Attr> bool is(mlir::Attribute attr) {
   return llvm::isa<Attr>(attr);
 }
 
+/// An array of such attributes.
+template <typename Attr> bool areAll(mlir::Attribute attr) {
+  auto list = llvm::dyn_cast_or_null<mlir::ArrayAttr>(attr);
+  return list && llvm::all_of(list, llvm::IsaPred<Attr>);
+}
+
 /// An integer that IntegerAttr::getInt returns.
 inline bool isNumber(mlir::Attribute attr) {
   auto number = llvm::dyn_cast<mlir::IntegerAttr>(attr);
@@ -52,6 +58,8 @@ inline constexpr Kind kNumbers64{is<mlir::DenseI64ArrayAttr>,
                                  "an array of i64"};
 inline constexpr Kind kList{is<mlir::ArrayAttr>, "an array"};
 inline constexpr Kind kRecord{is<mlir::DictionaryAttr>, "a dictionary"};
+inline constexpr Kind kRecords{areAll<mlir::DictionaryAttr>,
+                               "an array of dictionaries"};
 
 /// The attributes of a dialect.
 class Table {

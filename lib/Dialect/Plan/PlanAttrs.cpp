@@ -8,29 +8,14 @@ using namespace mlir;
 using namespace scalify::discardable;
 using namespace scalify::plan;
 
-static bool areRecords(Attribute attr) {
-  auto list = dyn_cast<ArrayAttr>(attr);
-  return list && llvm::all_of(list, llvm::IsaPred<DictionaryAttr>);
-}
-
-static bool areTypes(Attribute attr) {
-  auto list = dyn_cast<ArrayAttr>(attr);
-  return list && llvm::all_of(list, llvm::IsaPred<TypeAttr>);
-}
-
-static bool areShapes(Attribute attr) {
-  auto list = dyn_cast<ArrayAttr>(attr);
-  return list && llvm::all_of(list, llvm::IsaPred<DenseI64ArrayAttr>);
-}
-
 static bool isScaling(Attribute attr) {
   auto name = dyn_cast<StringAttr>(attr);
   return name && symbolizeScaling(name.getValue());
 }
 
-static constexpr Kind kRecords{areRecords, "an array of dictionaries"};
-static constexpr Kind kTypes{areTypes, "an array of types"};
-static constexpr Kind kShapes{areShapes, "an array of arrays of i64"};
+static constexpr Kind kTypes{areAll<TypeAttr>, "an array of types"};
+static constexpr Kind kShapes{areAll<DenseI64ArrayAttr>,
+                              "an array of arrays of i64"};
 static constexpr Kind kScaling{isScaling, "the name of a plan.scaling"};
 
 static constexpr Entry kEntries[] = {

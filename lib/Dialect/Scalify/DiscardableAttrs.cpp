@@ -16,10 +16,7 @@ static bool isTensorType(Attribute attr) {
 }
 
 /// The parts of each dimension.
-static bool areParts(Attribute attr) {
-  auto dims = dyn_cast_or_null<ArrayAttr>(attr);
-  return dims && llvm::all_of(dims, llvm::IsaPred<DenseI64ArrayAttr>);
-}
+static bool areParts(Attribute attr) { return areAll<DenseI64ArrayAttr>(attr); }
 
 /// The parts of a flat run of elements, and what they are parts of.
 static bool isFlat(Attribute attr) {
@@ -28,19 +25,9 @@ static bool isFlat(Attribute attr) {
          areParts(record.get("parts"));
 }
 
-static bool areTexts(Attribute attr) {
-  auto list = dyn_cast<ArrayAttr>(attr);
-  return list && llvm::all_of(list, llvm::IsaPred<StringAttr>);
-}
-
-static bool areRecords(Attribute attr) {
-  auto list = dyn_cast<ArrayAttr>(attr);
-  return list && llvm::all_of(list, llvm::IsaPred<DictionaryAttr>);
-}
-
 /// Carries that grow, by their numbers.
 static bool areGrowing(Attribute attr) {
-  return areRecords(attr) &&
+  return areAll<DictionaryAttr>(attr) &&
          llvm::all_of(cast<ArrayAttr>(attr), [](Attribute entry) {
            Attribute carry = cast<DictionaryAttr>(entry).get("carry");
            return carry && isNumber(carry);
@@ -49,7 +36,7 @@ static bool areGrowing(Attribute attr) {
 
 /// The origins of values, as reports read them; each names others of them.
 static bool areOrigins(Attribute attr) {
-  if (!areRecords(attr))
+  if (!areAll<DictionaryAttr>(attr))
     return false;
   auto origins = cast<ArrayAttr>(attr);
   auto isOrigin = [&](int32_t id) {
@@ -72,8 +59,7 @@ static bool areExponents(Attribute attr) {
          });
 }
 
-static constexpr Kind kTexts{areTexts, "an array of strings"};
-static constexpr Kind kRecords{areRecords, "an array of dictionaries"};
+static constexpr Kind kTexts{areAll<StringAttr>, "an array of strings"};
 static constexpr Kind kDecision{is<DecisionAttr>, "#scalify.decision"};
 
 static constexpr Entry kEntries[] = {
