@@ -334,7 +334,8 @@ mlir::Value encodeFloat8(mlir::OpBuilder &b, mlir::Location loc,
                          Machine machine);
 mlir::Value decodeFloat8(mlir::OpBuilder &b, mlir::Location loc,
                          mlir::Value code, mlir::Type type, Machine machine);
-/// Saturating cast to FP8, F16 or BF16; the code is the value in a register.
+/// Cast to FP8, F16 or BF16 that saturates finite values; in FP8 infinities
+/// become NaN. The code is the value in a register.
 QuantizeResult quantizeNarrow(mlir::OpBuilder &b, mlir::Location loc,
                               mlir::Value scaled, mlir::Type type,
                               Machine machine);

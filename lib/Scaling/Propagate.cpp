@@ -27,8 +27,8 @@ namespace scalify {
 using namespace mlir;
 using namespace scalify;
 
-/// Whether numbers may be made of a function's integer arguments.
-static bool readsIntegers(func::FuncOp func) {
+/// True if a function has integer arguments and converts integers to floats.
+static bool convertsIntegers(func::FuncOp func) {
   if (llvm::none_of(func.getArgumentTypes(), isIntegerTensor))
     return false;
   auto isConversion = [](stablehlo::ConvertOp op) {
@@ -41,10 +41,11 @@ static bool readsIntegers(func::FuncOp func) {
 }
 
 namespace {
-/// Integer arguments have no declared scale, and count as 2^0. A scale that
-/// differs if they are this large rests on a guess: the size of a loss scale
-/// that is an integer, of counts, of pixels.
-constexpr double kOtherIntegers = 16;
+/// Integer arguments have no declared scale, and count as 2^0. A second
+/// analysis, in which they have this size, tells which scales rest on that:
+/// those that differ. Any other size would do; at 2^4 even a fourth root
+/// differs by a binade.
+constexpr double kProbedIntegers = 16;
 
 /// Tells which scales depend on priors: those that differ between an analysis
 /// with all priors and one without any, whichever are in use, or with integer
@@ -61,9 +62,9 @@ public:
       others.emplace_back(func, composites, Priors::all());
     if (used.mayMatter())
       others.emplace_back(func, composites, Priors::none());
-    if (readsIntegers(func))
+    if (convertsIntegers(func))
       others.emplace_back(func, composites, used, /*trained=*/false,
-                          kOtherIntegers);
+                          kProbedIntegers);
   }
 
   bool affect(Value value) const {

@@ -41,9 +41,9 @@ bool scalify::hasScale(Type type) {
 }
 
 ScaleAnalysis::ScaleAnalysis(FunctionOpInterface func, bool composites,
-                             Priors priors, bool trained, double integers)
+                             Priors priors, bool trained, double integerSize)
     : func(func), composites(composites), priors(std::move(priors)),
-      trained(trained), integers(integers) {
+      trained(trained), integerSize(integerSize) {
   seedArguments();
   for (int round = 0; round < kMaxStateRounds; ++round) {
     growing.clear();
@@ -146,7 +146,7 @@ void ScaleAnalysis::seedArguments() {
     if (isFloatTensor(arg.getType()))
       facts[arg] = seedArgument(arg);
     else if (isIntegerTensor(arg.getType()))
-      facts[arg] = ScaleFacts::gaussian(integers);
+      facts[arg] = ScaleFacts::gaussian(integerSize);
 }
 
 static bool hasRule(Operation *op) {

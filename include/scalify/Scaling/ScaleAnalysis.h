@@ -69,9 +69,9 @@ public:
       : ScaleAnalysis(func, composites, Priors::of(func)) {}
   /// With `trained`, weights have the sizes to which training brings them: the
   /// prior unit-gain's, unless they are larger already. Integer arguments,
-  /// which have no declared scale, have the size `integers`.
+  /// which have no declared scale, have the size `integerSize`.
   ScaleAnalysis(mlir::FunctionOpInterface func, bool composites, Priors priors,
-                bool trained = false, double integers = 1);
+                bool trained = false, double integerSize = 1);
 
   const Priors &getPriors() const { return priors; }
   const ScaleFacts &lookup(mlir::Value value) const;
@@ -150,7 +150,7 @@ private:
   bool composites;
   Priors priors;
   bool trained;
-  double integers;
+  double integerSize;
   llvm::DenseMap<mlir::Value, ScaleFacts> facts;
   ConstantValues constants;
   /// The innermost iteration that is being executed, or null.
