@@ -189,8 +189,9 @@ LogicalResult Compilation::writeSnapshot(Stage stage) {
   return success();
 }
 
-/// Runs passes, then verifies the IR. With SCALIFY_VERIFY_EACH, which tests
-/// set, each pass is verified; that takes a third of a compilation's time.
+/// Runs passes, then verifies the IR. With SCALIFY_VERIFY_EACH, which some
+/// tests set, each pass is verified; that takes a third of a compilation's
+/// time.
 LogicalResult Compilation::run(PassManager &manager) {
   static const bool verifiesEach =
       !llvm::sys::Process::GetEnv("SCALIFY_VERIFY_EACH").value_or("").empty();

@@ -106,7 +106,7 @@ class Measured(NamedTuple):
         if narrows and self.error < _SMALL:
             return False
         growth = (steps / self.steps) ** _ERROR_POWER
-        # An error near 0, as where terms cancel early in training, counts until twice as many steps.
+        # An error near 0, as where terms cancel early in training, holds for as many steps again.
         return max(self.error, _HOLDS / 2**_ERROR_POWER) * growth <= _HOLDS
 
 
