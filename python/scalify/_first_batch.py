@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax
 import numpy as np
 
 from scalify._entry import Entry
 from scalify._executable import Executable
 from scalify._kept import CARRIED_SCALES, CAST_SCALES
 
-__all__ = ["calibrate_on"]
+__all__ = ["calibrate_on", "settle"]
 
 # A cast that clips hides the true values of the casts after it, so each cast of a chain needs a
 # step of its own. A chain of three scales from priors is longer than any that we know.
@@ -47,19 +48,35 @@ def calibrate_on(entry: Entry, leaves: Sequence[Any]) -> int:
     return _run(executable, entry.inputs(leaves), moving[0])
 
 
+def settle(move: Callable[[Any], Any], scales: Any) -> tuple[Any, int]:
+    """Moves scales until they stay, at most three times; returns them and the number of moves.
+
+    Args:
+        move: returns the scales after a step that starts with its argument.
+        scales: those to start with. They are returned if JAX traces the step.
+    """
+    for step in range(1, _MAX_STEPS + 1):
+        before, scales = scales, move(scales)
+        if isinstance(scales, jax.core.Tracer):
+            return before, 0
+        if np.array_equal(before, scales):
+            return scales, step
+    return scales, _MAX_STEPS
+
+
 def _run(executable: Executable, inputs: Sequence[Any], moving: str) -> int:
     """Runs the step until the kept array `moving` stays; returns the number of steps."""
     start = executable.kept
-    for step in range(1, _MAX_STEPS + 1):
-        before = executable.kept[moving]
+
+    def move(_: Any) -> Any:
         executable.move_scales(inputs)
         if moving == CAST_SCALES:
             executable.rescale()
         after = executable.kept[moving]
         executable.kept = start | {moving: after}
-        if np.array_equal(before, after):
-            return step
-    return _MAX_STEPS
+        return after
+
+    return settle(move, executable.kept[moving])[1]
 
 
 def _remark(count: int, why: str) -> dict[str, Any]:

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from scalify._diagnostics import warn
+from scalify._first_batch import settle
 from scalify._kept import AMAX_HISTORY, CARRIED_SCALES, check_kept
-from scalify._lowering import Arguments, Signature
+from scalify._lowering import Arguments, Lowered, Signature
 from scalify.report import Report
 
 if TYPE_CHECKING:
     from scalify._transform import Transformed
 
-__all__ = ["StepState", "state_kind"]
+__all__ = ["StepState", "fitted", "state_kind"]
 
 
 def state_kind(fn: Transformed, arguments: Arguments, given: Any, is_traced: bool = False) -> str:
@@ -37,6 +39,36 @@ def state_kind(fn: Transformed, arguments: Arguments, given: Any, is_traced: boo
     if is_traced or any(isinstance(leaf, jax.core.Tracer) for leaf in arguments.leaves):
         return "fixed" if fn.is_calibrated else "measured"
     return "kept"
+
+
+def fitted(
+    run: Callable[..., Sequence[Any]],
+    lowered: Lowered,
+    inputs: Sequence[Any],
+    state: Any,
+    key: Sequence[Any],
+) -> Any:
+    """Returns a state of scales after trial steps, at most three, of which nothing else is kept.
+
+    It is `state` for a function that calls back, whose effects would be visible.
+
+    Args:
+        run: the step, which takes arguments, the state and `key`, and returns results, the state
+            and maybe more.
+        lowered: the function.
+        inputs: its arguments.
+        state: the scales to start with.
+        key: the step's key of random words, if it takes one.
+    """
+    if lowered.callbacks:
+        return state
+
+    def move(state: Any) -> Any:
+        pairs = zip(inputs, lowered.donated, strict=True)
+        own = [jnp.copy(leaf) if is_donated else leaf for leaf, is_donated in pairs]
+        return run(*own, state, *key)[len(lowered.out_keys)]
+
+    return settle(move, state)[0]
 
 
 class StepState:
@@ -150,6 +182,10 @@ class StepState:
                 "program or another recipe"
             )
         return given
+
+    def starts(self, key: Hashable) -> bool:
+        """Whether a call that keeps its state is the first one, with no state set before."""
+        return key not in self._arrays and self._pending is None
 
     def keep(self, key: Hashable, state: Any) -> bool:
         """Keeps a returned state; False if it is a tracer, which is not kept."""

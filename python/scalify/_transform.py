@@ -31,10 +31,10 @@ from scalify._lowering import (
 from scalify._scaled_array import ScaledArray
 from scalify._settings import numerics_options
 from scalify._statistics import Statistics
-from scalify._step_state import StepState, state_kind
+from scalify._step_state import StepState, fitted, state_kind
 from scalify._watch import carries
 from scalify._wrapper import again, pickle_name, with_options
-from scalify.options import Numerics
+from scalify.options import FIRST_BATCH, Numerics
 from scalify.recipe import Recipe, RecipeLike
 from scalify.report import Report
 from scalify.scales import Scales, ScalesLike, argument_options, measure, range_option
@@ -165,12 +165,14 @@ class Transformed:
         scales: ScalesLike,
         statistics: bool = False,
         extra: Mapping[str, Any] | None = None,
+        calibrates: bool = False,
         **options: Any,
     ) -> None:
         self.made_by: tuple[Any, ...] | None = None
         self._collected = Statistics() if statistics else None
         self._signature = signature
         self._extra = dict(extra or {})
+        self._calibrates = calibrates
         self.recipe = str(recipe)
         self._strict = strict
         self._given = scales
@@ -215,8 +217,11 @@ class Transformed:
         entry = self._entry(arguments, rounding_key is not None, kind)
         if kind == "measured" and self._given is None and entry.is_undeclared:
             self._step_state.warn_measured(entry.report)
+        starts = kind == "kept" and self._step_state.starts(self._last_key)
         state = self._step_state.take(self._last_key, kind, given, entry.state, entry.report)
         key = self._key_for(entry, rounding_key)
+        if starts and state:
+            state = (self._fitted(entry, arguments, state[0], key),)
         outputs = entry.run(*map(input_of, arguments.leaves), *state, *key)
         if self._collected is not None:
             *outputs, table = outputs
@@ -231,6 +236,13 @@ class Transformed:
         results = map(to_logical, outputs, entry.lowered.out_keys)
         tree = jax.tree.unflatten(entry.lowered.out_tree, results)
         return (tree, given) if kind in ("given", "delayed") else tree
+
+    def _fitted(self, entry: _Entry, arguments: Arguments, state: Any, key: tuple[Any, ...]) -> Any:
+        """Returns the initial state of scales by the values that casts see of these arguments."""
+        calibrates = self._calibrates and entry.report.prior_casts()
+        if not calibrates or any(map(_is_abstract, arguments.leaves)):
+            return state
+        return fitted(entry.run, entry.lowered, list(map(input_of, arguments.leaves)), state, key)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         # Like a function in a class: the instance is the first argument.
@@ -278,9 +290,10 @@ class Transformed:
             **kwargs: its keyword arguments.
 
         Returns:
-            Zeros, F32: scales [casts] under propagated scales, amaxes [rows, window] under delayed
-            scales. Pass it to the first call as `state=`, and the state that each call returns to
-            the next one; save it in a checkpoint.
+            F32: scales [casts] under propagated scales, where 0 stands for the predicted one, moved
+            to fit these arguments where they depend on a prior; under delayed scales amaxes [rows,
+            window], zeros. Pass it to the first call as `state=`, and the state that each call
+            returns to the next one; save it in a checkpoint.
 
         Raises:
             ValueError: the recipe's scales are neither propagated nor delayed, or are static.
@@ -291,8 +304,10 @@ class Transformed:
                 f"carried; call '{self._signature.name}' without one"
             )
         kind = "delayed" if self.is_delayed else "given"
-        entry = self._entry(self._signature.bind(args, kwargs), kind=kind)
-        return np.zeros(entry.state or ((0, 0) if self.is_delayed else (0,)), np.float32)
+        arguments = self._signature.bind(args, kwargs)
+        entry = self._entry(arguments, kind=kind)
+        state = np.zeros(entry.state or ((0, 0) if self.is_delayed else (0,)), np.float32)
+        return state if self.is_delayed else np.array(self._fitted(entry, arguments, state, ()))
 
     def _key_for(self, entry: _Entry, given: Any) -> tuple[Any, ...]:
         """Returns main's argument for the key of random words, if any."""
@@ -397,6 +412,7 @@ class Transformed:
         twin = Transformed(
             self._signature, self.recipe, self._strict, self._given, True, self._extra
         )
+        twin._calibrates = self._calibrates
         twin._measured = dict(self._measured)
         return twin
 
@@ -557,7 +573,15 @@ def transform(
     if groups.numerics.ranges is not None:
         extra["ranges"] = groups.numerics.ranges
     wrapped = Transformed(
-        signature, recipe, strict, scales, statistics, extra, inline=inline, keep_unused=keep_unused
+        signature,
+        recipe,
+        strict,
+        scales,
+        statistics,
+        extra,
+        groups.numerics.calibration == FIRST_BATCH,
+        inline=inline,
+        keep_unused=keep_unused,
     )
     wrapped.made_by = again(transform, given)
     return wrapped

@@ -110,11 +110,11 @@ class Numerics:
             E5M2 is cast to E5M2, and with `strict` a dot on an unproved value stays wide. "report"
             leaves formats alone.
         calibration: "first-batch" calibrates casts whose scales come from priors
-            (`Report.prior_casts`): before the first step `jit` runs it one to three times on copies
-            of its arguments, and starts with the scales that these casts then have. None keeps the
-            predicted scales, and the formats that were chosen for the first batch. A result of
-            `scalify.calibrate` gives all casts constant scales; its arguments' scales apply if
-            `scales` is not given.
+            (`Report.prior_casts`): before the first step `jit`, and a function of `transform` that
+            keeps its scales, runs it one to three times on copies of its arguments, and starts with
+            the scales that these casts then have. None keeps the predicted scales, and the formats
+            that were chosen for the first batch. A result of `scalify.calibrate` gives all casts
+            constant scales; its arguments' scales apply if `scales` is not given.
         rescale: where the step measures scales: "residual_grad", "residual", or a regular
             expression that is searched in JAX's names, prefixed with "grad:" for gradients.
         adaptive_scales: keep the scales of casts as state instead of constants in the code, so that

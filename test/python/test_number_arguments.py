@@ -69,17 +69,29 @@ def test_an_integer_may_follow_a_number(wrap: Any, kinds: tuple[Any, Any]) -> No
         assert_near(step(weights, batch, y, kind(2)), gradients(weights, batch, y, kind(2)))
 
 
+def with_state(fn: Callable[..., Any], recipe: str) -> Callable[..., Any]:
+    """Returns a step traced by JAX that takes its first scales from `init_state`."""
+    step = scalify.transform(fn, recipe=recipe)
+    traced = jax.jit(lambda *args, state: step(*args, state=state))
+    return lambda *args: traced(*args, state=step.init_state(*args))[0]
+
+
+WRAPS = [scalify.jit, scalify.transform, with_state]
+
+
 @pytest.mark.parametrize("form", INTEGERS, ids=["int", "int32", "jax"])
 @pytest.mark.parametrize("recipe", ["fp8", "fp16"])
+@pytest.mark.parametrize("wrap", WRAPS)
 def test_the_first_batch_calibrates_an_integer_loss_scale(
-    recipe: str, form: Callable[[int], Any]
+    wrap: Any, recipe: str, form: Callable[[int], Any]
 ) -> None:
-    step = scalify.jit(gradients, recipe=recipe)
+    step = wrap(gradients, recipe=recipe)
     assert_near(step(*arguments(), form(2**16)), gradients(*arguments(), 2.0**16))
 
 
 @pytest.mark.parametrize("recipe", ["fp8", "fp16"])
-def test_the_first_batch_calibrates_large_integers(recipe: str) -> None:
+@pytest.mark.parametrize("wrap", WRAPS)
+def test_the_first_batch_calibrates_large_integers(wrap: Any, recipe: str) -> None:
     """Without a declared scale they count as 2^0; these are beyond the top of either format."""
     weights, _, y = arguments()
     counts = np.random.default_rng(1).integers(0, 100_000, (32, 16)).astype(np.int32)
@@ -88,4 +100,4 @@ def test_the_first_batch_calibrates_large_integers(recipe: str) -> None:
         return jax.grad(lambda w: jnp.mean((counts.astype(jnp.float32) @ w - y) ** 2))(weights)
 
     wanted = linear(weights["a"][:, :4], counts, y)
-    assert_near(scalify.jit(linear, recipe=recipe)(weights["a"][:, :4], counts, y), wanted)
+    assert_near(wrap(linear, recipe=recipe)(weights["a"][:, :4], counts, y), wanted)
