@@ -7,6 +7,7 @@
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/TensorEncoding.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -53,7 +54,13 @@ Attribute TypeExtensionsAttr::parse(AsmParser &parser, Type) {
     bounds.push_back(ShapedType::kDynamic);
     if (succeeded(parser.parseOptionalQuestion()))
       return success();
-    return parser.parseInteger(bounds.back());
+    SMLoc location = parser.getCurrentLocation();
+    if (parser.parseInteger(bounds.back()))
+      return failure();
+    if (bounds.back() < 0)
+      return parser.emitError(location)
+             << "needs bounds of at least 0 but got " << bounds.back();
+    return success();
   };
   if (parser.parseCommaSeparatedList(AsmParser::Delimiter::LessGreater,
                                      parseOne))
@@ -72,6 +79,28 @@ void TypeExtensionsAttr::print(AsmPrinter &printer) const {
   printer << '>';
 }
 
+namespace {
+/// Bounds are of dynamic dimensions.
+struct VerifiableBounds
+    : VerifiableTensorEncoding::ExternalModel<VerifiableBounds,
+                                              TypeExtensionsAttr> {
+  LogicalResult
+  verifyEncoding(Attribute attr, ArrayRef<int64_t> shape, Type,
+                 function_ref<InFlightDiagnostic()> emitError) const {
+    ArrayRef<int64_t> bounds = cast<TypeExtensionsAttr>(attr).getBounds();
+    if (bounds.size() != shape.size())
+      return emitError() << "needs bounds of " << shape.size()
+                         << " dimensions but got " << bounds.size();
+    for (auto [dim, size, bound] : llvm::enumerate(shape, bounds))
+      if (ShapedType::isStatic(size) && ShapedType::isStatic(bound))
+        return emitError() << "has the bound " << bound << " of dimension "
+                           << dim << ", whose size is " << size
+                           << "; write '?'";
+    return success();
+  }
+};
+} // namespace
+
 //===----------------------------------------------------------------------===//
 // Registration
 //===----------------------------------------------------------------------===//
@@ -81,6 +110,7 @@ void StableHLODialect::registerAttributes() {
 #define GET_ATTRDEF_LIST
 #include "scalify/Dialect/StableHLO/Attrs.cpp.inc"
       >();
+  TypeExtensionsAttr::attachInterface<VerifiableBounds>(*getContext());
 }
 
 void StableHLODialect::registerTypes() {

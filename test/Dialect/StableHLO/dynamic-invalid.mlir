@@ -149,3 +149,24 @@ func.func @set_size(%a: tensor<?x4xf32>, %s: tensor<i32>) {
   %0 = stablehlo.set_dimension_size %a, %s, dim = 0 : (tensor<?x4xf32>, tensor<i32>) -> tensor<?xf32>
   return
 }
+
+// -----
+
+// expected-error @+1 {{needs bounds of at least 0 but got -5}}
+func.func private @bound_negative(tensor<?x4xf32, #stablehlo.bounds<-5, ?>>)
+
+// -----
+
+// The number that stands for '?' in a program.
+// expected-error @+1 {{needs bounds of at least 0 but got -9223372036854775808}}
+func.func private @bound_least(tensor<?xf32, #stablehlo.bounds<-9223372036854775808>>)
+
+// -----
+
+// expected-error @+1 {{needs bounds of 2 dimensions but got 1}}
+func.func private @bound_count(tensor<?x4xf32, #stablehlo.bounds<8>>)
+
+// -----
+
+// expected-error @+1 {{has the bound 8 of dimension 1, whose size is 4; write '?'}}
+func.func private @bound_static(tensor<?x4xf32, #stablehlo.bounds<8, 8>>)
