@@ -68,8 +68,23 @@ static LogicalResult checkDialect(Operation *op) {
   return op->emitOpError("is not a stablehlo op");
 }
 
+/// Promoted elements that do not convert back to the same values.
+static LogicalResult checkElements(Operation *op) {
+  auto scatter = dyn_cast<stablehlo::SelectAndScatterOp>(op);
+  if (!scatter)
+    return success();
+  Type operand = getElementTypeOrSelf(scatter.getOperand());
+  Type result = getElementTypeOrSelf(scatter.getType());
+  if (operand == result)
+    return success();
+  return op->emitOpError("selects elements of ")
+         << operand << " and scatters in " << result
+         << ", which does not hold all of them; convert its operands to f32";
+}
+
 static LogicalResult checkOp(Operation *op) {
-  if (failed(checkDialect(op)) || failed(checkTypes(op, op->getResultTypes())))
+  if (failed(checkDialect(op)) || failed(checkElements(op)) ||
+      failed(checkTypes(op, op->getResultTypes())))
     return failure();
   for (Region &region : op->getRegions())
     for (Block &block : region)

@@ -24,6 +24,21 @@ func.func public @main(%x: tensor<4xi64> {scalify.role = #scalify.role<batch>, s
 
 // -----
 
+func.func public @main(%x: tensor<4xf16>, %z: tensor<f16>) -> tensor<4xbf16> {
+  // expected-error @+1 {{'stablehlo.select_and_scatter' op selects elements of 'f16' and scatters in 'bf16', which does not hold all of them; convert its operands to f32}}
+  %0 = "stablehlo.select_and_scatter"(%x, %x, %z) ({
+  ^bb0(%l: tensor<f16>, %r: tensor<f16>):
+    %c = stablehlo.compare GE, %l, %r : (tensor<f16>, tensor<f16>) -> tensor<i1>
+    stablehlo.return %c : tensor<i1>
+  }, {
+  ^bb0(%l: tensor<bf16>, %r: tensor<bf16>):
+    stablehlo.return %r : tensor<bf16>
+  }) : (tensor<4xf16>, tensor<4xf16>, tensor<f16>) -> tensor<4xbf16>
+  return %0 : tensor<4xbf16>
+}
+
+// -----
+
 func.func public @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   // expected-error @+1 {{'arith.negf' op is not a stablehlo op}}
   %0 = arith.negf %x : tensor<4xf32>

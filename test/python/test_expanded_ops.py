@@ -507,3 +507,39 @@ func.func @main(%x: tensor<4x8xf32>, %z: tensor<f32>, %a: tensor<4xi8>, %n: tens
     pairs = np.maximum(x[:, :-1], x[:, 1:])
     np.testing.assert_array_equal(maxima, np.maximum(pairs, np.float32(0.5)))
     assert int(total) == 1307
+
+
+def test_a_scatter_in_wider_elements_than_it_reads() -> None:
+    """The window's element is selected among those of the operand; sums are of wider ones."""
+    text = """
+func.func @main(%e: tensor<4x2xi8>, %i: tensor<3x1xi32>, %u: tensor<3x2xi8>, %x: tensor<6xbf16>,
+    %s: tensor<5xbf16>, %z: tensor<bf16>) -> (tensor<4x2xi32>, tensor<6xf32>) {
+  %0 = "stablehlo.scatter"(%e, %i, %u) <{scatter_dimension_numbers = #stablehlo.scatter<
+      update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0],
+      index_vector_dim = 1>}> ({
+  ^bb0(%l: tensor<i32>, %r: tensor<i32>):
+    %s1 = stablehlo.add %l, %r : tensor<i32>
+    stablehlo.return %s1 : tensor<i32>
+  }) : (tensor<4x2xi8>, tensor<3x1xi32>, tensor<3x2xi8>) -> tensor<4x2xi32>
+  %1 = "stablehlo.select_and_scatter"(%x, %s, %z) <{window_dimensions = array<i64: 2>}> ({
+  ^bb0(%l: tensor<bf16>, %r: tensor<bf16>):
+    %c = stablehlo.compare GE, %l, %r : (tensor<bf16>, tensor<bf16>) -> tensor<i1>
+    stablehlo.return %c : tensor<i1>
+  }, {
+  ^bb0(%l: tensor<f32>, %r: tensor<f32>):
+    %a = stablehlo.add %l, %r : tensor<f32>
+    stablehlo.return %a : tensor<f32>
+  }) : (tensor<6xbf16>, tensor<5xbf16>, tensor<bf16>) -> tensor<6xf32>
+  return %0, %1 : tensor<4x2xi32>, tensor<6xf32>
+}
+"""
+    bf16 = ml_dtypes.bfloat16
+    e = np.full((4, 2), 100, np.int8)
+    x = np.array([1, 5, 2, 2, 7, 3], bf16)
+    # Sums that neither i8 nor bf16 holds.
+    s = np.array([256, 1, 2, 512, 1], bf16)
+    scattered, selected = scalify.compile(text)(
+        e, np.array([[1], [1], [3]], np.int32), e[:3], x, s, bf16(0)
+    )
+    np.testing.assert_array_equal(scattered, [[100] * 2, [300] * 2, [100] * 2, [200] * 2])
+    np.testing.assert_array_equal(selected, [0, 257, 2, 0, 513, 0])

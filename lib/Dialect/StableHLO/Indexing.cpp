@@ -313,11 +313,12 @@ static LogicalResult checkUpdates(ScatterOp op, const IndexedDims &dims,
 }
 
 LogicalResult ScatterOp::verify() {
-  // scatter_c5, scatter_c24, scatter_c25
+  // scatter_c5
   if (getInputs().empty())
     return emitOpError("needs at least one input");
-  if (!detail::areCompatibleTypes(getInputs().getTypes(), getResultTypes()))
-    return emitOpError("needs results of the inputs' types");
+  if (getNumResults() != getInputs().size())
+    return emitOpError() << "needs one result per input but got "
+                         << getNumResults() << " for " << getInputs().size();
   auto input = cast<RankedTensorType>(getInputs().front().getType());
   auto indices = cast<RankedTensorType>(getScatterIndices().getType());
   auto updates = cast<RankedTensorType>(getUpdates().front().getType());
@@ -335,8 +336,8 @@ LogicalResult ScatterOp::verify() {
       failed(checkUpdates(*this, dims, input, indices, updates)))
     return failure();
   SmallVector<Type> scalars;
-  for (auto [in, update] :
-       llvm::zip(getInputs().getTypes(), getUpdates().getTypes())) {
+  for (auto [in, update, type] : llvm::zip(
+           getInputs().getTypes(), getUpdates().getTypes(), getResultTypes())) {
     // scatter_c1, scatter_c3, scatter_c6
     if (failed(verifyCompatibleShape(in, input)) ||
         failed(verifyCompatibleShape(update, updates)) ||
@@ -344,7 +345,12 @@ LogicalResult ScatterOp::verify() {
       return emitOpError() << "has input " << in << " and update " << update
                            << " that do not fit " << input << " and "
                            << updates;
-    scalars.push_back(RankedTensorType::get({}, getElementTypeOrSelf(in)));
+    // scatter_c24, scatter_c25
+    auto result = cast<RankedTensorType>(type);
+    if (failed(checkResultShape(*this, input.getShape(), result)) ||
+        failed(checkPromotable(*this, in, result)))
+      return failure();
+    scalars.push_back(RankedTensorType::get({}, result.getElementType()));
   }
   // scatter_c23
   return checkReducer(*this, getUpdateComputation(), scalars);

@@ -137,10 +137,11 @@ LogicalResult ReduceWindowOp::verify() {
 LogicalResult SelectAndScatterOp::verify() {
   auto operand = cast<RankedTensorType>(getOperand().getType());
   auto source = cast<RankedTensorType>(getSource().getType());
-  // select_and_scatter_c11
-  if (!detail::areCompatibleTypes(TypeRange{operand}, TypeRange{getType()}))
-    return emitOpError() << "needs a result of type " << operand << " but got "
-                         << getType();
+  auto result = cast<RankedTensorType>(getType());
+  // select_and_scatter_c11, select_and_scatter_c12
+  if (failed(checkResultShape(*this, operand.getShape(), result)) ||
+      failed(checkPromotable(*this, operand, result)))
+    return failure();
   // select_and_scatter_c4 to c8: without sizes the window is one element.
   SmallVector<int64_t> sizes(operand.getRank(), 1);
   if (getWindowDimensions())
@@ -172,7 +173,8 @@ LogicalResult SelectAndScatterOp::verify() {
   if (failed(checkRegion(*this, getSelect(), "select region", {scalar, scalar},
                          TypeRange{pred})))
     return failure();
-  return checkReducer(*this, getScatter(), {scalar});
+  return checkReducer(*this, getScatter(),
+                      {RankedTensorType::get({}, result.getElementType())});
 }
 
 //===----------------------------------------------------------------------===//

@@ -105,6 +105,39 @@ func.func @scatter_region(%e: tensor<64x32xf32>, %i: tensor<8x1xi32>, %u: tensor
 
 // -----
 
+func.func @scatter_narrows(%e: tensor<64x32xf32>, %i: tensor<8x1xi32>, %u: tensor<8x32xf32>) {
+  // expected-error @+1 {{cannot reduce 'tensor<64x32xf32>' in elements of 'bf16'}}
+  %0 = "stablehlo.scatter"(%e, %i, %u) <{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}> ({
+  ^bb0(%x: tensor<bf16>, %y: tensor<bf16>):
+    stablehlo.return %y : tensor<bf16>
+  }) : (tensor<64x32xf32>, tensor<8x1xi32>, tensor<8x32xf32>) -> tensor<64x32xbf16>
+  return
+}
+
+// -----
+
+func.func @scatter_result(%e: tensor<64x32xf32>, %i: tensor<8x1xi32>, %u: tensor<8x32xf32>) {
+  // expected-error @+1 {{needs a result of shape 'tensor<64x32xf32>' but got 'tensor<64x31xf32>'}}
+  %0 = "stablehlo.scatter"(%e, %i, %u) <{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}> ({
+  ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+    stablehlo.return %y : tensor<f32>
+  }) : (tensor<64x32xf32>, tensor<8x1xi32>, tensor<8x32xf32>) -> tensor<64x31xf32>
+  return
+}
+
+// -----
+
+func.func @scatter_results(%e: tensor<64x32xf32>, %i: tensor<8x1xi32>, %u: tensor<8x32xf32>) {
+  // expected-error @+1 {{needs one result per input but got 0 for 1}}
+  "stablehlo.scatter"(%e, %i, %u) <{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}> ({
+  ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+    stablehlo.return %y : tensor<f32>
+  }) : (tensor<64x32xf32>, tensor<8x1xi32>, tensor<8x32xf32>) -> ()
+  return
+}
+
+// -----
+
 func.func @select_dim(%a: tensor<4x5xf32>, %i: tensor<3xi32>) {
   // expected-error @+1 {{needs a dim from -2 to 1 but got 2}}
   %0 = "stablehlo.torch_index_select"(%a, %i) <{batch_dims = 0 : i64, dim = 2 : i64}> : (tensor<4x5xf32>, tensor<3xi32>) -> tensor<3x5xf32>

@@ -150,6 +150,22 @@ func.func @window_elements(%a: tensor<8xf64>, %z: tensor<f32>) {
 
 // -----
 
+func.func @scatter_narrows(%a: tensor<4xf32>, %s: tensor<4xf32>, %z: tensor<f32>) {
+  // expected-error @+1 {{cannot reduce 'tensor<4xf32>' in elements of 'bf16'}}
+  %0 = "stablehlo.select_and_scatter"(%a, %s, %z) ({
+  ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+    %1 = stablehlo.compare GE, %x, %y : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    stablehlo.return %1 : tensor<i1>
+  }, {
+  ^bb0(%x: tensor<bf16>, %y: tensor<bf16>):
+    %1 = stablehlo.add %x, %y : tensor<bf16>
+    stablehlo.return %1 : tensor<bf16>
+  }) : (tensor<4xf32>, tensor<4xf32>, tensor<f32>) -> tensor<4xbf16>
+  return
+}
+
+// -----
+
 func.func @scatter_elements(%a: tensor<4xf32>, %s: tensor<4xbf16>, %z: tensor<f32>) {
   // expected-error @+1 {{needs a source and a scalar init value of the operand's elements}}
   %0 = "stablehlo.select_and_scatter"(%a, %s, %z) ({
