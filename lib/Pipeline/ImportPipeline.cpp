@@ -30,6 +30,7 @@ void scalify::buildRoles(OpPassManager &module) {
 
 void scalify::buildImport(bool isForXLA, const StageOptions &options,
                           OpPassManager &module) {
+  module.addPass(createCheckInputPass());
   module.addPass(createInlineCallsPass());
   module.addPass(createFlattenTuplesPass());
   RefineShapesPassOptions shapes;

@@ -29,6 +29,8 @@ struct Entry {
   llvm::StringLiteral name; // with the dialect's
   unsigned places;
   Kind kind;
+  /// Those of `places` where a program that comes to Import may have it.
+  unsigned ofInput = 0;
 };
 
 template <typename Attr> bool is(mlir::Attribute attr) {
@@ -95,6 +97,19 @@ public:
     return llvm::isa<mlir::ModuleOp>(op)
                ? verify(op, attr, OnModule, "the module")
                : verify(op, attr, OnOp, "the op");
+  }
+
+  /// Emits an error, and fails, if a verified attribute is not one of an input,
+  /// but a decision of a stage.
+  mlir::LogicalResult verifyInput(mlir::Operation *op,
+                                  mlir::NamedAttribute attr,
+                                  Place place) const {
+    llvm::StringRef name = attr.getName().strref();
+    const Entry *entry = byName.lookup(name);
+    if (entry && (entry->ofInput & place))
+      return mlir::success();
+    return op->emitOpError("has '")
+           << name << "', which a stage of the compiler decides; remove it";
   }
 
 private:

@@ -5,6 +5,23 @@
 
 include "mlir/Pass/PassBase.td"
 
+def CheckInputPass : Pass<"scalify-check-input", "::mlir::ModuleOp"> {
+  let summary = "refuse attributes that only stages of the compiler set";
+  let description = [{
+    Before: any program. After: the same, whose attributes of `scalify` are
+    those of a program before Import: a recipe, a target, phases, roles, names,
+    scales and ranges of arguments, and what the passes that partition a program
+    write. Others, and those of `plan`, are errors: a stage takes such an
+    attribute for a decision that an earlier one has proved.
+
+    ```mlir
+    // error: 'stablehlo.dot' op has 'scalify.formats', which a stage of the
+    // compiler decides; remove it
+    %0 = stablehlo.dot %x, %w {scalify.formats = #scalify.formats<...>} : ...
+    ```
+  }];
+}
+
 def InlineCallsPass : Pass<"scalify-inline-calls", "::mlir::ModuleOp"> {
   let summary = "inline all calls into public functions";
   let description = [{

@@ -1,6 +1,7 @@
 //===- DiscardableAttrs.cpp - Verification of scalify.* attributes --------===//
 
 #include "scalify/Dialect/DiscardableAttrs.h"
+#include "scalify/Dialect/Scalify/InputAttrs.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/StableHLO/Contraction.h"
 
@@ -63,21 +64,28 @@ static constexpr Kind kTexts{areAll<StringAttr>, "an array of strings"};
 static constexpr Kind kDecision{is<DecisionAttr>, "#scalify.decision"};
 
 static constexpr Entry kEntries[] = {
-    // Input, for every stage.
-    {"scalify.phase", OnOp, {is<PhaseAttr>, "#scalify.phase"}},
-    {"scalify.recipe", OnModule, {is<RecipeAttr>, "#scalify.recipe"}},
-    {"scalify.target", OnModule, {is<TargetAttr>, "#scalify.target"}},
-    {"scalify.role", OnArgument, {is<RoleAttr>, "#scalify.role"}},
-    {"scalify.name", OnArgument, kText},
-    {"scalify.element", OnArgument | OnResult, {is<TypeAttr>, "a type"}},
+    // For every stage. The last number: what a program has before Import, by a
+    // user's hand or from the passes that partition it.
+    {"scalify.phase", OnOp, {is<PhaseAttr>, "#scalify.phase"}, OnOp},
+    {"scalify.recipe", OnModule, {is<RecipeAttr>, "#scalify.recipe"}, OnModule},
+    {"scalify.target", OnModule, {is<TargetAttr>, "#scalify.target"}, OnModule},
+    {"scalify.role", OnArgument, {is<RoleAttr>, "#scalify.role"}, OnArgument},
+    {"scalify.name", OnArgument, kText, OnArgument},
+    {"scalify.element",
+     OnArgument | OnResult,
+     {is<TypeAttr>, "a type"},
+     OnArgument | OnResult},
     {"scalify.in_memory", OnOp, kFlag},
-    {"scalify.in_order", OnOp, kFlag},
-    {"scalify.chunk_sums", OnOp, kFlag},
-    {"scalify.stage_border", OnOp, kText},
+    {"scalify.in_order", OnOp, kFlag, OnOp},
+    {"scalify.chunk_sums", OnOp, kFlag, OnOp},
+    {"scalify.stage_border", OnOp, kText, OnOp},
     // Scaling.
-    {"scalify.scale", OnOp | OnArgument, kNumber},
-    {"scalify.moments", OnArgument, {is<DenseF64ArrayAttr>, "an array of f64"}},
-    {"scalify.range", OnArgument, kRecord},
+    {"scalify.scale", OnOp | OnArgument, kNumber, OnArgument},
+    {"scalify.moments",
+     OnArgument,
+     {is<DenseF64ArrayAttr>, "an array of f64"},
+     OnArgument},
+    {"scalify.range", OnArgument, kRecord, OnArgument},
     {"scalify.measured", OnArgument, kNumber},
     {"scalify.rule", OnOp, kText},
     {"scalify.by_prior", OnOp, kFlag},
@@ -86,8 +94,8 @@ static constexpr Entry kEntries[] = {
     {"scalify.growing_carries",
      OnOp,
      {areGrowing, "an array of dictionaries with a 'carry'"}},
-    {"scalify.priors", OnModule, kTexts},
-    {"scalify.rescale_at", OnModule, kTexts},
+    {"scalify.priors", OnModule, kTexts, OnModule},
+    {"scalify.rescale_at", OnModule, kTexts, OnModule},
     {"scalify.proved", OnOp, kRecord},
     {"scalify.unproved", OnOp, kRecord},
     {"scalify.ranges", OnOp, kList},
@@ -99,7 +107,7 @@ static constexpr Entry kEntries[] = {
      {areOrigins,
       "an array of dictionaries with 'loc', 'type' and 'from' in it"}},
     // Precision.
-    {"scalify.wide_casts", OnModule, kRecords},
+    {"scalify.wide_casts", OnModule, kRecords, OnModule},
     {"scalify.dot_role", OnOp, {is<DotRoleAttr>, "#scalify.dot_role"}},
     {"scalify.dot_kind", OnOp, {is<DotKindAttr>, "#scalify.dot_kind"}},
     {"scalify.dot_weight", OnOp, kText},
@@ -130,15 +138,18 @@ static constexpr Entry kEntries[] = {
     {"scalify.mark", OnOp, kRecord},
     {"scalify.whole_type",
      OnArgument | OnResult,
-     {isTensorType, "a tensor's type"}},
+     {isTensorType, "a tensor's type"},
+     OnArgument | OnResult},
     {"scalify.parts",
      OnArgument | OnResult,
-     {areParts, "an array of arrays of i64"}},
+     {areParts, "an array of arrays of i64"},
+     OnArgument | OnResult},
     {"scalify.flat",
      OnArgument | OnResult,
-     {isFlat, "a tensor's type and its parts"}},
-    {"scalify.of_each_rank", OnResult, kFlag},
-    {"scalify.fills_shares", OnOp, kFlag},
+     {isFlat, "a tensor's type and its parts"},
+     OnArgument | OnResult},
+    {"scalify.of_each_rank", OnResult, kFlag, OnResult},
+    {"scalify.fills_shares", OnOp, kFlag, OnOp},
     // Reports.
     {"scalify.report", OnModule, kRecords},
     {"scalify.remarks", OnModule, kRecords},
@@ -205,4 +216,30 @@ LogicalResult ScalifyDialect::verifyRegionResultAttribute(Operation *op,
                                                           NamedAttribute attr) {
   return getTable().verify(op, attr, OnResult,
                            "result " + std::to_string(index));
+}
+
+LogicalResult scalify::verifyInputAttributes(Operation *op) {
+  auto verifyAll = [&](DictionaryAttr attrs, Place place) {
+    return llvm::all_of(attrs, [&](NamedAttribute attr) {
+      StringRef name = attr.getName().strref();
+      // No attribute of a plan is one of an input.
+      return !(name.starts_with("scalify.") || name.starts_with("plan.")) ||
+             succeeded(getTable().verifyInput(op, attr, place));
+    });
+  };
+  Place place = isa<ModuleOp>(op) ? OnModule : OnOp;
+  if (!verifyAll(op->getDiscardableAttrDictionary(), place))
+    return failure();
+  auto function = dyn_cast<FunctionOpInterface>(op);
+  if (!function)
+    return success();
+  for (unsigned i = 0; i < function.getNumArguments(); ++i)
+    if (DictionaryAttr attrs = function.getArgAttrDict(i);
+        attrs && !verifyAll(attrs, OnArgument))
+      return failure();
+  for (unsigned i = 0; i < function.getNumResults(); ++i)
+    if (DictionaryAttr attrs = function.getResultAttrDict(i);
+        attrs && !verifyAll(attrs, OnResult))
+      return failure();
+  return success();
 }
