@@ -10,6 +10,8 @@
 #include "scalify/Import/Passes.h"
 #include "scalify/Pipeline/Stages.h"
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
 using namespace mlir;
 using namespace scalify;
 
@@ -36,6 +38,7 @@ void scalify::buildImport(bool isForXLA, const StageOptions &options,
   RefineShapesPassOptions shapes;
   shapes.argShapes.assign(options.argShapes.begin(), options.argShapes.end());
   module.addPass(createRefineShapesPass(shapes));
+  module.nest<func::FuncOp>().addPass(createCheckOpsPass());
   module.addPass(createImportCallbacksPass());
   if (!isForXLA)
     module.addPass(createImportChecksPass());

@@ -113,6 +113,21 @@ def SetTargetPass : Pass<"scalify-set-target", "::mlir::ModuleOp"> {
            "the name of a target">];
 }
 
+def CheckOpsPass : Pass<"scalify-check-ops", "::mlir::func::FuncOp"> {
+  let summary = "refuse ops of dialects that the passes of Import do not know";
+  let description = [{
+    Before: a flat function with refined shapes. After: the same without dead
+    ops of other dialects, as those that computed its sizes; one that is not
+    dead is an error, unless it is a constant tensor, which folds read as sizes.
+    The passes that follow know ops on tensors only.
+
+    ```mlir
+    %c = arith.constant 4 : index                // goes
+    %0 = arith.negf %x : f32                     // error: is not a stablehlo op
+    ```
+  }];
+}
+
 def ImportCallbacksPass
     : Pass<"scalify-import-callbacks", "::mlir::ModuleOp"> {
   let summary = "replace tokens that order callbacks by scalars";

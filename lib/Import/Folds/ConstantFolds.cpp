@@ -340,8 +340,8 @@ struct FoldElementwise : RewritePattern {
     if (!op->hasTrait<OpTrait::Elementwise>() || op->getNumResults() != 1 ||
         arity < 1 || arity > 2)
       return rewriter.notifyMatchFailure(op, "not a unary or binary op");
-    auto type = cast<ShapedType>(op->getResult(0).getType());
-    if (!type.hasStaticShape() || !hasIntOrFloatElements(type))
+    auto type = dyn_cast<RankedTensorType>(op->getResult(0).getType());
+    if (!type || !type.hasStaticShape() || !hasIntOrFloatElements(type))
       return rewriter.notifyMatchFailure(op, "not a plain static tensor");
     if (type.getNumElements() == 0)
       return rewriter.notifyMatchFailure(op, "has no element to compute");
