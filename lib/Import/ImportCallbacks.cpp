@@ -65,6 +65,19 @@ struct ImportCallbacks
 
 } // namespace
 
+/// Scalars do not order these, which talk to a host or to another device.
+static LogicalResult checkTransfers(ModuleOp module) {
+  WalkResult result = module.walk([](Operation *op) {
+    if (!isa<stablehlo::InfeedOp, stablehlo::OutfeedOp, stablehlo::SendOp,
+             stablehlo::RecvOp>(op))
+      return WalkResult::advance();
+    op->emitOpError("transfers data while the step runs, which no target does; "
+                    "use arguments, results or callbacks");
+    return WalkResult::interrupt();
+  });
+  return failure(result.wasInterrupted());
+}
+
 /// Replaces create_token by a constant, and after_all by a sum of scalars.
 static void replaceTokenOp(Operation *op) {
   OpBuilder b(op);
@@ -81,6 +94,8 @@ static void replaceTokenOp(Operation *op) {
 }
 
 void ImportCallbacks::runOnOperation() {
+  if (failed(checkTransfers(getOperation())))
+    return signalPassFailure();
   for (auto function : getOperation().getOps<func::FuncOp>())
     if (!function.isExternal() && function.getBody().hasOneBlock() &&
         (llvm::any_of(function.getArgumentTypes(), isToken) ||
