@@ -1,5 +1,6 @@
 #include "TextMutator.h"
 
+#include <algorithm>
 #include <cctype>
 #include <random>
 #include <vector>
@@ -41,14 +42,69 @@ std::string join(const Texts &parts) {
   return text;
 }
 
-constexpr const char *words[] = {
-    "0",         "1",          "2",
-    "-1",        "4294967296", "9223372036854775807",
-    "f32",       "f64",        "bf16",
-    "i1",        "i32",        "ui8",
-    "complex",   "tensor",     "f8E4M3FN",
-    "true",      "dense",      "?",
-    "0x7FC00000"};
+bool isWord(const std::string &token) {
+  return std::isalpha(static_cast<unsigned char>(token[0]));
+}
+
+/// The sizes and the element type of `4x8xf32`.
+Texts split(const std::string &type) {
+  Texts parts(1);
+  for (char c : type) {
+    if (c == 'x')
+      parts.emplace_back();
+    else
+      parts.back() += c;
+  }
+  return parts;
+}
+
+/// True for what a type has between its angle brackets, as `4x8xf32`.
+bool isType(const std::string &token) {
+  size_t start = token.rfind('x') + 1; // 0 without one
+  size_t digits = token.find_first_of("0123456789", start);
+  std::string kind = token.substr(start, digits - start);
+  return digits != std::string::npos &&
+         token.find_first_not_of("0123456789x") >= start &&
+         (kind == "f" || kind == "bf" || kind == "i" || kind == "ui");
+}
+
+constexpr const char *elements[] = {
+    "f32", "f64", "f16", "bf16", "f8E4M3FN", "f8E5M2", "f8E8M0FNU", "f4E2M1FN",
+    "i1",  "i2",  "i4",  "i8",   "i32",      "i64",    "ui8",       "ui64"};
+constexpr const char *sizes[] = {"0", "1",  "2",          "3",
+                                 "7", "64", "4294967296", "3037000500"};
+
+constexpr const char *words[] = {"0",
+                                 "1",
+                                 "2",
+                                 "-1",
+                                 "4294967296",
+                                 "9223372036854775807",
+                                 "f32",
+                                 "f64",
+                                 "bf16",
+                                 "i1",
+                                 "i32",
+                                 "ui8",
+                                 "complex",
+                                 "tensor",
+                                 "f8E4M3FN",
+                                 "true",
+                                 "dense",
+                                 "?",
+                                 "0x7FC00000",
+                                 "64",
+                                 "2147483648",
+                                 "-9223372036854775808",
+                                 "index",
+                                 "none",
+                                 "!stablehlo.token",
+                                 "array",
+                                 "unit",
+                                 "splat",
+                                 "loc",
+                                 "private",
+                                 "1.0e+400"};
 
 class Mutator {
 public:
@@ -96,6 +152,31 @@ public:
     return join(tokens);
   }
 
+  /// Writes another element type, or another size, wherever one stands: most
+  /// of the results still verify, and reach the passes.
+  std::string changeTypes(const std::string &text) {
+    Texts tokens = tokensOf(text), parts;
+    for (const std::string &token : tokens)
+      if (isType(token))
+        for (std::string &part : split(token))
+          parts.push_back(part);
+    if (parts.empty())
+      return text;
+    std::string old = parts[pick(parts.size())];
+    std::string made = isWord(old) ? elements[pick(std::size(elements))]
+                                   : sizes[pick(std::size(sizes))];
+    for (std::string &token : tokens) {
+      if (!isType(token))
+        continue;
+      Texts changed = split(token);
+      std::replace(changed.begin(), changed.end(), old, made);
+      token = changed.front();
+      for (size_t i = 1; i < changed.size(); ++i)
+        token += 'x' + changed[i];
+    }
+    return join(tokens);
+  }
+
   std::mt19937 random;
 };
 } // namespace
@@ -104,8 +185,18 @@ std::string scalify::fuzz::mutate(const std::string &text, unsigned seed) {
   Mutator mutator(seed);
   std::string result = text;
   for (size_t left = 1 + mutator.pick(3); left-- > 0;)
-    result = mutator.pick(4) ? mutator.changeTokens(result)
-                             : mutator.changeLines(result);
+    switch (mutator.pick(8)) {
+    case 0:
+    case 1:
+      result = mutator.changeLines(result);
+      break;
+    case 2:
+    case 3:
+      result = mutator.changeTypes(result);
+      break;
+    default:
+      result = mutator.changeTokens(result);
+    }
   return result;
 }
 

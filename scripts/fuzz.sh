@@ -24,13 +24,9 @@ logged build-fuzz nice ninja -C build-fuzz -j"${JOBS:-$(nproc)}" FuzzSeeds "$@"
 
 seeds=out/fuzz/seeds found=out/fuzz/found failed=0
 rm -rf "$seeds"
-mkdir -p "$seeds/ImportFuzz" "$found"
+mkdir -p "$seeds" "$found"
 build-fuzz/bin/FuzzSeeds "$seeds"
-# Each part of a lit test that is split is a program of its own.
-for file in test/Import/*.mlir test/Dialect/StableHLO/*.mlir test/Dialect/CHLO/*.mlir test/Dialect/Sdy/*.mlir; do
-  csplit -sz -f "$seeds/ImportFuzz/$(basename "$(dirname "$file")")-$(basename "$file")." \
-    "$file" '/^\/\/ -----/' '{*}'
-done
+.venv/bin/python scripts/fuzz_seeds.py "$seeds/ImportFuzz"
 
 for target in "$@"; do
   corpus=out/fuzz/corpus/$target
@@ -38,7 +34,7 @@ for target in "$@"; do
   say "$target: $seconds s (log in out/fuzz/$target.log)"
   # The messages about refused ranks are closed, not those of libFuzzer.
   nice -n 15 "build-fuzz/bin/$target" "$corpus" "$seeds/$target" -max_total_time="$seconds" \
-    -max_len=8192 -timeout=30 -rss_limit_mb=3000 -close_fd_mask=2 -print_final_stats=1 \
+    -max_len=12000 -timeout=30 -rss_limit_mb=3000 -close_fd_mask=2 -print_final_stats=1 \
     -artifact_prefix="$found/$target-" >"out/fuzz/$target.log" 2>&1 || failed=1
   tail -n 12 "out/fuzz/$target.log" | grep -E 'stat::number|Test unit|SUMMARY' || true
 done
