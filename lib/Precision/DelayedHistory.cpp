@@ -163,9 +163,8 @@ Value scalify::buildStoredScales(OpBuilder &builder, Location loc, Value stored,
 }
 
 Value scalify::buildNextScales(OpBuilder &builder, Location loc, Value amaxes,
-                               Value scales, int64_t room,
-                               ArrayRef<HistoryRow> rows) {
-  return buildFittingScales(builder, loc, amaxes, room, scales, rows);
+                               Value scales, ArrayRef<HistoryRow> rows) {
+  return buildFittingScales(builder, loc, amaxes, /*room=*/0, scales, rows);
 }
 
 Value scalify::buildNextAmaxes(OpBuilder &builder, Location loc, Value amaxes,

@@ -53,12 +53,12 @@ mlir::Value buildStoredScales(mlir::OpBuilder &builder, mlir::Location loc,
                               mlir::Value stored,
                               llvm::ArrayRef<HistoryRow> rows);
 
-/// Builds the scales by which a step writes data, from the amaxes of the data
-/// that the last step wrote, `room` binades up. Rows whose amax is 0 keep their
-/// scale.
+/// Builds the scales by which a step writes data: the smallest ones that make
+/// the amaxes of the data that the last step wrote as large as the rows say.
+/// Rows whose amax is 0 keep their scale.
 mlir::Value buildNextScales(mlir::OpBuilder &builder, mlir::Location loc,
                             mlir::Value amaxes, mlir::Value scales,
-                            int64_t room, llvm::ArrayRef<HistoryRow> rows);
+                            llvm::ArrayRef<HistoryRow> rows);
 
 /// Builds the vector of new amaxes. Rows whose new amax is 0 keep the old one.
 mlir::Value buildNextAmaxes(mlir::OpBuilder &builder, mlir::Location loc,

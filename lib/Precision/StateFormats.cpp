@@ -187,11 +187,13 @@ StringRef StateCaster::getReasonAgainst(unsigned index, Value written,
   return {};
 }
 
-/// Returns null if the state stays as the program has it.
+/// Returns null if the state stays as the program has it. So does one element,
+/// which has no other to give it a steady size: its scale would follow it to
+/// zero, and hold it there for steps.
 Type StateCaster::getFormat(unsigned index, Value written) {
   RoleAttr role = getRoleAttr(func, index);
   auto type = cast<ShapedType>(func.getArgument(index).getType());
-  if (!role || !type.getElementType().isF32() || type.getRank() == 0)
+  if (!role || !type.getElementType().isF32() || type.getNumElements() == 1)
     return {};
   Type format;
   StringRef reason;

@@ -2,7 +2,7 @@
 //
 // A constant scale suits a parameter, whose size hardly changes, but not a
 // moment, which falls with the gradient. A step writes by the scale of the amax
-// that the last step wrote, with a binade of room, so that one pass over the
+// that the last step wrote, with room for growth, so that one pass over the
 // data suffices. Both scales and amaxes are state of main.
 //
 //===----------------------------------------------------------------------===//
@@ -20,13 +20,25 @@
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/APFloat.h"
 
+#include <algorithm>
 #include <cmath>
 
 using namespace mlir;
 using namespace scalify;
 
-/// The amax of a moment less than doubles in a step unless its gradient jumps.
-static constexpr int64_t kRoom = 1;
+/// Binades of normal numbers below the amax that state needs. What a format has
+/// beyond is room.
+static constexpr int kKept = 20;
+
+/// Returns how many binades state may grow in one step. The amax of a moment
+/// less than doubles unless its gradient jumps. That of a parameter may grow
+/// more: a bias starts at zero and crosses it, and rates of learning warm up.
+static int getRoom(FloatType format) {
+  const llvm::fltSemantics &semantics = format.getFloatSemantics();
+  int normal = llvm::ilogb(APFloat::getLargest(semantics)) -
+               llvm::ilogb(APFloat::getSmallestNormalized(semantics)) + 1;
+  return std::clamp(normal - kKept, 1, 10);
+}
 
 bool scalify::measuresStateScales(RecipeAttr recipe) {
   ScaleSource scales = recipe.getScales();
@@ -62,8 +74,8 @@ SmallVector<HistoryRow> StateScales::getRows() {
   return llvm::map_to_vector(casts, [](QuantizeOp cast) -> HistoryRow {
     auto format = mlir::cast<FloatType>(getElementTypeOrSelf(cast.getType()));
     auto exponent = static_cast<int>(*getScaleExponent(cast.getScale()));
-    return {static_cast<float>(getLargestFinite(format)),
-            std::ldexp(1.0f, exponent)};
+    auto largest = static_cast<float>(getLargestFinite(format));
+    return {std::ldexp(largest, -getRoom(format)), std::ldexp(1.0f, exponent)};
   });
 }
 
@@ -113,7 +125,7 @@ FailureOr<SmallVector<Value>> StateScales::run() {
   SmallVector<HistoryRow> rows = getRows();
   builder.setInsertionPointToStart(&main.getBody().front());
   Value stored = buildStoredScales(builder, loc, *scales, rows);
-  Value next = buildNextScales(builder, loc, *amaxes, stored, kRoom, rows);
+  Value next = buildNextScales(builder, loc, *amaxes, stored, rows);
   SmallVector<Value> read = splitEntries(builder, loc, stored);
   SmallVector<Value> written = splitEntries(builder, loc, next);
   for (auto [cast, scale] : llvm::zip(casts, written))

@@ -1,7 +1,8 @@
 // RUN: scalify-opt %s --scalify-decide-formats=remarks=0 --scalify-quantize --scalify-store-state --scalify-validate-precision | FileCheck %s
 
 // Under a recipe that measures scales, those of state follow the amax of what
-// the last step wrote; a root's floor follows its scale.
+// the last step wrote, a binade below E4M3's largest number and ten below
+// F16's; a root's floor follows its scale.
 // CHECK-LABEL: func.func @main(
 // CHECK-SAME: %[[M:[a-z0-9]*]]: tensor<4x2xf8E4M3FN> {{.*}}scalify.stored = {exponent = -10 : i64, root = false, scale_index = 0 : i64}
 // CHECK-SAME: %[[V:[a-z0-9]*]]: tensor<4x2xf16> {{.*}}scalify.stored = {exponent = -11 : i64, root = true, scale_index = 1 : i64}
@@ -13,7 +14,7 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8-lm-o2">} {
                   %g: tensor<4x2xf32>) -> (tensor<4x2xf32>, tensor<4x2xf32>, tensor<4x2xf32>) {
     // CHECK: %[[PREDICTED:.*]] = stablehlo.constant dense<[9.765625E-4, 4.8828125E-4]>
     // CHECK: %[[READ:.*]] = stablehlo.select %{{.*}}, %[[S]], %[[PREDICTED]]
-    // CHECK: %[[LARGEST:.*]] = stablehlo.constant dense<[4.480000e+02, 6.550400e+04]>
+    // CHECK: %[[LARGEST:.*]] = stablehlo.constant dense<[2.240000e+02, 63.96875]>
     // CHECK: stablehlo.divide %[[A]], %[[LARGEST]]
     // CHECK: %[[NEXT:.*]] = stablehlo.select %{{.*}}, %{{.*}}, %[[READ]]
     // CHECK: %[[R0:.*]] = stablehlo.slice %[[READ]] [0:1]

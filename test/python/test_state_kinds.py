@@ -212,6 +212,25 @@ def test_a_moment_that_starts_tiny_does_not_saturate() -> None:
     assert np.median(np.abs(np.asarray(found) / exact - 1)) < 2.0**-3
 
 
+@pytest.mark.parametrize("shape", [(16,), (1,), (1, 1)])
+def test_weights_that_start_at_zero_and_cross_it_do_not_saturate(shape: tuple[int, ...]) -> None:
+    """Biases and adapters under a rate that warms up: they grow by more than two in a step."""
+
+    def step(b: Any, g: Any, rate: Any) -> Any:
+        return b - rate * g
+
+    numerics = scalify.Numerics(roles={"b": "param"}, health="off")
+    fn = scalify.jit(step, LEVEL, donate_argnums=0, numerics=numerics)
+    plain = jax.jit(step)
+    g = np.random.default_rng(0).uniform(1, 2, shape).astype(np.float32)
+    b, exact, size = jnp.zeros(shape), jnp.zeros(shape), 0.0
+    for rate in (0.0, 0.01, 0.05, 0.3, 1.0, -1.358, 1.0, 40.0):
+        b, exact = fn(b, g, rate), plain(exact, g, rate)
+        size = max(size, float(jnp.max(jnp.abs(exact))))
+        np.testing.assert_allclose(b, exact, rtol=0, atol=2.0**-8 * size)
+        assert not any(row["saturated"] for row in fn.health()), rate
+
+
 @pytest.mark.parametrize("name", ["prodigy", "dog", "mechanic"])
 def test_weights_whose_distance_from_the_first_is_taken_stay_wide(name: str) -> None:
     """The distance starts at zero: in F16 it is rounding, and the rates that follow from it too."""
