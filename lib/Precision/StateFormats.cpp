@@ -59,6 +59,7 @@ public:
 
 private:
   bool isParam(Value value);
+  bool isAverageOfOthers(unsigned index, Value written);
   Type getFormat(unsigned index, Value written);
   StringRef getReasonAgainst(unsigned index, Value written, FloatType format);
   bool isSecondMoment(unsigned index, Value written);
@@ -158,6 +159,23 @@ bool StateCaster::isParam(Value value) {
                  {Role::Param, Role::Master});
 }
 
+/// True for a parameter that is a mean of its old value and of other ones that
+/// the step updates, as the weights of a target or a teacher are.
+bool StateCaster::isAverageOfOthers(unsigned index, Value written) {
+  Value own = func.getArgument(index);
+  std::optional<double> decay = findDecay(own, written);
+  if (!decay || *decay == 0 || *decay == 1)
+    return false;
+  llvm::DenseSet<Value> others(newParams);
+  others.erase(written);
+  return llvm::any_of(findTerms(own, written, others), [&](Value term) {
+    auto argument = dyn_cast<BlockArgument>(term);
+    bool isOld = argument && argument != own && isParam(argument) &&
+                 getNextValue(func, argument.getArgNumber());
+    return isOld || others.contains(term);
+  });
+}
+
 /// Returns why state is no moment that a narrow format holds; empty if it is.
 StringRef StateCaster::getReasonAgainst(unsigned index, Value written,
                                         FloatType format) {
@@ -202,6 +220,8 @@ Type StateCaster::getFormat(unsigned index, Value written) {
     if (format && entersDistance(func, func.getArgument(index), written))
       reason = "enters its distance from weights that the step keeps, which "
                "rounding would swamp";
+    else if (format && isAverageOfOthers(index, written))
+      reason = "is an average of other parameters";
   } else if (role.getValue() == Role::Moment) {
     format = isSecondMoment(index, written) ? recipe.getStorage().secondMoments
                                             : recipe.getStorage().firstMoments;

@@ -179,6 +179,24 @@ def test_an_average_of_parameters_stays_wide(average: Callable[[Any, Any], Any])
     assert exact @ found > 0.97 * np.linalg.norm(exact) * np.linalg.norm(found)
 
 
+@pytest.mark.parametrize("reads_new", [False, True])
+def test_an_average_that_the_step_reads_stays_wide(reads_new: bool) -> None:
+    """A target or a teacher is read by products, as weights are, and is an average all the same."""
+
+    def step(w: Any, e: Any, x: Any) -> tuple[Any, Any]:
+        aim = jax.lax.stop_gradient(jnp.tanh(x @ e))
+        g = jax.grad(lambda w: jnp.mean(jnp.square(jnp.tanh(x @ w) - aim)))(w)
+        new = w - 0.5 * g - 1e-3 * w
+        return new, optax.incremental_update(new if reads_new else w, e, 0.001)
+
+    start = np.eye(16, dtype=np.float32)
+    fn = scalify.jit(step, LEVEL, donate_argnums=(0, 1))
+    args = fn.executable(start, start, np.ones((32, 16), np.float32)).manifest["args"]
+    kinds = {row["name"]: (row["role"], row["dtype"]) for row in args}
+    assert kinds["w"] == ("param", "f16")
+    assert kinds["e"] == ("param", "f32")
+
+
 def test_the_point_of_a_schedule_free_optimizer_stays_wide() -> None:
     tx = optax.contrib.schedule_free_adamw(1e-2, warmup_steps=2, weight_decay=1e-3)
 
