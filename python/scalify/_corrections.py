@@ -6,15 +6,12 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
 
 from scalify._entry import Entry
-from scalify._gradient_check import GradientCheck, Measured
+from scalify._gradient_check import GradientCheck
 from scalify._renewal import DotFormats, is_deleted, measure_after_step
 from scalify.options import Distribution
 from scalify.scales import Scales
 
-__all__ = ["Arrays", "Corrections", "Renewal"]
-
-# The arguments of a step, and its results.
-Arrays = tuple[Sequence[Any], Sequence[Any]]
+__all__ = ["Corrections", "Renewal"]
 
 _NO_MEMORY = {
     "severity": "remark",
@@ -56,7 +53,6 @@ class Corrections:
         self._formats: dict[Hashable, DotFormats] = {}
         self._exponents: dict[Hashable, int] = {}
         self._latest: dict[Hashable, int] = {}
-        self._measured: dict[Hashable, Measured] = {}
 
     def of(self, key: Hashable) -> int:
         """Returns log2 of a step's correction; for a new shape that of the last one."""
@@ -66,21 +62,10 @@ class Corrections:
         """Sets log2 of a step's correction."""
         self._exponents[key] = self._latest[_of_all_shapes(key)] = exponent
 
-    def measured(self, key: Hashable) -> Measured | None:
-        """Returns the errors of a step's gradients by the last check; None if it had none."""
-        return self._measured.get(key)
-
-    def restore(self, key: Hashable, exponent: int, measured: Measured | None) -> None:
-        """Sets what `of` and `measured` return."""
-        self.set(key, exponent)
-        if measured is not None:
-            self._measured[key] = measured
-
     def clear(self) -> None:
         """Forgets all corrections and their programs."""
         self._exponents.clear()
         self._latest.clear()
-        self._measured.clear()
         self.drop_programs()
 
     def drop_programs(self) -> None:
@@ -93,8 +78,7 @@ class Corrections:
         key: Hashable,
         entry: Entry,
         options: Callable[[Scales, int], dict[str, Any]],
-        arrays: Arrays,
-        steps: int,
+        arrays: tuple[Sequence[Any], Sequence[Any]],
         narrows: bool,
     ) -> Renewal | None:
         """Decides again by the state after a step; None if all dots keep their formats.
@@ -104,16 +88,12 @@ class Corrections:
             entry: the step, with the scales and the correction by which it was compiled.
             options: of the compiler, by the scales of arguments and a correction.
             arrays: the arguments of the step that has just run, and its results.
-            steps: the number of steps that have run.
             narrows: whether dots may go back to FP8.
         """
         assert entry.scales is not None
-        last = self.measured(key)
-        if last is not None and last.holds_after(steps, narrows):
-            return None
         now = measure_after_step(entry, *arrays, entry.scales) or entry.scales
         both = options(entry.scales, 0), options(now, 0)
-        correction = self.measure(key, entry, both, arrays, steps, narrows)
+        correction = self.measure(key, entry, both, arrays, narrows)
         if correction is None or (now is entry.scales and correction == entry.correction):
             return None
         if key not in self._formats:
@@ -127,8 +107,7 @@ class Corrections:
         key: Hashable,
         entry: Entry,
         options: tuple[dict[str, Any], dict[str, Any]],
-        arrays: Arrays,
-        steps: int,
+        arrays: tuple[Sequence[Any], Sequence[Any]],
         narrows: bool,
     ) -> int | None:
         """Returns log2 of the correction by the gradients at the state after a step.
@@ -142,10 +121,8 @@ class Corrections:
             entry: the step.
             options: of the compiler, with the scales of the entry and with those of now.
             arrays: the arguments of the step that has just run, and its results.
-            steps: the number of steps that have run.
             narrows: whether dots may go back to FP8.
         """
-        self._measured.pop(key, None)
         executable = entry.executable
         is_packed = any(argument["storage"] is not None for argument in executable.args)
         lost = any(
@@ -163,8 +140,6 @@ class Corrections:
         inputs = entry.inputs_after_step(*arrays)
         arena = executable.memory["arena"]
         found = check.corrected(*options, inputs, entry.correction, narrows, arena)
-        if check.error is not None:
-            self._measured[key] = Measured(steps, check.error)
         if not check.fits and _NO_MEMORY not in executable.diagnostics:
             executable.diagnostics.append(_NO_MEMORY)
         return found

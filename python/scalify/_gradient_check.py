@@ -25,7 +25,7 @@ from scalify._renewal import DotFormats, Formats
 from scalify.options import Distribution
 from scalify.recipe import Recipe
 
-__all__ = ["Excess", "GradientCheck", "Measured", "excess", "widened_for_small"]
+__all__ = ["Excess", "GradientCheck", "excess", "widened_for_small"]
 
 # The correction moves by a factor of four at a time, since formats are few, within these bounds.
 _STEP, _MOST = 2, 12
@@ -46,8 +46,6 @@ _PAYS = 2.0**-3
 # than the second number, as gradients of queries and keys on the plateau that training starts with,
 # gets 16 bits, which are cheap, not F32.
 _NOISE, _SMALL_SHARE = 1e-6, 2.0**-20
-# Errors grow no faster than this power of the number of steps (`_renewal.py`).
-_ERROR_POWER = 4
 
 
 class Excess(NamedTuple):
@@ -85,31 +83,6 @@ def excess(squares: Sequence[Sequence[float]]) -> Excess | None:
     return Excess(*(one if math.isfinite(one) else math.inf for one in (large, small)))
 
 
-class Measured(NamedTuple):
-    """Errors of a step's gradients when they were last measured.
-
-    Attributes:
-        steps: the number of steps that had run.
-        error: the largest error over its limit, in the formats that the step has since.
-    """
-
-    steps: int
-    error: float
-
-    def holds_after(self, steps: int, narrows: bool) -> bool:
-        """Whether errors still hold after more steps, so that measuring would change nothing.
-
-        Args:
-            steps: the number of steps that have run.
-            narrows: whether dots may go back to FP8, where errors are small.
-        """
-        if narrows and self.error < _SMALL:
-            return False
-        growth = (steps / self.steps) ** _ERROR_POWER
-        # An error near 0, as where terms cancel early in training, holds for as many steps again.
-        return max(self.error, _HOLDS / 2**_ERROR_POWER) * growth <= _HOLDS
-
-
 # Returns the formats of a correction, and their errors.
 Measure = Callable[[int], tuple[Formats, Excess]]
 
@@ -129,12 +102,6 @@ class GradientCheck:
         self._formats = DotFormats(text, distribution)
         self._has_gradients = self._fits = True
         self._has_measured = False
-        self._error: float | None = None
-
-    @property
-    def error(self) -> float | None:
-        """The largest error over its limit that the last check left; None if it measured none."""
-        return self._error
 
     @property
     def fits(self) -> bool:
@@ -163,7 +130,6 @@ class GradientCheck:
             narrows: whether dots may go back to FP8, where errors are small.
             arena: the bytes of temporaries of the step, which are free now.
         """
-        self._error = None
         if not self._has_gradients:
             return exponent
         before, now = _probe_options(before), _probe_options(now)
@@ -192,7 +158,6 @@ class GradientCheck:
             return formats, found[formats]
 
         used, start = measure(exponent, before)
-        self._error = max(start)
         holds = max(start) <= _HOLDS
         if holds and not (narrows and max(start) < _SMALL):
             return None
@@ -203,17 +168,11 @@ class GradientCheck:
             chosen = _narrowed(measure, exponent)
             formats, error = measure(chosen)
             pays = _count_narrower(used, formats) >= len(used) * _PAYS
-            is_better = pays and max(error) <= _ROOM
-        else:
-            chosen = _widened(measure, exponent)
-            if measure(chosen)[1].small > _HOLDS:
-                chosen = widened_for_small(measure, others, chosen)
-            error = measure(chosen)[1]
-            is_better = _improves(error, start)
-        if not is_better:
-            return None
-        self._error = max(error)
-        return chosen
+            return chosen if pays and max(error) <= _ROOM else None
+        chosen = _widened(measure, exponent)
+        if measure(chosen)[1].small > _HOLDS:
+            chosen = widened_for_small(measure, others, chosen)
+        return chosen if _improves(measure(chosen)[1], start) else None
 
     def _program(self, formats: Formats, options: dict[str, Any]) -> Executable:
         """Returns the program of these formats, which these options choose."""

@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from scalify._aot import LoweredStep, TracedStep
-from scalify._corrections import Arrays, Corrections
+from scalify._corrections import Corrections
 from scalify._diagnostics import warn
 from scalify._entry import Entry
 from scalify._executable import Executable, compile_text
@@ -258,7 +258,6 @@ class Jit:
             self._has_adapted,
             self._last_key in self._renewed,
             self._corrections.of(self._last_key),
-            self._corrections.measured(self._last_key),
         )
 
     def restore(self, state: JitState | None) -> None:
@@ -299,7 +298,7 @@ class Jit:
             self._measured[scales_key(key)] = state.scales
         self._trackers[key] = WidenTracker(state.widened, state.unhealthy)
         self._watch.steps[key] = state.steps
-        self._corrections.restore(key, state.correction, state.measured)
+        self._corrections.set(key, state.correction)
         lowered = self._signature.lower(arguments)
         scales = self._scales_for(arguments)
         executable = self._compile(lowered, scales, state.wide, state.correction)
@@ -338,9 +337,11 @@ class Jit:
             and is_renewal_due(steps, policy.every)
             and self._last_key in self._entries
         ):
-            self._renew(entry, (leaves, results), steps, may_narrow(steps, policy.every))
+            self._renew(entry, leaves, results, may_narrow(steps, policy.every))
 
-    def _renew(self, entry: Entry, arrays: Arrays, steps: int, narrows: bool) -> None:
+    def _renew(
+        self, entry: Entry, leaves: Sequence[Any], results: Sequence[Any], narrows: bool
+    ) -> None:
         """Lets the next call compile with the formats that scales and gradients call for now."""
         if entry.scales is None:
             return
@@ -350,7 +351,7 @@ class Jit:
             return self._compile_options(entry.lowered, scales, entry.wide, correction)
 
         try:
-            found = self._corrections.renewal(key, entry, options, arrays, steps, narrows)
+            found = self._corrections.renewal(key, entry, options, (leaves, results), narrows)
         except Exception as error:
             # The step has run and may have taken over its arguments: its results must not be lost.
             self._watch.warn_not_renewed(error)

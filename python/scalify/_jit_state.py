@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from scalify._diagnostics import warn
 from scalify._executable import Executable
-from scalify._gradient_check import Measured
 from scalify._kept import CAST_SCALES, STATE_AMAX, STATE_SCALES
 from scalify._lowering import Arguments, abstract
 from scalify.calibration import WideCast, WidenTracker, names_of
@@ -58,7 +57,6 @@ class JitState:
         adapts: whether the next compilation has scales that move.
         renewed: whether the next compilation has other formats than the one of these arrays.
         correction: log2 of that of the model for sensitive dots, from measured gradients.
-        measured: the errors of gradients by the last check; None if it had none.
     """
 
     arguments: list[Any]
@@ -73,7 +71,6 @@ class JitState:
     adapts: bool = False
     renewed: bool = False
     correction: int = 0
-    measured: Measured | None = None
 
     @staticmethod
     def of_executable(
@@ -88,7 +85,6 @@ class JitState:
         adapts: bool = False,
         renewed: bool = False,
         correction: int = 0,
-        measured: Measured | None = None,
     ) -> JitState:
         """Returns the state of a step that has run; collective over the ranks of a pipeline."""
         labels, arrays = _kept(executable, mesh)
@@ -105,7 +101,6 @@ class JitState:
             adapts,
             renewed,
             correction,
-            measured,
         )
 
     def describe(self) -> dict[str, Any]:
@@ -124,14 +119,12 @@ class JitState:
         casts = {
             key: tuple(WideCast(**cast) for cast in content[key]) for key in ("wide", "widened")
         }
-        measured = content.get("measured")
         # Checkpoints of version 0.1 call the field "sick".
         renamed = {{"sick": "unhealthy"}.get(key, key): value for key, value in content.items()}
         fields = {
             **renamed,
             **casts,
             "scales": None if scales is None else Scales.of(scales),
-            "measured": None if measured is None else Measured(*measured),
             "arrays": {name: array for name, array in arrays.items() if array is not None},
         }
         return JitState(**fields)

@@ -14,7 +14,6 @@ from rank_threads import on_meshes
 
 import scalify
 from scalify import checkpoint
-from scalify._gradient_check import GradientCheck, Measured
 from scalify._jit_state import _labels as executable_labels
 from scalify._kept import CARRIED_SCALES
 from scalify._renewal import DotFormats, is_renewal_due
@@ -208,42 +207,6 @@ def test_renewals_become_rarer() -> None:
     assert due == [20, 40, 60, 80, 100, 120, 140, 160, 180, 200, 220, 240, 260, 300, 320, 340, 380]
     early = [steps for steps in range(1, 20) if is_renewal_due(steps, 1)]
     assert early == [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 15, 16, 17, 19]
-
-
-def test_errors_grow_by_the_fourth_power_of_steps_at_most() -> None:
-    # Formats hold up to half of the limits: 0.1 times 1.5^4 is just above, 0.09 times that below.
-    assert not Measured(40, 0.1).holds_after(60, narrows=False)
-    assert Measured(40, 0.09).holds_after(60, narrows=False)
-    # Whatever was measured, it holds until twice as many steps.
-    assert Measured(40, 0.0).holds_after(80, narrows=False)
-    assert not Measured(40, 0.0).holds_after(81, narrows=False)
-    assert not Measured(40, 0.6).holds_after(40, narrows=False)
-    # Errors as small as these may let dots be FP8 again.
-    assert not Measured(400, 0.1).holds_after(420, narrows=True)
-    assert Measured(400, 0.2).holds_after(420, narrows=True)
-
-
-def test_checks_that_would_change_nothing_are_left_out(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    calls: list[int] = []
-    _, x, y = arguments()
-
-    def corrected(self: GradientCheck, *_: Any) -> None:
-        calls.append(steps)
-        self._error = 0.1
-
-    monkeypatch.setattr(GradientCheck, "corrected", corrected)
-    run = scalify.jit(lambda params, x, y: (params, loss(params, x, y)))
-    params = arguments()[0]
-    for steps in range(1, 241):
-        if steps == 130:  # A run that goes on from a checkpoint leaves out the same.
-            checkpoint.save(tmp_path, params, steps, jit=run)
-            run = scalify.jit(lambda params, x, y: (params, loss(params, x, y)))
-            checkpoint.load(tmp_path, params, jit=run)
-        run(params, x, y)
-    # Formats hold until errors are 5 times as large, which takes 1.495 times as many steps.
-    assert calls == [20, 40, 60, 100, 160, 240]
 
 
 @pytest.mark.filterwarnings("ignore:'step' is compiled once more")
