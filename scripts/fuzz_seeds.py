@@ -51,7 +51,9 @@ def variants(program: str) -> list[str]:
     others = [item for item in items if not _FUNCTION.match(item)]
     functions = {found[2]: item for item in items if (found := _FUNCTION.match(item))}
     calls = {
-        name: [one for one in _SYMBOL.findall(item) if one in functions and one != name]
+        name: [
+            one for one in dict.fromkeys(_SYMBOL.findall(item)) if one in functions and one != name
+        ]
         for name, item in functions.items()
     }
     called = {one for some in calls.values() for one in some}

@@ -160,7 +160,8 @@ bool StateCaster::isParam(Value value) {
 }
 
 /// True for a parameter that is a mean of its old value and of other ones that
-/// the step updates, as the weights of a target or a teacher are.
+/// the step updates, and of nothing else, as the weights of a target or a
+/// teacher are.
 bool StateCaster::isAverageOfOthers(unsigned index, Value written) {
   Value own = func.getArgument(index);
   std::optional<double> decay = findDecay(own, written);
@@ -168,11 +169,18 @@ bool StateCaster::isAverageOfOthers(unsigned index, Value written) {
     return false;
   llvm::DenseSet<Value> others(newParams);
   others.erase(written);
-  return llvm::any_of(findTerms(own, written, others), [&](Value term) {
+  auto isOther = [&](Value term) {
     auto argument = dyn_cast<BlockArgument>(term);
-    bool isOld = argument && argument != own && isParam(argument) &&
-                 getNextValue(func, argument.getArgNumber());
-    return isOld || others.contains(term);
+    return others.contains(term) ||
+           (argument && argument != own && isParam(argument) &&
+            getNextValue(func, argument.getArgNumber()));
+  };
+  // A branch may leave the average as it was.
+  return llvm::any_of(findAlternatives(written), [&](Value value) {
+    SmallVector<Value> terms = findTerms(own, value, others);
+    return llvm::any_of(terms, isOther) && llvm::all_of(terms, [&](Value term) {
+             return term == own || isOther(term);
+           });
   });
 }
 
@@ -210,7 +218,7 @@ StringRef StateCaster::getReasonAgainst(unsigned index, Value written,
 /// zero, and hold it there for steps.
 Type StateCaster::getFormat(unsigned index, Value written) {
   RoleAttr role = getRoleAttr(func, index);
-  auto type = cast<ShapedType>(func.getArgument(index).getType());
+  auto type = cast<ShapedType>(getWholeType(index));
   if (!role || !type.getElementType().isF32() || type.getNumElements() == 1)
     return {};
   Type format;

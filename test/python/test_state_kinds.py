@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +12,7 @@ import optax
 import pytest
 
 import scalify
+from scalify.options import Distribution
 
 LEVEL = "fp8-lm-o2"
 
@@ -179,22 +180,63 @@ def test_an_average_of_parameters_stays_wide(average: Callable[[Any, Any], Any])
     assert exact @ found > 0.97 * np.linalg.norm(exact) * np.linalg.norm(found)
 
 
-@pytest.mark.parametrize("reads_new", [False, True])
-def test_an_average_that_the_step_reads_stays_wide(reads_new: bool) -> None:
+AVERAGES: dict[str, Callable[..., Any]] = {
+    "of the old weights": lambda e, w, new, n: optax.incremental_update(w, e, 0.001),
+    "of the new weights": lambda e, w, new, n: optax.incremental_update(new, e, 0.001),
+    "in some steps": lambda e, w, new, n: jax.lax.cond(
+        n % 2 == 0, lambda: 0.99 * e + 0.01 * new, lambda: e
+    ),
+}
+
+
+@pytest.mark.parametrize("average", AVERAGES)
+def test_an_average_that_the_step_reads_stays_wide(average: str) -> None:
     """A target or a teacher is read by products, as weights are, and is an average all the same."""
 
-    def step(w: Any, e: Any, x: Any) -> tuple[Any, Any]:
+    def step(w: Any, e: Any, n: Any, x: Any) -> tuple[Any, Any, Any]:
         aim = jax.lax.stop_gradient(jnp.tanh(x @ e))
         g = jax.grad(lambda w: jnp.mean(jnp.square(jnp.tanh(x @ w) - aim)))(w)
         new = w - 0.5 * g - 1e-3 * w
-        return new, optax.incremental_update(new if reads_new else w, e, 0.001)
+        return new, AVERAGES[average](e, w, new, n), n + 1
+
+    start = np.eye(16, dtype=np.float32)
+    fn = scalify.jit(step, LEVEL, donate_argnums=(0, 1, 2))
+    args = fn.executable(start, start, np.int32(0), np.ones((32, 16), np.float32)).manifest["args"]
+    kinds = {row["name"]: (row["role"], row["dtype"]) for row in args}
+    assert kinds["w"] == ("param", "f16")
+    assert kinds["e"] == ("param", "f32")
+
+
+def test_weights_that_their_gradient_updates_are_no_average() -> None:
+    """Each of two networks is drawn to the other, and learns."""
+
+    def step(a: Any, b: Any, x: Any) -> tuple[Any, Any]:
+        ga, gb = jax.grad(lambda a, b: loss(a, x) + loss(b, x), (0, 1))(a, b)
+        return a - 0.1 * ga - 0.05 * (a - b), b - 0.1 * gb - 0.05 * (b - a)
 
     start = np.eye(16, dtype=np.float32)
     fn = scalify.jit(step, LEVEL, donate_argnums=(0, 1))
     args = fn.executable(start, start, np.ones((32, 16), np.float32)).manifest["args"]
-    kinds = {row["name"]: (row["role"], row["dtype"]) for row in args}
-    assert kinds["w"] == ("param", "f16")
-    assert kinds["e"] == ("param", "f32")
+    assert {row["name"]: row["dtype"] for row in args if row["name"] in "ab"} == {
+        "a": "f16",
+        "b": "f16",
+    }
+
+
+@pytest.mark.parametrize("zero", [0, 3])
+def test_a_share_of_one_element_is_stored_as_the_whole(zero: Literal[0, 3]) -> None:
+    def step(w: Any, b: Any, x: Any) -> tuple[Any, Any]:
+        gw, gb = jax.grad(lambda w, b: jnp.mean(jnp.square(x @ w + b)), (0, 1))(w, b)
+        return w - 0.1 * gw, b - 0.1 * gb
+
+    spec = jax.sharding.PartitionSpec("data")
+    mesh = Distribution(mesh=scalify.make_mesh(data=2), zero=zero)
+    fn = scalify.jit(
+        step, LEVEL, donate_argnums=(0, 1), in_shardings=(None, None, spec), distribution=mesh
+    )
+    w, b, x = (np.ones(shape, np.float32) for shape in ((16, 2), (2,), (32, 16)))
+    args = fn.executable(w, b, x).manifest["args"]
+    assert {row["name"]: row["dtype"] for row in args}["b"] == "f16"
 
 
 def test_the_point_of_a_schedule_free_optimizer_stays_wide() -> None:
