@@ -14,6 +14,7 @@ from scalify._diagnostics import warn
 from scalify._first_batch import settle
 from scalify._kept import AMAX_HISTORY, CARRIED_SCALES, check_kept
 from scalify._lowering import Arguments, Lowered, Signature
+from scalify._renewal import is_deleted
 from scalify.report import Report
 
 if TYPE_CHECKING:
@@ -50,7 +51,8 @@ def fitted(
 ) -> Any:
     """Returns a state of scales after trial steps, at most three, of which nothing else is kept.
 
-    It is `state` for a function that calls back, whose effects would be visible.
+    It is `state` for a function that calls back, whose effects would be visible, for arguments that
+    were donated, and where JAX compiles nothing.
 
     Args:
         run: the step, which takes arguments, the state and `key`, and returns results, the state
@@ -60,7 +62,7 @@ def fitted(
         state: the scales to start with.
         key: the step's key of random words, if it takes one.
     """
-    if lowered.callbacks:
+    if lowered.callbacks or jax.config.jax_disable_jit or any(map(is_deleted, inputs)):
         return state
 
     def move(state: Any) -> Any:

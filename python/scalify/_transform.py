@@ -290,10 +290,10 @@ class Transformed:
             **kwargs: its keyword arguments.
 
         Returns:
-            F32: scales [casts] under propagated scales, where 0 stands for the predicted one, moved
-            to fit these arguments where they depend on a prior; under delayed scales amaxes [rows,
-            window], zeros. Pass it to the first call as `state=`, and the state that each call
-            returns to the next one; save it in a checkpoint.
+            F32: scales [casts] under propagated scales, where 0 stands for the predicted one; those
+            that depend on a prior fit these arguments, on which it runs the step, at most three
+            times. Under delayed scales amaxes [rows, window], zeros. Pass it to the first call as
+            `state=`, and each returned state to the next one; save it in a checkpoint.
 
         Raises:
             ValueError: the recipe's scales are neither propagated nor delayed, or are static.

@@ -101,3 +101,17 @@ def test_the_first_batch_calibrates_large_integers(wrap: Any, recipe: str) -> No
 
     wanted = linear(weights["a"][:, :4], counts, y)
     assert_near(wrap(linear, recipe=recipe)(weights["a"][:, :4], counts, y), wanted)
+
+
+def test_a_state_of_arguments_that_are_gone_is_the_predicted_one() -> None:
+    """As for the shape of a checkpoint, late in a run."""
+    weights, x, y = jax.tree.map(jnp.asarray, arguments())
+    numerics = scalify.Numerics(scales=scalify.measure((weights, x, y, 2**16)))
+    step = scalify.transform(gradients, donate_argnums=0, numerics=numerics)
+    moved = step.init_state(weights, x, y, 2**16)
+    with jax.disable_jit():
+        assert not step.init_state(weights, x, y, 2**16).any()
+    step(weights, x, y, 2**16)
+    assert weights["a"].is_deleted()
+    gone = step.init_state(weights, x, y, 2**16)
+    assert gone.shape == moved.shape and moved.any() and not gone.any()
