@@ -12,13 +12,15 @@ from numpy.typing import NDArray
 from scalify import _runtime
 from scalify._manifest import names_of
 
-__all__ = ["StepCounters", "is_mostly_flushed", "placed"]
+__all__ = ["StepCounters", "is_mostly_flushed", "is_too_wide", "placed"]
 
 # The columns of the counters' table that rows of health contain; its last column holds scales.
 COLUMNS = ("saturated", "flushed", "zeros", "nans", "top")
 # A scale is too high if at most FLUSHED_MAX_REMAINING of the nonzero values stay nonzero, more than
 # FLUSHED_MIN_SHARE of all elements were flushed, and none is at the top of the format.
 FLUSHED_MAX_REMAINING, FLUSHED_MIN_SHARE = 0.5, 0.1
+# The share of nonzero values that carried scales let become zero (lib/Precision/CarriedScales.cpp).
+_FLUSHED_AT_MOST = 2.0**-6
 
 
 def is_mostly_flushed(flushed: Any, zeros: Any, top: Any, elements: Any, left: float) -> Any:
@@ -35,6 +37,17 @@ def is_mostly_flushed(flushed: Any, zeros: Any, top: Any, elements: Any, left: f
         left: the share of nonzero values that stay nonzero.
     """
     return (flushed > (1 - left) * (elements - zeros)) & (flushed > 0) & (top == 0)
+
+
+def is_too_wide(row: Mapping[str, Any]) -> bool:
+    """Returns whether a cast's values span more binades than its format, by its row of health.
+
+    They reach from the top four binades to below the smallest number, and too many are flushed for
+    a carried scale. Values of formats with five exponent bits are not judged: what is 24 binades
+    below the largest of them does not count beside it.
+    """
+    flushed = row["flushed"] > _FLUSHED_AT_MOST * (row["elements"] - row["zeros"])
+    return flushed and row["top"] > 0 and row["format"] not in ("f8E5M2", "f16", "bf16")
 
 
 class StepCounters:

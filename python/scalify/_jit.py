@@ -31,7 +31,7 @@ from scalify._lowering import (
 )
 from scalify._nested import is_traced
 from scalify._ranks import compile_on
-from scalify._renewal import is_renewal_due, may_narrow
+from scalify._renewal import is_first_renewal_due, is_renewal_due, may_narrow
 from scalify._saved import Saved
 from scalify._settings import Settings
 from scalify._views import host_view
@@ -309,7 +309,14 @@ class Jit:
     def _look(self, entry: Entry, leaves: Sequence[Any], results: Sequence[Any]) -> None:
         """Applies the health policy to the step that has just run."""
         watch, executable = self._watch, entry.executable
-        if not watch.is_due(self._last_key) and not self._needs_check_now(executable):
+        is_due, policy = watch.is_due(self._last_key), watch.policy
+        steps = watch.steps[self._last_key]
+        renews = (
+            self._settings.renews
+            and policy is not None
+            and (is_renewal_due(steps, policy.every) or is_first_renewal_due(steps, executable))
+        )
+        if not (is_due or renews or self._needs_check_now(executable)):
             return
 
         def state() -> tuple[Sequence[Any], Sequence[Any]]:
@@ -330,13 +337,7 @@ class Jit:
             action == "rescale" and executable.cast_scales is not None and not executable.rescale()
         ):
             watch.stuck(health)
-        policy, steps = watch.policy, watch.steps[self._last_key]
-        if (
-            self._settings.renews
-            and policy is not None
-            and is_renewal_due(steps, policy.every)
-            and self._last_key in self._entries
-        ):
+        if renews and policy is not None and self._last_key in self._entries:
             self._renew(entry, leaves, results, may_narrow(steps, policy.every))
 
     def _renew(

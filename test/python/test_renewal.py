@@ -18,6 +18,7 @@ from scalify._jit_state import _labels as executable_labels
 from scalify._kept import CARRIED_SCALES
 from scalify._renewal import DotFormats, is_renewal_due
 from scalify.mesh import Mesh
+from scalify.numerics import cosine
 from scalify.options import Distribution
 
 WIDTH = 32
@@ -200,6 +201,33 @@ def test_parameters_that_are_not_finite_keep_their_size() -> None:
         first = run.executable()
         run(params, x, y)
     assert run.executable() is first
+
+
+def test_values_beyond_a_format_are_looked_at_after_the_first_step() -> None:
+    """One row is 2^18 times the others, as of massive activations; after a norm all count alike."""
+
+    def massive(params: Any, x: Any, y: Any) -> Any:
+        def value(params: Any) -> Any:
+            w, v, head = params
+            h = jnp.maximum(x @ w, 0) ** 3 @ v
+            h = h * jax.lax.rsqrt(jnp.mean(h * h, -1, keepdims=True) + 1e-9)
+            return jnp.mean((h @ head - y) ** 2)
+
+        loss, found = jax.value_and_grad(value)(params)
+        return jax.tree.map(lambda w, g: w - 1e-6 * g, params, found), loss, found
+
+    rng = np.random.default_rng(0)
+    x, y = (rng.normal(size=(256, WIDTH)).astype(np.float32) for _ in range(2))
+    x[0] *= 64
+    params = tuple(rng.normal(0, WIDTH**-0.5, (WIDTH, WIDTH)).astype(np.float32) for _ in range(3))
+    exact = jax.jit(massive)(params, x, y)[2]
+    run = scalify.jit(massive)
+    with pytest.warns(UserWarning, match="compiled once more"):
+        run(params, x, y)
+    found = run(params, x, y)[2]
+    for one, other in zip(found, exact, strict=True):
+        # The bar of a worst tensor; with the formats of the first step one has 0.6.
+        assert cosine([np.asarray(one)], [np.asarray(other)]) >= 0.95
 
 
 def test_renewals_become_rarer() -> None:
