@@ -71,7 +71,9 @@ def is_first_renewal_due(steps: int, executable: Executable) -> bool:
     below its bottom, as massive activations of trained weights do, may be far from that. On ranks,
     all ranks must call it, and it is the same on all.
     """
-    return steps == 1 and executable.is_on_host and any(map(is_too_wide, executable.health_of_all()))
+    return (
+        steps == 1 and executable.is_on_host and any(map(is_too_wide, executable.health_of_all()))
+    )
 
 
 def may_narrow(steps: int, every: int) -> bool:
