@@ -220,6 +220,8 @@ static void buildFusion(const StageOptions &options, OpPassManager &module) {
   module.addPass(createExpandRounding());
   OpPassManager &calls = module.nest<func::FuncOp>();
   calls.addPass(createExpandFourier());
+  // May make loops.
+  calls.addPass(createSplitScatters());
   calls.addPass(createFormHostCalls({options.callbacks, options.fallback}));
   if (!isGPU)
     calls.addPass(createFormLapack());

@@ -105,3 +105,103 @@ def test_a_map_of_several_operands() -> None:
 }}"""
     x, y = np.float32([1, 2, 3]), np.float32([2, 3, 0.5])
     np.testing.assert_allclose(run(text, x, y)[0], x**y, rtol=1e-6)
+
+
+# Computations of two results: of their own inputs, and a largest value with its position, which
+# ties leave.
+SEPARATE = """%x = stablehlo.add %a, %c : tensor<f32>
+    %y = stablehlo.maximum %b, %d : tensor<i32>"""
+LARGEST = """%more = stablehlo.compare GT, %c, %a : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    %x = stablehlo.select %more, %c, %a : tensor<i1>, tensor<f32>
+    %y = stablehlo.select %more, %d, %b : tensor<i1>, tensor<i32>"""
+
+
+@pytest.mark.parametrize("computation", [SEPARATE, LARGEST], ids=["separate", "largest"])
+@pytest.mark.parametrize(
+    ("shape", "indices", "updates", "numbers"),
+    [
+        ((6,), (9, 1), (9,), "inserted_window_dims = [0], scatter_dims_to_operand_dims = [0]"),
+        (
+            (5, 4),
+            (7, 2),
+            (7, 2, 2),
+            "update_window_dims = [1, 2], scatter_dims_to_operand_dims = [1, 0]",
+        ),
+        (
+            (3, 5, 2),
+            (3, 4, 1),
+            (2, 3, 4),
+            "update_window_dims = [0], inserted_window_dims = [1], input_batching_dims = [0], "
+            "scatter_indices_batching_dims = [0], scatter_dims_to_operand_dims = [1]",
+        ),
+    ],
+    ids=["points", "windows", "batches"],
+)
+def test_scatters_into_two_inputs(
+    computation: str, shape: Any, indices: Any, updates: Any, numbers: str
+) -> None:
+    """Some indices are outside, and many meet; values are integers, so that no order rounds."""
+
+    def type_of(dims: Any, element: str) -> str:
+        return f"tensor<{'x'.join(map(str, dims))}x{element}>"
+
+    types = [type_of(shape, "f32"), type_of(shape, "i32"), type_of(indices, "i32")]
+    types += [type_of(updates, "f32"), type_of(updates, "i32")]
+    a, b, i, u, v = types
+    text = f"""func.func @main(%f: {a}, %g: {b}, %i: {i}, %u: {u}, %v: {v}) -> ({a}, {b}) {{
+  %0:2 = "stablehlo.scatter"(%f, %g, %i, %u, %v) <{{scatter_dimension_numbers =
+      #stablehlo.scatter<{numbers}, index_vector_dim = {len(indices) - 1}>}}> ({{
+  ^bb0(%a: tensor<f32>, %b: tensor<i32>, %c: tensor<f32>, %d: tensor<i32>):
+    {computation}
+    stablehlo.return %x, %y : tensor<f32>, tensor<i32>
+  }}) : ({", ".join(types)}) -> ({a}, {b})
+  return %0#0, %0#1 : {a}, {b}
+}}"""
+    rng = np.random.default_rng(0)
+    given = [
+        rng.integers(-9, 9, shape).astype(np.float32),
+        rng.integers(-9, 9, shape).astype(np.int32),
+        rng.integers(-2, 7, indices).astype(np.int32),
+        rng.integers(-20, 20, updates).astype(np.float32),
+        np.arange(np.prod(updates), dtype=np.int32).reshape(updates),
+    ]
+    for mine, expected in zip(run(text, *given), run_stablehlo(text, *given), strict=True):
+        np.testing.assert_array_equal(mine, expected)
+
+
+@pytest.mark.parametrize("element", ["f32", "i4", "ui4"])
+def test_constants_in_bodies_of_select_and_scatter(element: str) -> None:
+    """Those of four bits are the masks of their wrapping; the sums, of up to 18, wrap."""
+    constant = "3.0" if element == "f32" else "3"
+    wide = "f32" if element == "f32" else "i32"
+    text = f"""func.func @main(%v: tensor<4x{wide}>, %t: tensor<2x{wide}>) -> tensor<4x{wide}> {{
+  %x = stablehlo.convert %v : (tensor<4x{wide}>) -> tensor<4x{element}>
+  %s = stablehlo.convert %t : (tensor<2x{wide}>) -> tensor<2x{element}>
+  %init = stablehlo.constant dense<{constant}> : tensor<{element}>
+  %0 = "stablehlo.select_and_scatter"(%x, %s, %init) ({{
+  ^bb0(%a: tensor<{element}>, %b: tensor<{element}>):
+    %c = stablehlo.compare GE, %a, %b : (tensor<{element}>, tensor<{element}>) -> tensor<i1>
+    stablehlo.return %c : tensor<i1>
+  }}, {{
+  ^bb0(%a: tensor<{element}>, %b: tensor<{element}>):
+    %k = stablehlo.constant dense<{constant}> : tensor<{element}>
+    %r = stablehlo.add %a, %b : tensor<{element}>
+    %m = stablehlo.maximum %r, %k : tensor<{element}>
+    stablehlo.return %m : tensor<{element}>
+  }}) {{window_dimensions = array<i64: 2>, window_strides = array<i64: 2>,
+       padding = dense<0> : tensor<1x2xi64>}}
+    : (tensor<4x{element}>, tensor<2x{element}>, tensor<{element}>) -> tensor<4x{element}>
+  %w = stablehlo.convert %0 : (tensor<4x{element}>) -> tensor<4x{wide}>
+  return %w : tensor<4x{wide}>
+}}"""
+    dtype = np.float32 if element == "f32" else np.int32
+    x, source = np.array([1, 5, 7, 2], dtype), np.array([6, 4], dtype)
+
+    def join(init: int, value: int) -> int:
+        total = init + value
+        if element == "i4" and total > 7:
+            total -= 16
+        return max(total, 3)
+
+    expected = [3, join(3, 6), join(3, 4), 3]
+    np.testing.assert_array_equal(run(text, x, source)[0], np.array(expected, dtype))

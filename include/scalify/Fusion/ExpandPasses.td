@@ -137,6 +137,28 @@ def ExpandBits : Pass<"scalify-expand-bits", "::mlir::func::FuncOp"> {
     Statistic<"numExpanded", "expanded", "generators and bitcasts replaced">];
 }
 
+def SplitScatters : Pass<"scalify-split-scatters", "::mlir::func::FuncOp"> {
+  let summary = "split scatters into several inputs";
+  let description = [{
+    Before: StableHLO. After: no scatter has more than one input, since a kernel
+    scatters into the memory of one. Results that read only their own input and
+    update are scatters of their own. If they read others, as the position of a
+    largest value does, a loop applies the elements of the updates one after
+    another; an element whose window is not inside changes nothing, as in a
+    scatter.
+
+    ```mlir
+    %r:2 = "stablehlo.scatter"(%a, %b, %i, %u, %v) <{...}> ({ (add, maximum) })
+    // becomes
+    %r0 = "stablehlo.scatter"(%a, %i, %u) <{...}> ({ add })
+    %r1 = "stablehlo.scatter"(%b, %i, %v) <{...}> ({ maximum })
+    ```
+  }];
+  let dependentDialects = ["::scalify::stablehlo::StableHLODialect"];
+  let statistics = [
+    Statistic<"numSplit", "split", "scatters into several inputs replaced">];
+}
+
 def ExpandScatters : Pass<"scalify-expand-scatters", "::mlir::func::FuncOp"> {
   let summary = "expand scatters of one element per row into selects";
   let description = [{

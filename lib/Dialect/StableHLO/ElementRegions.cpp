@@ -25,8 +25,11 @@ scalify::stablehlo::applyToElements(OpBuilder &builder, Operation *owner,
     if (map.contains(scalar))
       return map.lookup(scalar);
     Type own = shaped.clone(getElementTypeOrSelf(scalar));
-    Value spread = BroadcastInDimOp::create(builder, owner->getLoc(), own,
-                                            scalar, ArrayRef<int64_t>());
+    // Bodies of reductions, in which scalars remain, have no broadcasts.
+    Value spread = scalar;
+    if (own != scalar.getType())
+      spread = BroadcastInDimOp::create(builder, owner->getLoc(), own, scalar,
+                                        ArrayRef<int64_t>());
     if (own != typeFor(scalar))
       spread =
           ConvertOp::create(builder, owner->getLoc(), typeFor(scalar), spread);
