@@ -58,10 +58,11 @@ class _Run:
     """The gradients of a program by `scalify.jit`, with all defaults but the recipe."""
 
     def __init__(self, program: Program, priors: list[str], args: Any) -> None:
-        recipe, scales = recipe_of(priors), scalify.measure(args)
-        self._step = scalify.jit(program.grads, recipe=recipe)
-        self._probe = Probe(program.grads, recipe, args, scales)
-        self._alike = Step(program.grads, recipe_of(priors, AMAX_RECIPE), args, scales)
+        self._grads, self._recipe = program.grads, recipe_of(priors)
+        self._step = scalify.jit(program.grads, recipe=self._recipe)
+        self._alike = Step(
+            program.grads, recipe_of(priors, AMAX_RECIPE), args, scalify.measure(args)
+        )
 
     def __call__(self, *args: Any) -> Any:
         """Runs one step and returns its gradients."""
@@ -97,13 +98,15 @@ class _Run:
         )
 
     def _rows(self, *args: Any) -> list[dict[str, Any]]:
-        """Returns what the casts read, with the scales of the last step.
+        """Returns what the casts read, with the formats and scales of the last step.
 
         Raises:
             ValueError: the step has other casts than the text that is instrumented.
         """
         scales = {row["cast"]: row["scale"] for row in self._step.executable().health()}
-        rows = self._probe(*args)
+        entry = self._step._last
+        assert entry is not None and entry.scales is not None
+        rows = Probe(self._grads, self._recipe, args, entry.scales, entry.correction)(*args)
         if unknown := [row["name"] for row in rows if row["name"] not in scales]:
             raise ValueError(f"no cast '{unknown[0]}' in the compiled step")
         return [row | {"scale": scales[row["name"]] or row["scale"]} for row in rows]

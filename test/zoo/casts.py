@@ -45,10 +45,22 @@ class Probe:
     shapes run it again.
     """
 
-    def __init__(self, fn: Callable[..., Any], recipe: str, args: Any, scales: Any) -> None:
+    def __init__(
+        self, fn: Callable[..., Any], recipe: str, args: Any, scales: Any, correction: int = 0
+    ) -> None:
+        """Rewrites and compiles a function.
+
+        Args:
+            fn: the function.
+            recipe: its recipe.
+            args: its arguments.
+            scales: of the arguments.
+            correction: log2 of that of the model that decides which dots are sensitive.
+        """
         lowered = jax.jit(fn, keep_unused=True).lower(*args)
         # What a step would carry starts from these constants.
         options = {"recipe": recipe, "scales": scales.entries(), "carryScales": False}
+        options |= {"noiseExponent": correction} if correction else {}
         text, rows, _ = _compiler.transform(lowered.as_text(debug_info=True), json.dumps(options))
         casts = scalify.Report(json.loads(rows)).casts()
         # A cast to BF16 neither saturates nor needs a scale.
