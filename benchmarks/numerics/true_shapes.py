@@ -238,7 +238,12 @@ def drift(case: Case, folder: pathlib.Path, recipe: str) -> dict[str, Any]:
     arguments = signature.bind((params, batch_of(case)), {})
     given = scalify.measure(arguments.leaves)
     text, report = transform_lowered(
-        signature.lower(arguments), recipe, False, given, statistics=True
+        signature.lower(arguments),
+        recipe,
+        False,
+        given,
+        statistics=True,
+        extra={"formatsStay": False},  # as those of a step of jit
     )
     run = scalify.compile(text, "none")
     table = np.asarray(run(*map(np.asarray, arguments.leaves))[-1], np.float64)

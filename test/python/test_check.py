@@ -166,6 +166,39 @@ def test_verdict_on_a_step_that_fp8_can_train(tmp_path):
     assert "Use it" in (tmp_path / "check.html").read_text()
 
 
+def test_drift_is_of_the_step_s_own_casts():
+    """Formats that stay for all of training leave the forward wide, and casts have other names."""
+
+    def train(params, x, y):
+        def value(params):
+            h = x
+            for p in params:
+                n = h * jax.lax.rsqrt(jnp.mean(h * h, -1, keepdims=True) + 1e-6)
+                q, k, v = jnp.split(n @ p["qkv"], 3, -1)
+                h = h + jax.nn.softmax(q @ k.T / 8, -1) @ v @ p["out"]
+                h = h + jax.nn.gelu(h @ p["up"]) @ p["down"]
+            return jnp.mean((h - y) ** 2)
+
+        loss, grads = jax.value_and_grad(value)(params)
+        return jax.tree.map(lambda w, g: w - 1e-3 * g, params, grads), loss
+
+    rng = np.random.default_rng(0)
+    shapes = {"qkv": (64, 192), "out": (64, 64), "up": (64, 256), "down": (256, 64)}
+    params = [
+        {name: rng.normal(0, shape[0] ** -0.5, shape).astype(np.float32)}
+        for name, shape in shapes.items()
+    ]
+    params = [{key: one[key] for one in params for key in one} for _ in range(2)]
+    x, y = (rng.normal(size=(128, 64)).astype(np.float32) for _ in range(2))
+    casts = check(train, params, x, y).results[0].casts
+    weights = [one for one in casts if "params[" in one.cast and one.format != "bf16"]
+    assert len(weights) >= 4
+    # Their scale is the power of two next to the root mean square.
+    assert all(abs(one.drift) <= 0.5 for one in weights)
+    # BF16 has the binades of F32.
+    assert all(one.drift is None for one in casts if one.format == "bf16")
+
+
 def test_verdict_on_a_recipe_that_fails():
     params, (x, y) = arguments(256)
     # Gradients far below what E5M2 holds without a scale.

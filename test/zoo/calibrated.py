@@ -106,7 +106,8 @@ class _Run:
         scales = {row["cast"]: row["scale"] for row in self._step.executable().health()}
         entry = self._step._last
         assert entry is not None and entry.scales is not None
-        rows = Probe(self._grads, self._recipe, args, entry.scales, entry.correction)(*args)
+        formats = {"formatsStay": False, "noiseExponent": entry.correction}
+        rows = Probe(self._grads, self._recipe, args, entry.scales, **formats)(*args)
         if unknown := [row["name"] for row in rows if row["name"] not in scales]:
             raise ValueError(f"no cast '{unknown[0]}' in the compiled step")
         return [row | {"scale": scales[row["name"]] or row["scale"]} for row in rows]

@@ -46,7 +46,7 @@ class Probe:
     """
 
     def __init__(
-        self, fn: Callable[..., Any], recipe: str, args: Any, scales: Any, correction: int = 0
+        self, fn: Callable[..., Any], recipe: str, args: Any, scales: Any, **extra: Any
     ) -> None:
         """Rewrites and compiles a function.
 
@@ -55,12 +55,12 @@ class Probe:
             recipe: its recipe.
             args: its arguments.
             scales: of the arguments.
-            correction: log2 of that of the model that decides which dots are sensitive.
+            **extra: other options of the compiler.
         """
         lowered = jax.jit(fn, keep_unused=True).lower(*args)
         # What a step would carry starts from these constants.
         options = {"recipe": recipe, "scales": scales.entries(), "carryScales": False}
-        options |= {"noiseExponent": correction} if correction else {}
+        options |= extra
         text, rows, _ = _compiler.transform(lowered.as_text(debug_info=True), json.dumps(options))
         casts = scalify.Report(json.loads(rows)).casts()
         # A cast to BF16 neither saturates nor needs a scale.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import jax
@@ -206,7 +206,7 @@ class Bench:
     def _casts(self, step: Jit, recipe: str | Recipe) -> tuple[CastHealth, ...]:
         health = step.health()
         phases = {row["cast"]: row["phase"] for row in step.report().casts()}
-        drifts = self._drifts(recipe, {row["cast"]: row["scale"] for row in health})
+        drifts = self._drifts(step, recipe, health)
         return tuple(
             CastHealth(
                 cast=row["cast"],
@@ -222,21 +222,28 @@ class Bench:
         )
 
     def _drifts(
-        self, recipe: str | Recipe, scales: dict[str, float | None]
-    ) -> dict[str, float | None]:
-        """Returns log2(rms / scale) of each cast, at the first call's weights.
+        self, step: Jit, recipe: str | Recipe, health: Sequence[Mapping[str, Any]]
+    ) -> dict[str, float]:
+        """Returns log2(rms / scale) of casts, at the first call's weights.
 
-        The true sizes come from one step under XLA, the scales from those in use.
+        The true sizes come from one step under XLA in the same formats, the scales from those in
+        use.
         """
-        # BF16 has the range of F32: the size of its data does not matter.
         known = Recipe.of(recipe)
-        if not scales or known.scales not in ("propagated", "unit") or known.forward == "bf16":
+        # BF16 has the range of F32: the size of its data does not matter.
+        rows = {row["cast"]: row for row in health if row["format"] != "bf16"}
+        if not rows or known.scales not in ("propagated", "unit"):
             return {}
         signature = Signature(self._tapped, **self.program.donate())
         arguments = signature.bind(*self.program.unflatten(self._leaves))
         lowered = signature.lower(arguments)
         text, report = transform_lowered(
-            lowered, recipe, False, measure(arguments.leaves), statistics=True
+            lowered,
+            recipe,
+            False,
+            measure(arguments.leaves),
+            statistics=True,
+            extra=_format_options(step),
         )
         # It runs once: XLA's optimizations would take longer than they save.
         options = {"xla_backend_optimization_level": 0}
@@ -245,13 +252,16 @@ class Bench:
         except (jax.errors.JaxRuntimeError, NotImplementedError) as error:
             warn(f"drift is not measured, since XLA does not run the rewritten step: {error}")
             return {}
+        casts = report.casts()
         statistics = Statistics()
-        statistics.add_table([row["cast"] for row in report.casts()], table)
+        statistics.add_table([row["cast"] for row in casts], table)
         found = statistics.steps[0]
-        drifts: dict[str, float | None] = {}
-        for cast, scale in scales.items():
-            rms = found.get(cast, {}).get("rms")
-            drifts[cast] = float(np.log2(rms / scale)) if rms and scale else None
+        drifts = {}
+        for cast in casts:
+            name = cast["cast"]
+            row, rms = rows.get(name), found[name]["rms"]
+            if row is not None and row["format"] == cast["format"] and rms and row["scale"]:
+                drifts[name] = float(np.log2(rms / row["scale"]))
         return drifts
 
     def timed(self, recipes: Sequence[str]) -> tuple[dict[str, float], dict[str, int]]:
@@ -316,3 +326,12 @@ def _is_scaled(leaf: Any) -> bool:
 
 def _for_jax(leaf: Any) -> Any:
     return np.asarray(leaf) if _is_scaled(leaf) else leaf
+
+
+def _format_options(step: Jit) -> dict[str, Any]:
+    """Returns the options of the compiler that decide the formats which a step has now."""
+    entry = step._last
+    assert entry is not None
+    options = step._compile_options(entry.lowered, entry.scales, entry.wide, entry.correction)
+    names = ("formatsStay", "noiseExponent", "wide")
+    return {name: options[name] for name in names if name in options}
