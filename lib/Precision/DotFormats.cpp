@@ -205,7 +205,8 @@ void DotFormatChooser::judgeNoise(FunctionOpInterface func) {
     rounded[dot] = {countNoise(dot, choice.formats), countNoise(dot, others),
                     choice.reason == "name"
                         ? RoundedDot::Never
-                        : getTurn(choice.role, layers.getKind(dot))};
+                        : getTurn(choice.role, layers.getKind(dot)),
+                    layers.getKind(dot) == DotKind::WeightGrad};
   });
   for (auto &[dot, sensitive] : findSensitiveDots(func, rounded, scores, noise))
     replaceFormats(dot, sensitive.isWide ? getWide(func) : others,

@@ -33,6 +33,11 @@ using namespace mlir;
 using namespace scalify;
 
 static constexpr unsigned kMaxWideningRounds = 8;
+/// log2 of the correction beyond which it also applies to the errors that a
+/// gradient of a weight has of its own dot. These pass no other op, so that the
+/// analysis errs little; but they count where a gradient is a sum of terms that
+/// cancel.
+static constexpr int64_t kOwnErrors = 6;
 /// No error is a hundred times its gradient: if so much is predicted, the
 /// analysis has lost track of the values, and cannot tell whether other dots
 /// would help.
@@ -45,11 +50,13 @@ public:
                     const llvm::MapVector<Operation *, RoundedDot> &dots,
                     int64_t exponent, bool trained)
       : correction(std::ldexp(1.0, static_cast<int>(exponent))),
+        lastCorrection(std::ldexp(1.0, static_cast<int>(std::max<int64_t>(
+                                           exponent - kOwnErrors, 0)))),
         trained(trained),
         facts(func, /*composites=*/true, Priors::of(func), trained),
         noise(func, facts), dots(dots) {
     for (auto &[dot, rounded] : dots)
-      sources[dot] = rounded.noise;
+      sources[dot] = corrected(rounded, rounded.noise);
     findGradients(func.getFunctionBody().front());
   }
 
@@ -71,14 +78,19 @@ private:
     return std::max(worst, all) <= kMaxCredibleError * correction;
   }
   SmallVector<double> weigh(double room) const;
+  double corrected(const RoundedDot &dot, double noise) const {
+    return noise * (dot.isLast ? lastCorrection : correction);
+  }
   double getNoise(Operation *dot, bool isWide) const {
-    return isWide ? 0 : dots.find(dot)->second.sensitiveNoise;
+    const RoundedDot &rounded = dots.find(dot)->second;
+    return isWide ? 0 : corrected(rounded, rounded.sensitiveNoise);
   }
   void widen(RoundedDot::Turn turn, bool isWide, double room, Found &found);
   void widenUntilWithin(RoundedDot::Turn turn, bool isWide, Found &found);
 
-  /// The mean square of errors as measured over the predicted one.
-  double correction;
+  /// The mean square of errors as measured over the predicted one, and what of
+  /// it applies to the dots that compute gradients of weights.
+  double correction, lastCorrection;
   /// Weights have the sizes to which training brings them.
   bool trained;
   ScaleAnalysis facts;
@@ -112,8 +124,6 @@ void SensitivityFinder::findGradients(Block &body) {
 
 void SensitivityFinder::predict() {
   errors = noise.predict(sources, gradients);
-  for (double &error : errors)
-    error *= correction;
   double error = 0, square = 0;
   worst = 0;
   for (auto [value, variance] : llvm::zip(gradients, errors)) {

@@ -17,6 +17,8 @@ struct RoundedDot {
   /// The order of widening: forward dots of layers and attention first; others
   /// if these do not suffice and the others do; dots that the user names never.
   enum Turn { Never, First, Second } turn;
+  /// The dot computes a weight's gradient: its error reaches nothing else.
+  bool isLast = false;
 };
 
 struct SensitiveDot {

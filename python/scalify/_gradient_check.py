@@ -27,8 +27,8 @@ from scalify.recipe import Recipe
 
 __all__ = ["Excess", "GradientCheck", "excess", "widened_for_small"]
 
-# The correction moves by a factor of four at a time, since formats are few, within these bounds.
-_STEP, _MOST = 2, 12
+# The most of log2 of the correction, and of its inverse.
+_MOST = 12
 # Formats move between those of neighbouring corrections: one wider, one narrower, and one for small
 # tensors.
 _KEPT_PROGRAMS = 4
@@ -162,7 +162,7 @@ class GradientCheck:
         if holds and not (narrows and max(start) < _SMALL):
             return None
         # Most of the time to find formats goes to what all corrections have in common.
-        tried = [exponent, exponent - _STEP] if holds else [exponent, *_above(exponent)]
+        tried = [exponent, exponent - 1] if holds else [exponent, *_above(exponent)]
         others = dict(zip(tried, self._formats.of(now, tried), strict=True))
         if holds:
             chosen = _narrowed(measure, exponent)
@@ -247,7 +247,7 @@ def _improves(error: Excess, before: Excess) -> bool:
 
 
 def _above(exponent: int) -> range:
-    return range(exponent + _STEP, _MOST + 1, _STEP)
+    return range(exponent + 1, _MOST + 1)
 
 
 def _widened(measure: Measure, exponent: int) -> int:
@@ -282,7 +282,7 @@ def widened_for_small(measure: Measure, others: dict[int, Formats], exponent: in
 def _narrowed(measure: Measure, exponent: int) -> int:
     """Returns the lowest correction whose formats hold with room, and all between."""
     chosen, (formats, _) = exponent, measure(exponent)
-    for correction in range(exponent - _STEP, -_MOST - 1, -_STEP):
+    for correction in range(exponent - 1, -_MOST - 1, -1):
         other, error = measure(correction)
         if max(error) > _ROOM:
             break

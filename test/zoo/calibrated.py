@@ -100,17 +100,19 @@ class _Run:
     def _rows(self, *args: Any) -> list[dict[str, Any]]:
         """Returns what the casts read, with the formats and scales of the last step.
 
-        Raises:
-            ValueError: the step has other casts than the text that is instrumented.
+        Leaves out casts that the text for XLA does not have: it keeps Fourier transforms, which the
+        step expands, and may choose other formats for what is around them.
         """
-        scales = {row["cast"]: row["scale"] for row in self._step.executable().health()}
         entry = self._step._last
         assert entry is not None and entry.scales is not None
         formats = {"formatsStay": False, "noiseExponent": entry.correction}
         rows = Probe(self._grads, self._recipe, args, entry.scales, **formats)(*args)
-        if unknown := [row["name"] for row in rows if row["name"] not in scales]:
-            raise ValueError(f"no cast '{unknown[0]}' in the compiled step")
-        return [row | {"scale": scales[row["name"]] or row["scale"]} for row in rows]
+        casts = {row["cast"]: row for row in self._step.executable().health()}
+        return [
+            row | {"scale": own["scale"] or row["scale"]}
+            for row in rows
+            if (own := casts.get(row["name"])) is not None and own["loc"] == row["loc"]
+        ]
 
 
 def judge_calibrated(program: Program, priors: list[str], steps: tuple[int, ...]) -> list[Outcome]:
