@@ -16,6 +16,9 @@
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/TypeUtilities.h"
 
+#include <algorithm>
+#include <functional>
+
 namespace scalify {
 #define GEN_PASS_DEF_SPLITSCATTERS
 #include "scalify/Fusion/Passes.h.inc"
@@ -77,13 +80,15 @@ static Value buildScatter(ImplicitLocOpBuilder &b, stablehlo::ScatterOp op,
 }
 
 namespace {
-/// A loop over the elements of the updates, in their order.
+/// A loop over the elements of the updates, window by window.
 class ElementLoop {
 public:
   ElementLoop(ImplicitLocOpBuilder &b, stablehlo::ScatterOp op)
       : b(b), op(op), numbers(op.getScatterDimensionNumbers()),
         updates(typeOf(op.getUpdates()[0])), type(typeOf(op.getResult(0))) {}
 
+  /// Builds the results before the first element.
+  SmallVector<Value> begin();
   FailureOr<SmallVector<Value>> build();
 
 private:
@@ -121,10 +126,17 @@ Value ElementLoop::elementOf(Value tensor, ArrayRef<Value> place) {
   return stablehlo::ReshapeOp::create(b, element, slice);
 }
 
+/// Returns the place of an element in the updates. The elements of a window
+/// follow each other, as in a scatter into one input.
 SmallVector<Value> ElementLoop::unflatten(Value linear) {
   SmallVector<Value> place(updates.getRank());
-  for (int64_t d = updates.getRank() - 1; d >= 0; --d) {
-    Value extent = constant(std::max<int64_t>(updates.getDimSize(d), 1));
+  auto isInWindow = [&](int64_t d) {
+    return llvm::is_contained(numbers.getUpdateWindowDims(), d);
+  };
+  auto dims = llvm::to_vector(llvm::seq<int64_t>(0, updates.getRank()));
+  std::stable_partition(dims.begin(), dims.end(), std::not_fn(isInWindow));
+  for (int64_t d : llvm::reverse(dims)) {
+    Value extent = constant(updates.getDimSize(d));
     place[d] = stablehlo::RemOp::create(b, linear, extent);
     linear = stablehlo::DivOp::create(b, linear, extent);
   }
@@ -210,10 +222,16 @@ FailureOr<SmallVector<Value>> ElementLoop::buildBody(ValueRange carries) {
   return next;
 }
 
+SmallVector<Value> ElementLoop::begin() {
+  SmallVector<Value> values;
+  for (auto [input, result] : llvm::zip(op.getInputs(), op.getResults()))
+    values.push_back(convert(input, getElementTypeOrSelf(result.getType())));
+  return values;
+}
+
 FailureOr<SmallVector<Value>> ElementLoop::build() {
   SmallVector<Value> carries{constant(0)};
-  for (auto [input, result] : llvm::zip(op.getInputs(), op.getResults()))
-    carries.push_back(convert(input, getElementTypeOrSelf(result.getType())));
+  llvm::append_range(carries, begin());
   auto types = llvm::to_vector(ValueRange(carries).getTypes());
   SmallVector<Location> locs(types.size(), b.getLoc());
   auto loop = stablehlo::WhileOp::create(b, types, carries);
@@ -235,6 +253,9 @@ static FailureOr<SmallVector<Value>> splitScatter(ImplicitLocOpBuilder &b,
                                                   Operation *op) {
   auto scatter = cast<stablehlo::ScatterOp>(op);
   auto count = static_cast<unsigned>(scatter.getInputs().size());
+  if (countOf(scatter.getInputs()[0]) == 0 ||
+      countOf(scatter.getUpdates()[0]) == 0)
+    return ElementLoop(b, scatter).begin();
   SmallVector<llvm::DenseSet<Operation *>> parts;
   for (unsigned index = 0; index != count; ++index) {
     auto ops = findOwnOps(scatter, index);

@@ -4,8 +4,7 @@
 // the values of the cast. It moves for two reasons: the largest value nears the
 // top of the format, or the bulk of the values nears the bottom. Both moves put
 // the largest value near the top, with room to grow, so that the next step
-// casts by an amax that is one step old. Values that span more binades than the
-// format leave no room: it would flush more of them in every step.
+// casts by an amax that is one step old.
 //
 //===----------------------------------------------------------------------===//
 
@@ -54,12 +53,9 @@ static constexpr Window kNarrow = {0x1p4f, 0.25f, 2};
 static constexpr Window kForward = {0x1p14f, 0x1p-11f, 12};
 static constexpr Window kGradient = {0x1p14f, 0x1p-6f, 8};
 
-// In units of the format's largest value: flushed values move a scale down only
-// if no value is in the top binades. E4M3 has so few binades that values may
-// reach from its top to below its bottom, as those of a product that is massive
-// in one row. Then a scale for the largest value is best, as amax scaling has,
-// and moves if it clips. Formats with five exponent bits keep their room.
-static constexpr float kTop = 0x1p-4f, kNarrowTop = 0x1p-1f;
+// A fraction of the format's largest value: flushed values move a scale down
+// only if no value is in the top four binades.
+static constexpr float kTop = 0x1p-4f;
 // The weights of flushed and of kept elements: one in 64 nonzero elements may
 // be flushed.
 static constexpr int32_t kFlushed = 63, kKept = -1;
@@ -76,10 +72,6 @@ CarriedRow scalify::getCarriedRow(Value value, FloatType format,
   const Window &window = isa<Float8E4M3FNType>(format) ? kNarrow
                          : isGradient(value)           ? kGradient
                                                        : kForward;
-  bool isNarrow = isa<Float8E4M3FNType>(format);
-  row.lowIfWide = row.largest * (isNarrow ? kNarrowTop : kTop);
-  row.highIfWide = row.largest * (isNarrow ? 1 : window.high);
-  row.roomIfWide = isNarrow ? 0 : window.room;
   row.low *= window.low;
   row.high *= window.high;
   row.room = window.room;
@@ -216,47 +208,36 @@ static SmallVector<Value> gatherStatistics(OpBuilder &builder, Location loc,
 static Value buildMoved(OpBuilder &builder, Location loc, RowBuilder &vectors,
                         Value amax, Value excess, Value scales, Value otherwise,
                         ArrayRef<CarriedRow> rows) {
-  using Number = llvm::function_ref<float(const CarriedRow &)>;
+  auto times = [&](Value x,
+                   llvm::function_ref<float(const CarriedRow &)> get) -> Value {
+    return stablehlo::MulOp::create(builder, loc, x,
+                                    buildRowConstant(vectors, rows, get));
+  };
   auto compare = [&](Value x, ComparisonDirection direction, Value y) -> Value {
     return stablehlo::CompareOp::create(builder, loc, x, y, direction);
   };
-  auto times = [&](Value x, Value factors) -> Value {
-    return stablehlo::MulOp::create(builder, loc, x, factors);
-  };
-  auto constant = [&](Number get) {
-    return buildRowConstant(vectors, rows, get);
-  };
-  Value zero = vectors.splat(0.0f);
-  Value low =
-      times(scales, constant([](const CarriedRow &row) { return row.low; }));
-  Value isWide = stablehlo::AndOp::create(
-      builder, loc, compare(excess, ComparisonDirection::GT, zero),
-      compare(amax, ComparisonDirection::GE, low));
-  auto choose = [&](Number ifWide, Number otherwise) -> Value {
-    return stablehlo::SelectOp::create(builder, loc, isWide, constant(ifWide),
-                                       constant(otherwise));
-  };
-  Value fitting = vectors.roundUpToPowerOfTwo(stablehlo::DivOp::create(
-      builder, loc, amax,
-      constant([](const CarriedRow &row) { return row.largest; })));
-  fitting = times(fitting, choose(
-                               [](const CarriedRow &row) {
-                                 return std::ldexp(1.0f, row.roomIfWide);
-                               },
-                               [](const CarriedRow &row) {
-                                 return std::ldexp(1.0f, row.room);
-                               }));
+  Value largest = buildRowConstant(
+      vectors, rows, [](const CarriedRow &row) { return row.largest; });
+  Value fitting = vectors.roundUpToPowerOfTwo(
+      stablehlo::DivOp::create(builder, loc, amax, largest));
+  fitting = times(fitting, [](const CarriedRow &row) {
+    return std::ldexp(1.0f, row.room);
+  });
   // Beyond 2^100 a scale's inverse would have no headroom.
   fitting = stablehlo::ClampOp::create(builder, loc, vectors.splat(0x1p-100f),
                                        fitting, vectors.splat(0x1p100f));
-  Value least = choose([](const CarriedRow &row) { return row.lowIfWide; },
-                       [](const CarriedRow &row) { return row.low; });
-  Value most = choose([](const CarriedRow &row) { return row.highIfWide; },
-                      [](const CarriedRow &row) { return row.high; });
-  Value moves = stablehlo::OrOp::create(
-      builder, loc,
-      compare(amax, ComparisonDirection::LT, times(scales, least)),
-      compare(amax, ComparisonDirection::GT, times(scales, most)));
+  Value high = times(scales, [](const CarriedRow &row) { return row.high; });
+  Value low = times(scales, [](const CarriedRow &row) { return row.low; });
+  Value top =
+      times(scales, [](const CarriedRow &row) { return kTop * row.largest; });
+  Value zero = vectors.splat(0.0f);
+  Value moves = stablehlo::AndOp::create(
+      builder, loc, compare(excess, ComparisonDirection::GT, zero),
+      compare(amax, ComparisonDirection::LT, top));
+  moves = stablehlo::OrOp::create(builder, loc, moves,
+                                  compare(amax, ComparisonDirection::LT, low));
+  moves = stablehlo::OrOp::create(builder, loc, moves,
+                                  compare(amax, ComparisonDirection::GT, high));
   // The amax is 0 for zeros and for values that are not finite: both move
   // nothing.
   moves = stablehlo::AndOp::create(

@@ -19,10 +19,6 @@ struct CarriedRow {
   float predicted = 1;
   /// Binades between the amax and the largest value after a move.
   int room = 1;
-  /// The window and the room for values that the format cannot hold together:
-  /// it flushes too many, though the amax is within the window above.
-  float lowIfWide = 1, highIfWide = 1;
-  int roomIfWide = 0;
   /// True if the step measures the scale and the row holds a factor of it. The
   /// state stores factors as negative numbers, so that a program cannot mistake
   /// them for scales.

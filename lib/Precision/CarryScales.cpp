@@ -140,7 +140,6 @@ SmallVector<CarriedRow> Carry::describeRows() const {
     CarriedRow own =
         getCarriedRow(cast.getValue(), format, rows.entries[row].predicted);
     own.room = std::max(own.room, described[row].room);
-    own.roomIfWide = std::max(own.roomIfWide, described[row].roomIfWide);
     own.isFactor = measuredOf.contains(op);
     described[row] = own;
   }

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
 
+from scalify._counters import exceeds_format
 from scalify._entry import Entry
+from scalify._executable import Executable
 from scalify._gradient_check import GradientCheck
-from scalify._renewal import DotFormats, is_deleted, measure_after_step
+from scalify._renewal import DotFormats, is_deleted, is_renewal_due, measure_after_step
 from scalify.options import Distribution
 from scalify.scales import Scales
 
@@ -61,6 +63,21 @@ class Corrections:
     def set(self, key: Hashable, exponent: int) -> None:
         """Sets log2 of a step's correction."""
         self._exponents[key] = self._latest[_of_all_shapes(key)] = exponent
+
+    def is_due(self, key: Hashable, steps: int, every: int, executable: Executable) -> bool:
+        """Returns whether to decide again after a number of steps.
+
+        It is so after the first step of the first shape already if no scale holds a cast's values.
+        The model of noise takes values to be of one size; those that reach from the top of a format
+        to below its bottom, as massive activations of trained weights do, may be far from that. On
+        ranks, all ranks must call it, and it is the same on all.
+        """
+        if is_renewal_due(steps, every):
+            return True
+        others = {_of_all_shapes(known) for known in self._checks}
+        if steps > 1 or _of_all_shapes(key) in others or not executable.is_on_host:
+            return False
+        return any(map(exceeds_format, executable.health_of_all()))
 
     def clear(self) -> None:
         """Forgets all corrections and their programs."""

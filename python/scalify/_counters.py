@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scalify import _runtime
 from scalify._manifest import names_of
 
-__all__ = ["StepCounters", "is_mostly_flushed", "is_too_wide", "placed"]
+__all__ = ["StepCounters", "exceeds_format", "is_mostly_flushed", "placed"]
 
 # The columns of the counters' table that rows of health contain; its last column holds scales.
 COLUMNS = ("saturated", "flushed", "zeros", "nans", "top")
@@ -39,15 +39,15 @@ def is_mostly_flushed(flushed: Any, zeros: Any, top: Any, elements: Any, left: f
     return (flushed > (1 - left) * (elements - zeros)) & (flushed > 0) & (top == 0)
 
 
-def is_too_wide(row: Mapping[str, Any]) -> bool:
-    """Returns whether a cast's values span more binades than its format, by its row of health.
+def exceeds_format(row: Mapping[str, Any]) -> bool:
+    """Returns whether a cast's values span more binades than E4M3, by its row of health.
 
-    They reach from the top four binades to below the smallest number, and too many are flushed for
-    a carried scale. Values of formats with five exponent bits are not judged: what is 24 binades
-    below the largest of them does not count beside it.
+    They reach from its top four binades to below its smallest number, where too many are flushed
+    for a carried scale. Values of formats with five exponent bits are not judged: what is 24
+    binades below the largest of them does not count beside it.
     """
     flushed = row["flushed"] > _FLUSHED_AT_MOST * (row["elements"] - row["zeros"])
-    return flushed and row["top"] > 0 and row["format"] not in ("f8E5M2", "f16", "bf16")
+    return flushed and row["top"] > 0 and row["format"].startswith("f8E4M3")
 
 
 class StepCounters:

@@ -27,6 +27,9 @@ from scalify.recipe import Recipe
 
 __all__ = ["Excess", "GradientCheck", "excess", "widened_for_small"]
 
+# The binades that carried scales keep above an amax in E4M3 (lib/Precision/CarriedScales.cpp). Of
+# values that span more binades than the format, so many more small ones become zero.
+_CARRIED_ROOM = 2
 # The most of log2 of the correction, and of its inverse.
 _MOST = 12
 # Formats move between those of neighbouring corrections: one wider, one narrower, and one for small
@@ -315,7 +318,9 @@ def _probe_options(options: dict[str, Any]) -> dict[str, Any]:
     Its scales follow from amaxes: what is measured are the formats, not scales that move.
     """
     recipe = Recipe.of(options["recipe"])
-    if recipe.scales in ("propagated", "delayed"):
+    if recipe.scales == "propagated":
+        recipe = recipe.replace(scales="current", margin=_CARRIED_ROOM)
+    elif recipe.scales == "delayed":
         recipe = recipe.replace(scales="current")
     kept = {key: value for key, value in options.items() if key not in ("castScales", "wide")}
     return kept | {

@@ -31,7 +31,7 @@ from scalify._lowering import (
 )
 from scalify._nested import is_traced
 from scalify._ranks import compile_on
-from scalify._renewal import is_first_renewal_due, is_renewal_due, may_narrow
+from scalify._renewal import may_narrow
 from scalify._saved import Saved
 from scalify._settings import Settings
 from scalify._views import host_view
@@ -307,17 +307,19 @@ class Jit:
         return self._compiled(lowered, executable, state.wide, scales, state.correction)
 
     def _look(self, entry: Entry, leaves: Sequence[Any], results: Sequence[Any]) -> None:
+        """Applies the health policy to the step that has just run, and renews decisions."""
+        key, executable = self._last_key, entry.executable
+        if self._watch.is_due(key) or self._needs_check_now(executable):
+            self._check(entry, leaves, results)
+        policy, steps = self._watch.policy, self._watch.steps[key]
+        if policy is None or not self._settings.renews:
+            return
+        if self._corrections.is_due(key, steps, policy.every, executable) and key in self._entries:
+            self._renew(entry, leaves, results, may_narrow(steps, policy.every))
+
+    def _check(self, entry: Entry, leaves: Sequence[Any], results: Sequence[Any]) -> None:
         """Applies the health policy to the step that has just run."""
         watch, executable = self._watch, entry.executable
-        is_due, policy = watch.is_due(self._last_key), watch.policy
-        steps = watch.steps[self._last_key]
-        renews = (
-            self._settings.renews
-            and policy is not None
-            and (is_renewal_due(steps, policy.every) or is_first_renewal_due(steps, executable))
-        )
-        if not (is_due or renews or self._needs_check_now(executable)):
-            return
 
         def state() -> tuple[Sequence[Any], Sequence[Any]]:
             return entry.assumptions_after_step(leaves, results)
@@ -337,8 +339,6 @@ class Jit:
             action == "rescale" and executable.cast_scales is not None and not executable.rescale()
         ):
             watch.stuck(health)
-        if renews and policy is not None and self._last_key in self._entries:
-            self._renew(entry, leaves, results, may_narrow(steps, policy.every))
 
     def _renew(
         self, entry: Entry, leaves: Sequence[Any], results: Sequence[Any], narrows: bool

@@ -148,6 +148,8 @@ class JitState:
         for key in own.keys() | others:
             if key == CAST_SCALES and self.adapts and key not in saved:
                 continue  # they start to move here
+            if (key not in own or key not in saved) and self.renewed:
+                continue  # other formats have no such casts
             if key not in own or key not in saved:
                 what = (
                     f"drops '{key}' of the checkpoint"

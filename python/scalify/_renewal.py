@@ -17,9 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from scalify._build import decide_formats
-from scalify._counters import is_too_wide
 from scalify._entry import Entry
-from scalify._executable import Executable
 from scalify._ranks import decide_on
 from scalify.mesh import Shard
 from scalify.options import Distribution
@@ -29,7 +27,6 @@ __all__ = [
     "DotFormats",
     "Formats",
     "is_deleted",
-    "is_first_renewal_due",
     "is_renewal_due",
     "may_narrow",
     "measure_after_step",
@@ -62,18 +59,6 @@ def is_renewal_due(steps: int, every: int) -> bool:
     while mark <= steps - every / 2:
         mark *= _GROWTH
     return steps % every == 0 and mark <= steps + every / 2
-
-
-def is_first_renewal_due(steps: int, executable: Executable) -> bool:
-    """Whether to decide again after the first step already, since no scale holds a cast's values.
-
-    The model of noise takes values to be of one size. Those that reach from the top of a format to
-    below its bottom, as massive activations of trained weights do, may be far from that. On ranks,
-    all ranks must call it, and it is the same on all.
-    """
-    return (
-        steps == 1 and executable.is_on_host and any(map(is_too_wide, executable.health_of_all()))
-    )
 
 
 def may_narrow(steps: int, every: int) -> bool:

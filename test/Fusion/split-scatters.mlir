@@ -46,3 +46,20 @@ func.func @largest(%a: tensor<8xf32>, %b: tensor<8xi32>, %i: tensor<3x1xi32>, %u
   }) : (tensor<8xf32>, tensor<8xi32>, tensor<3x1xi32>, tensor<3xf32>, tensor<3xi32>) -> (tensor<8xf32>, tensor<8xi32>)
   return %0#0, %0#1 : tensor<8xf32>, tensor<8xi32>
 }
+
+// -----
+
+// Nothing is updated.
+// CHECK-LABEL: func.func @empty
+// CHECK-SAME: (%[[A:.*]]: tensor<0xf32>, %[[B:.*]]: tensor<0xi32>,
+// CHECK-NEXT: return %[[A]], %[[B]]
+func.func @empty(%a: tensor<0xf32>, %b: tensor<0xi32>, %i: tensor<3x1xi32>, %u: tensor<3xf32>, %v: tensor<3xi32>) -> (tensor<0xf32>, tensor<0xi32>) {
+  %0:2 = "stablehlo.scatter"(%a, %b, %i, %u, %v) <{scatter_dimension_numbers = #stablehlo.scatter<inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}> ({
+  ^bb0(%x: tensor<f32>, %y: tensor<i32>, %p: tensor<f32>, %q: tensor<i32>):
+    %more = stablehlo.compare GT, %p, %x : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    %s = stablehlo.select %more, %p, %x : tensor<i1>, tensor<f32>
+    %t = stablehlo.select %more, %q, %y : tensor<i1>, tensor<i32>
+    stablehlo.return %s, %t : tensor<f32>, tensor<i32>
+  }) : (tensor<0xf32>, tensor<0xi32>, tensor<3x1xi32>, tensor<3xf32>, tensor<3xi32>) -> (tensor<0xf32>, tensor<0xi32>)
+  return %0#0, %0#1 : tensor<0xf32>, tensor<0xi32>
+}

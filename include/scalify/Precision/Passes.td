@@ -209,16 +209,13 @@ def CarryScales : Pass<"scalify-carry-scales", "::mlir::ModuleOp"> {
     in 64 nonzero elements become zero. A scale changes for the next step if the
     amax was outside of a window, or if too many elements became zero and none
     was in the top four binades of the format. The new scale is the smallest
-    power of two by which the amax fits, plus some room. Values that E4M3 cannot
-    hold together, since too many become zero though the amax is not below the
-    window, get no room: the amax stays in the format's top binade. A window
-    goes from a multiple of the smallest normal number to a fraction of the
-    largest value: for E4M3 from 2^4 to 2^-2, with room of 2 binades; for
-    formats with five exponent bits from 2^14 to 2^-11 with 12, and for
-    gradients in these from 2^14 to 2^-6 with 8. Otherwise the scale stays, and
-    so do the bits of the step. An amax that is zero or not finite moves
-    nothing. Loops and branches return the maxima of the statistics, and ranks
-    combine theirs by maximum.
+    power of two by which the amax fits, plus some room. A window goes from a
+    multiple of the smallest normal number to a fraction of the largest value:
+    for E4M3 from 2^4 to 2^-2, with room of 2 binades; for formats with five
+    exponent bits from 2^14 to 2^-11 with 12, and for gradients in these from
+    2^14 to 2^-6 with 8. Otherwise the scale stays, and so do the bits of the
+    step. An amax that is zero or not finite moves nothing. Loops and branches
+    return the maxima of the statistics, and ranks combine theirs by maximum.
 
     Casts keep constants if a proof of the range analysis assumes no more than
     gains of norms and integers, in BF16, if their data leave the step or become

@@ -25,7 +25,8 @@ scalify::stablehlo::applyToElements(OpBuilder &builder, Operation *owner,
     if (map.contains(scalar))
       return map.lookup(scalar);
     Type own = shaped.clone(getElementTypeOrSelf(scalar));
-    // Bodies of reductions, in which scalars remain, have no broadcasts.
+    // Applied to scalars, as in the body of another reduction, a constant is
+    // what it is: such bodies hold no broadcast.
     Value spread = scalar;
     if (own != scalar.getType())
       spread = BroadcastInDimOp::create(builder, owner->getLoc(), own, scalar,

@@ -357,12 +357,15 @@ void Splitter::convert(Operation *op) {
     return set(op->getResult(0), get(op->getOperand(0)));
   if (isa<DotGeneralOp, ConvolutionOp>(op))
     return convertProduct(op);
+  // Real results would be computed for each part.
+  bool isAllComplex = llvm::all_of(op->getResultTypes(), isComplex);
   if (isByParts(op) ||
       (isa<ReduceOp, ReduceWindowOp, ScatterOp, AllReduceOp>(op) &&
-       areBodiesByParts(op)))
+       isAllComplex && areBodiesByParts(op)))
     return cloneParts(op);
   if (isControlFlow(op) ||
-      isa<ReduceOp, ReduceWindowOp, SortOp, OptimizationBarrierOp>(op))
+      isa<ReduceOp, ReduceWindowOp, ScatterOp, SortOp, OptimizationBarrierOp>(
+          op))
     return expand(op);
   if (op->getNumRegions() == 0 && convertElementwise(op))
     return;
