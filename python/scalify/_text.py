@@ -13,6 +13,7 @@ from scalify._settings import device_options
 from scalify.calibration import carried_option
 from scalify.options import GPU, Distribution, Numerics
 from scalify.recipe import RecipeLike
+from scalify.report import Report
 from scalify.scales import ScalesLike, argument_options, range_option, roles_option
 
 __all__ = ["compile"]
@@ -54,8 +55,9 @@ def compile(
         distribution: for the program of one of several ranks: `memory_limit`, `overlap`,
             `bucket_bytes` and `sums`.
         numerics: `scales`, `cast_scales`, `roles` and `ranges` of arguments. Without scales, the
-            first call measures the arguments and compiles again; until then, and in an artefact
-            saved before, each step measures arguments without a declared scale.
+            first call measures the arguments and compiles again, under every recipe that casts;
+            until then, and in an artefact saved before, each step measures arguments whose scales
+            it needs, and formats and first scales are those of arguments of size 2^0.
         gpu: how the step runs on a GPU.
         mcpu: the CPU whose instructions kernels may use; "x86-64-v3" if not given.
         snapshots: a folder for the IR after each stage.
@@ -82,9 +84,20 @@ def compile(
 
     text = portable.to_text(program)
     made = compile_text(text, options, threads, groups.gpu.device)
-    if scales is None and made.report().measured_arguments():
+    if scales is None and _depends_on_sizes(made.report()):
         made._remake = make_recompiler(text, options, groups.numerics.ranges)
     return made
+
+
+def _depends_on_sizes(report: Report) -> bool:
+    """Returns whether other sizes of arguments may give other scales, or formats of dots.
+
+    Measured and delayed scales need no argument's, but the choice of formats reads its size, and
+    so do the scales of a first step.
+    """
+    return bool(
+        report.measured_arguments() or report.casts() or any(row["wide"] for row in report.dots())
+    )
 
 
 def _options(groups: Groups, given: dict[str, Any]) -> tuple[dict[str, Any], ScalesLike]:

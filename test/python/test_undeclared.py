@@ -91,6 +91,20 @@ def test_compile_measures_at_the_first_call(tmp_path: pathlib.Path, exact: Any) 
     assert worst >= WORST
 
 
+@pytest.mark.parametrize("recipe", ["fp8-current", "fp8-delayed", "fp8-block", "fp8-lm-o2", "bf16"])
+def test_compile_takes_sizes_at_the_first_call_though_nothing_is_measured(recipe: str) -> None:
+    """Formats and first scales follow from sizes also where casts need no argument's scale."""
+    args = init(), tokens()
+    text = jax.jit(gradients("scan")).lower(*args).as_text(debug_info=True)
+    step = scalify.compile(text, recipe)
+    assert not step.report().measured_arguments()
+    step(*jax.tree.leaves(args))
+    numerics = scalify.Numerics(scales=scalify.measure(args))
+    assert (
+        step.manifest["hash"] == scalify.compile(text, recipe, numerics=numerics).manifest["hash"]
+    )
+
+
 def perceptron(params: dict[str, Any], x: Any) -> Any:
     """Functions and sums of measured values: a bias, tanh, softplus, a quotient, a residual."""
     h = jnp.tanh(x @ params["a"] + params["bias"])
