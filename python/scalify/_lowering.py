@@ -24,7 +24,7 @@ from scalify._callback_ops import callbacks_of
 from scalify._dtypes import misfit_of
 from scalify._jax_api import UNBOUND_AXIS_ERRORS, trace_context, use_abstract_mesh
 from scalify._modules import WatchedModules, advice_for, is_ref, ref_advice
-from scalify._nested import inlined, tracing
+from scalify._nested import inlined, refuse_closed, tracing
 from scalify._whole import Whole
 
 __all__ = [
@@ -37,6 +37,7 @@ __all__ = [
     "abstract",
     "describe_changed_type",
     "key_impl",
+    "merge",
     "name_of",
     "scales_key",
     "to_logical",
@@ -270,12 +271,12 @@ class Signature:
         """Returns shapes and dtypes of the function's results, as a tree."""
         bound = self.bind(args, kwargs)
         self.key(bound)
-        args, kwargs = _merge(bound, list(map(_traceable, bound.leaves)))
+        args, kwargs = merge(bound, list(map(_traceable, bound.leaves)))
         return self.jitted(self.fn).eval_shape(*args, **kwargs)
 
     def trace(self, arguments: Arguments) -> Any:
         """Returns JAX's trace of the function for one call's types."""
-        args, kwargs = _merge(arguments, list(map(_traceable, arguments.leaves)))
+        args, kwargs = merge(arguments, list(map(_traceable, arguments.leaves)))
         with _within(self._mesh), tracing(self._recipe):
             return self.jitted(self.fn).trace(*args, **kwargs)
 
@@ -325,7 +326,7 @@ class Signature:
                 leaf if impl is None else jax.random.wrap_key_data(leaf, impl=impl)
                 for leaf, impl in zip(bound.leaves, kinds, strict=True)
             ]
-            args, kwargs = _merge(arguments, leaves)
+            args, kwargs = merge(arguments, leaves)
             watched = WatchedModules((args, kwargs))
             outputs = self.fn(*args, **kwargs)
             watched.check(outputs, self.name)
@@ -350,6 +351,7 @@ class Signature:
             for constant in staged.jaxpr.consts:
                 if is_ref(constant):
                     raise TypeError(f"'{self.name}' closes over {ref_advice(constant)}")
+            refuse_closed(self.name, staged, len(structs))
             try:
                 lowered = staged.lower(lowering_platforms=("cpu",) if self._mesh else None)
             except UNBOUND_AXIS_ERRORS:
@@ -383,7 +385,7 @@ class Signature:
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Returns arguments with these leaves, each without the classes of its tree."""
         if self._mesh is not None:
-            return _merge(arguments, leaves)
+            return merge(arguments, leaves)
         rest, paths = iter(leaves), iter(arguments.paths())
 
         def whole(tree: Any) -> Whole:
@@ -394,7 +396,7 @@ class Signature:
         positional, named = arguments.tree.children()
         trees = map(whole, (*positional.children(), *named.children()))
         wholes = dataclasses.replace(arguments, tree=_top_of(arguments.tree))
-        return _merge(wholes, list(trees))
+        return merge(wholes, list(trees))
 
     def _batched(
         self, physical: Callable[..., Any], arguments: Arguments, batches: Sequence[Batch]
@@ -446,7 +448,7 @@ def _top_of(tree: Any) -> Any:
     return jax.tree.structure(((0,) * len(positional.children()), dict.fromkeys(names, 0)))
 
 
-def _merge(arguments: Arguments, leaves: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def merge(arguments: Arguments, leaves: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Returns positional and keyword arguments with their leaves replaced."""
     dynamic, named = jax.tree.unflatten(arguments.tree, leaves)
     statics = dict(arguments.statics)

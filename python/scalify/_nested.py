@@ -7,14 +7,39 @@ import contextvars
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from jax.core import Tracer
+
 from scalify._diagnostics import warn
 from scalify._jax_api import trace_state_clean
 from scalify.recipe import Recipe
 
-__all__ = ["inlined", "is_traced", "tracing"]
+__all__ = ["ClosureError", "inlined", "is_traced", "refuse_closed", "tracing"]
 
 # The recipe of the outermost step that this package is tracing; None if it traces none.
 _outer: contextvars.ContextVar[str | None] = contextvars.ContextVar("_outer", default=None)
+
+
+class ClosureError(TypeError):
+    """A function closes over values that JAX traces around it."""
+
+
+def refuse_closed(name: str, staged: Any, count: int) -> None:
+    """Raises an error if a trace depends on values that JAX traces around it.
+
+    Args:
+        name: of the function.
+        staged: JAX's trace of it.
+        count: the number of its arguments.
+
+    Raises:
+        ClosureError: the function closes over such values.
+    """
+    # JAX makes closed-over values arguments of a trace, which come first, if one of them is traced.
+    closed = staged.jaxpr.consts
+    if len(staged.jaxpr.in_avals) > count or any(isinstance(one, Tracer) for one in closed):
+        raise ClosureError(
+            f"'{name}' closes over values that JAX traces around it: give them to it as arguments"
+        )
 
 
 def is_traced() -> bool:

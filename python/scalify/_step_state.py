@@ -235,3 +235,14 @@ class StepState:
             f"state = {self._name}.init_state(*args) and "
             f"call results, state = {self._name}(*args, state=state)"
         )
+
+    def warn_undeclared(self, report: Report, is_delayed: bool) -> None:
+        """Warns of arguments without values, and how their scales are determined."""
+        count = len(report.measured_arguments())
+        if not count and not is_delayed:
+            return
+        what = f"each step measures {count} of its arguments" if count else "they count as 2^0"
+        warn(
+            f"'{self._name}' is traced without values of its arguments: {what}; "
+            "numerics=scalify.Numerics(scales=scalify.measure(args)) makes their scales constants"
+        )

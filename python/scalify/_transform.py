@@ -16,7 +16,8 @@ import numpy as np
 
 from scalify import _compiler, _runtime
 from scalify._call import Module, added_arguments, call, out_avals
-from scalify._diagnostics import issue_warnings, warn
+from scalify._closure import opened
+from scalify._diagnostics import issue_warnings
 from scalify._groups import regroup
 from scalify._lowering import (
     Arguments,
@@ -28,6 +29,7 @@ from scalify._lowering import (
     to_physical,
     type_of,
 )
+from scalify._nested import ClosureError
 from scalify._scaled_array import ScaledArray
 from scalify._settings import numerics_options
 from scalify._statistics import Statistics
@@ -40,7 +42,6 @@ from scalify.report import Report
 from scalify.scales import Scales, ScalesLike, argument_options, measure, range_option
 
 __all__ = ["Transformed", "opt", "transform"]
-
 
 # All but what needs an executable that counts, or a state of ours.
 _SUPPORTED_FIELDS = frozenset(one.name for one in dataclasses.fields(Numerics)) - {
@@ -211,7 +212,17 @@ class Transformed:
         """
         given, kwargs = self._step_state.given(scale_state, amax_history, kwargs)
         arguments = self._signature.bind(args, kwargs)
-        return self._run(arguments, given, rounding_key, state_kind(self, arguments, given))
+        try:
+            return self._run(arguments, given, rounding_key, state_kind(self, arguments, given))
+        except ClosureError:
+            opening = opened(self._signature, arguments, args, kwargs, self._given)
+        twin = Transformed(
+            opening.signature, self.recipe, self._strict, opening.scales, extra=self._extra
+        )
+        twin._collected, twin._calibrates = self._collected, self._calibrates
+        results = twin(*args, **opening.kwargs, scale_state=given, rounding_key=rounding_key)
+        self._last = twin._last
+        return results
 
     def _run(self, arguments: Arguments, given: Any, rounding_key: Any, kind: str) -> Any:
         entry = self._entry(arguments, rounding_key is not None, kind)
@@ -443,17 +454,6 @@ class Transformed:
             self._measured[key] = measure(arguments.leaves)
         return self._measured[key]
 
-    def _warn_undeclared(self, report: Report) -> None:
-        """Warns of arguments without values, and how their scales are determined."""
-        count = len(report.measured_arguments())
-        if not count and not self.is_delayed:
-            return
-        what = f"each step measures {count} of its arguments" if count else "they count as 2^0"
-        warn(
-            f"'{self._signature.name}' is traced without values of its arguments: {what}; "
-            "numerics=scalify.Numerics(scales=scalify.measure(args)) makes their scales constants"
-        )
-
     def _compile(self, arguments: Arguments, rounds: bool, kind: str) -> _Entry:
         lowered = self._signature.lower(arguments)
         scales = self._scales_for(arguments, kind)
@@ -467,7 +467,7 @@ class Transformed:
         )
         text, report = make(lowered, rounds=rounds)
         if scales is None and kind != "measured":
-            self._warn_undeclared(report)
+            self._step_state.warn_undeclared(report, self.is_delayed)
         added = added_arguments(text, len(lowered.in_avals))
         rounds = any(aval.dtype == np.uint32 for aval in added)
         state = next((aval.shape for aval in added if aval.dtype == np.float32), None)
