@@ -232,7 +232,8 @@ void DotFormatChooser::applyPlainDecisions(FunctionOpInterface func) {
 DotFormatChooser::DotFormatChooser(RecipeAttr recipe, FunctionOpInterface func,
                                    ExceptionPatterns &exceptions,
                                    const NoiseOptions &noise)
-    : recipe(recipe), noise(noise), roles(func), layers(func, roles) {
+    : recipe(recipe), noise(noise), roles(func), layers(func, roles),
+      moments(findMoments(func)) {
   func.getFunctionBody().walk([&](Operation *op) {
     if (isContraction(op))
       choices[op] = choose(op, exceptions);
@@ -276,6 +277,10 @@ DecisionAttr DotFormatChooser::getReasonToStayWide(Operation *dot) const {
   };
   if (hasScalar(dot))
     return because("shape", "an operand or the result is one number");
+  if (moments.contains(dot) && choice.reason != "name")
+    return because("moment", "a mean of a variance, the difference of the mean "
+                             "of squares and the square of the mean, which may "
+                             "be negative once they are rounded");
   for (Value operand : dot->getOperands().take_front(2)) {
     Type type = getElementTypeOrSelf(operand.getType());
     if (isa<FloatType>(type) && type.getIntOrFloatBitWidth() == 8)

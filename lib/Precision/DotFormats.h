@@ -4,6 +4,7 @@
 #define SCALIFY_LIB_PRECISION_DOTFORMATS_H
 
 #include "ExceptionPatterns.h"
+#include "Moments.h"
 #include "SensitiveDots.h"
 #include "scalify/Precision/DotLayers.h"
 
@@ -66,6 +67,7 @@ private:
   DotRoles roles;
   DotLayers layers;
   llvm::DenseMap<mlir::Operation *, Choice> choices;
+  llvm::DenseSet<mlir::Operation *> moments;
 };
 
 } // namespace scalify
