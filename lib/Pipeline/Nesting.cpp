@@ -12,6 +12,9 @@ using namespace mlir;
 using namespace scalify;
 using llvm::StringRef;
 
+/// Of resources: a page.
+static constexpr int64_t kMostAligned = 4096;
+
 namespace {
 /// Reads text once, without a tree of it.
 class NestingScan {
@@ -23,9 +26,11 @@ public:
       size_t begin = at;
       step();
       if (depth() > limit)
-        return NestingFault{begin, limit, /*isDeep=*/true};
+        return NestingFault{begin, limit, NestingFault::Depth};
       if (expanded > mostExpanded())
-        return NestingFault{begin, mostExpanded(), /*isDeep=*/false};
+        return NestingFault{begin, mostExpanded(), NestingFault::Aliases};
+      if (!isAligned)
+        return NestingFault{begin, kMostAligned, NestingFault::Alignment};
     }
     return std::nullopt;
   }
@@ -57,6 +62,8 @@ private:
     endDefinition(c);
     switch (c) {
     case '"':
+      if (isEntry)
+        checkAlignment();
       skipString();
       break;
     case '(':
@@ -103,6 +110,7 @@ private:
     deepest = std::max(deepest, depth());
     size += isCounted;
     isValueNext = c == '=' || c == ':' || (c == '-' && text[at - 1] == '>');
+    isEntry = c == ':';
   }
 
   /// What a definition stands for ends where a word, a string or a value
@@ -117,6 +125,20 @@ private:
     while (at < text.size() && text[at] != '"' && text[at] != '\n')
       at += text[at] == '\\' ? 2 : 1;
     at = std::min(at + 1, text.size());
+  }
+
+  /// Of a resource, whose first four bytes they are: the least significant one
+  /// comes first. Strings stand after a colon nowhere else.
+  void checkAlignment() {
+    StringRef digits = text.substr(at, 10);
+    if (!digits.consume_front("0x") || digits.size() < 8 ||
+        !llvm::all_of(digits, llvm::isHexDigit))
+      return;
+    int64_t alignment = 0;
+    for (size_t i : {6, 4, 2, 0})
+      alignment =
+          alignment << 8 | llvm::hexFromNibbles(digits[i], digits[i + 1]);
+    isAligned = alignment > 0 && alignment <= kMostAligned;
   }
 
   /// Operators since the last comma, within the innermost bracket.
@@ -184,7 +206,8 @@ private:
   /// Of the definition: its own tokens, and those of the aliases that it uses,
   /// each time anew.
   int64_t size = 0, expanded = 0;
-  bool isCounted = false, isValueNext = false;
+  bool isCounted = false, isValueNext = false, isEntry = false;
+  bool isAligned = true;
   llvm::StringMap<Alias> aliases;
 };
 } // namespace
@@ -204,12 +227,21 @@ llvm::LogicalResult scalify::checkNesting(StringRef text, StringRef name,
   auto column = unsigned(fault->place - (before.rfind('\n') + 1) + 1);
   InFlightDiagnostic error =
       emitError(FileLineColLoc::get(&context, name, line, column));
-  if (fault->isDeep)
+  switch (fault->kind) {
+  case NestingFault::Depth:
     error << "the text nests more than " << fault->limit
           << " levels here: raise the nesting limit if its program is meant";
-  else
+    break;
+  case NestingFault::Aliases:
     error << "the aliases in this one stand for more than " << fault->limit
           << " tokens: name fewer aliases in one another";
+    break;
+  case NestingFault::Alignment:
+    error << "the resource asks for an alignment of 0 bytes, or of more than "
+          << fault->limit
+          << ": its first four bytes must be the alignment of its elements, "
+             "such as 0x04000000";
+  }
   return error;
 }
 

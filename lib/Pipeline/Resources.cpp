@@ -8,6 +8,18 @@
 
 using namespace mlir;
 
+/// False for what dense elements cannot be of.
+static bool hasElements(ShapedType type) {
+  Type element = type.getElementType();
+  if (auto complex = dyn_cast<ComplexType>(element))
+    element = complex.getElementType();
+  int64_t count = 1;
+  return type.hasStaticShape() && element.isIntOrIndexOrFloat() &&
+         llvm::none_of(type.getShape(), [&](int64_t extent) {
+           return llvm::MulOverflow(count, extent, count);
+         });
+}
+
 static FailureOr<DenseElementsAttr> read(Operation *op,
                                          DenseResourceElementsAttr attr) {
   DenseResourceElementsHandle handle = attr.getRawHandle();
@@ -18,6 +30,13 @@ static FailureOr<DenseElementsAttr> read(Operation *op,
            << "', which the text lacks: print the program with its resources";
   ShapedType type = attr.getType();
   ArrayRef<char> data = blob->getData();
+  auto refuse = [&] {
+    return op->emitOpError("has the resource '")
+           << handle.getKey() << "' of " << data.size()
+           << " bytes, which are not the elements of " << type;
+  };
+  if (!hasElements(type))
+    return refuse();
   auto count = static_cast<size_t>(type.getNumElements());
   // A byte for each boolean.
   if (type.getElementType().isInteger(1) && data.size() == count)
@@ -26,9 +45,7 @@ static FailureOr<DenseElementsAttr> read(Operation *op,
   bool isSplat = false;
   if (!DenseElementsAttr::isValidRawBuffer(type, data, isSplat) ||
       (isSplat && count > 1 && !type.getElementType().isInteger(1)))
-    return op->emitOpError("has the resource '")
-           << handle.getKey() << "' of " << data.size()
-           << " bytes, which are not the elements of " << type;
+    return refuse();
   return DenseElementsAttr::getFromRawBuffer(type, data);
 }
 

@@ -20,11 +20,13 @@
 
 namespace scalify {
 
-/// A place in a text that nests too deep, or whose aliases stand for too much.
+/// A place in a text that nests too deep, whose aliases stand for too much, or
+/// where a resource asks for an alignment that no memory has.
 struct NestingFault {
+  enum Kind { Depth, Aliases, Alignment };
   size_t place = 0;
   int64_t limit = 0;
-  bool isDeep = false;
+  Kind kind = Depth;
 };
 
 /// Returns where in MLIR text brackets, aliases of attributes and types within
@@ -32,7 +34,8 @@ struct NestingFault {
 /// deep together; or where the aliases that a definition names, each in full
 /// wherever it stands, are much longer than the text. What walks attributes,
 /// types or locations as trees would not come to an end: forty aliases that
-/// each name the one before twice are a tree of 2^40.
+/// each name the one before twice are a tree of 2^40. The parser allocates what
+/// a resource asks for, and ends the process where it cannot.
 std::optional<NestingFault> findDeepNesting(llvm::StringRef text,
                                             int64_t limit);
 

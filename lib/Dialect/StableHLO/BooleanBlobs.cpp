@@ -4,16 +4,19 @@
 
 #include "mlir/IR/BuiltinTypes.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 
-/// Returns the number of elements of `tensor<AxBxi1>` at the start of `text`.
+/// Returns the number of elements of `tensor<AxBxi1>` at the start of `text`,
+/// unless 63 bits cannot hold it.
 static std::optional<int64_t> countBooleans(StringRef text) {
   if (!text.consume_front("tensor<"))
     return std::nullopt;
   int64_t count = 1, dim;
   while (!text.consumeInteger(10, dim)) {
-    count *= dim;
+    if (llvm::MulOverflow(count, dim, count))
+      return std::nullopt;
     if (!text.consume_front("x"))
       return std::nullopt;
   }
@@ -45,8 +48,8 @@ scalify::stablehlo::packBooleanBlobs(StringRef text) {
     if (type.consume_front(closing))
       count = countBooleans(type);
     // One element is a byte in both forms.
-    bool isUnpacked = count && *count > 1 &&
-                      static_cast<int64_t>(digits.size()) == 2 * *count &&
+    bool isUnpacked = count && *count > 1 && digits.size() % 2 == 0 &&
+                      static_cast<int64_t>(digits.size() / 2) == *count &&
                       llvm::all_of(digits, llvm::isHexDigit);
     result += rest.take_front(begin);
     result += isUnpacked ? packBits(digits) : digits.str();
@@ -75,9 +78,18 @@ static void printNested(raw_ostream &os, ArrayRef<int64_t> shape,
 
 void scalify::stablehlo::printBooleanElements(raw_ostream &os,
                                               DenseElementsAttr elements) {
+  ArrayRef<int64_t> shape = elements.getType().getShape();
+  int64_t count = 1;
+  // Import refuses such a type; until then it is no text of its elements.
+  if (llvm::any_of(shape, [&](int64_t dim) {
+        return llvm::MulOverflow(count, dim, count);
+      })) {
+    os << elements;
+    return;
+  }
   auto values = elements.getValues<bool>();
   auto next = values.begin();
   os << "dense<";
-  printNested(os, elements.getType().getShape(), next);
+  printNested(os, shape, next);
   os << "> : " << elements.getType();
 }
