@@ -48,23 +48,31 @@ bool isWord(const std::string &token) {
 
 /// The sizes and the element type of `4x8xf32`.
 Texts split(const std::string &type) {
+  size_t element = type.find_first_not_of("0123456789x");
   Texts parts(1);
-  for (char c : type) {
+  for (char c : type.substr(0, element)) {
     if (c == 'x')
       parts.emplace_back();
     else
       parts.back() += c;
   }
+  parts.back() += type.substr(element);
   return parts;
 }
 
-/// True for what a type has between its angle brackets, as `4x8xf32`.
+constexpr const char *complexType = "complex";
+
+/// True for what a type has between its angle brackets, as `4x8xf32`, or before
+/// those of a complex one.
 bool isType(const std::string &token) {
-  size_t start = token.rfind('x') + 1; // 0 without one
-  size_t digits = token.find_first_of("0123456789", start);
-  std::string kind = token.substr(start, digits - start);
-  return digits != std::string::npos &&
-         token.find_first_not_of("0123456789x") >= start &&
+  size_t start = token.find_first_not_of("0123456789x");
+  if (start == std::string::npos)
+    return false;
+  std::string element = token.substr(start);
+  if (element == complexType)
+    return start > 0;
+  std::string kind = element.substr(0, element.find_first_of("0123456789"));
+  return kind != element &&
          (kind == "f" || kind == "bf" || kind == "i" || kind == "ui");
 }
 
@@ -159,7 +167,8 @@ public:
     for (const std::string &token : tokens)
       if (isType(token))
         for (std::string &part : split(token))
-          parts.push_back(part);
+          if (part != complexType)
+            parts.push_back(part);
     if (parts.empty())
       return text;
     std::string old = parts[pick(parts.size())];

@@ -11,6 +11,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/common.sh
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
+export UBSAN_OPTIONS=print_stacktrace=1
 seconds=600
 if [ "${1:-}" = -t ]; then
   seconds=$2
