@@ -295,8 +295,8 @@ static bool isBetweenWidths(Operation *op) {
              typeOf(bitcast.getResult()).getElementTypeBitWidth();
 }
 
-static Value expandBitcast(ImplicitLocOpBuilder &b,
-                           stablehlo::BitcastConvertOp op) {
+static FailureOr<SmallVector<Value>>
+expandBitcast(ImplicitLocOpBuilder &b, stablehlo::BitcastConvertOp op) {
   auto bitcast = [&](Value value, Type element) -> Value {
     if (typeOf(value).getElementType() == element)
       return value;
@@ -305,17 +305,23 @@ static Value expandBitcast(ImplicitLocOpBuilder &b,
   };
   Type from = typeOf(op.getOperand()).getElementType();
   Type to = typeOf(op.getResult()).getElementType();
+  // Import makes bytes of other integers below 8 bits, or refuses them.
+  if (from.isInteger(1) || to.isInteger(1))
+    return op.emitOpError("between ")
+           << op.getOperand().getType() << " and " << op.getType()
+           << " has no lowering: booleans take a byte each; compare with 0, or "
+              "select 1 or 0";
   Value words = bitcast(op.getOperand(), wordType(from));
   bool isWide = from.getIntOrFloatBitWidth() > to.getIntOrFloatBitWidth();
-  return bitcast(isWide ? takeApart(b, words, wordType(to))
-                        : combineElements(b, words, wordType(to)),
-                 to);
+  Value made = isWide ? takeApart(b, words, wordType(to))
+                      : combineElements(b, words, wordType(to));
+  return SmallVector<Value>{bitcast(made, to)};
 }
 
 static FailureOr<SmallVector<Value>> expandBits(ImplicitLocOpBuilder &b,
                                                 Operation *op) {
   if (auto bitcast = dyn_cast<stablehlo::BitcastConvertOp>(op))
-    return SmallVector<Value>{expandBitcast(b, bitcast)};
+    return expandBitcast(b, bitcast);
   return expandGenerator(b, op);
 }
 
