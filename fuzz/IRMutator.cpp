@@ -65,8 +65,13 @@ private:
     case 1:
       return changeOperand(op);
     case 2:
-    case 3:
       return changeAttribute(op, ops);
+    case 3: {
+      // Functions have those of arguments and results.
+      auto function = op->getParentOfType<func::FuncOp>();
+      Operation *owners[] = {op, op, function, module};
+      return changeAttribute(any(ArrayRef(owners)), ops);
+    }
     case 4:
       return clone(op, op);
     case 5:
@@ -153,6 +158,28 @@ private:
     return Array::get(attr.getContext(), made);
   }
 
+  /// Another number or another character: shardings and configurations are
+  /// texts.
+  std::string changeText(StringRef text) {
+    if (text.empty())
+      return "0";
+    size_t at = pick(text.size());
+    std::string before = text.take_front(at).str();
+    StringRef rest = text.drop_front(at);
+    StringRef digits = rest.take_while(llvm::isDigit);
+    if (!digits.empty())
+      return before + std::to_string(any(ArrayRef(numbers))) +
+             rest.drop_front(digits.size()).str();
+    switch (pick(3)) {
+    case 0:
+      return before + rest.drop_front().str();
+    case 1:
+      return before + rest.front() + rest.str();
+    default:
+      return before + text[pick(text.size())] + rest.drop_front().str();
+    }
+  }
+
   /// Another attribute of the kind, or none.
   Attribute changed(Attribute attr) {
     if (auto integer = dyn_cast<IntegerAttr>(attr)) {
@@ -183,6 +210,19 @@ private:
       else
         made.erase(made.begin() + at);
       return builder.getArrayAttr(made);
+    }
+    if (auto text = dyn_cast<StringAttr>(attr))
+      return builder.getStringAttr(changeText(text));
+    if (auto dictionary = dyn_cast<DictionaryAttr>(attr)) {
+      if (dictionary.empty())
+        return {};
+      NamedAttrList made(dictionary);
+      NamedAttribute entry = any(dictionary.getValue());
+      if (Attribute one = pick(8) ? changed(entry.getValue()) : Attribute())
+        made.set(entry.getName(), one);
+      else
+        made.erase(entry.getName());
+      return made.getDictionary(attr.getContext());
     }
     if (auto elements = dyn_cast<DenseIntElementsAttr>(attr)) {
       if (elements.getElementType().isIndex() || elements.size() > 4096)
