@@ -164,8 +164,8 @@ SECTION = """
 Programs under `fp8` with `priors = ["none"]`, run by `scalify.jit` with its defaults: the first
 batch [calibrates](../stages/rescaling.md#calibration) the casts whose scales would depend on
 priors, and steps carry the scales. Each step of a training in F32 is run, and judged before the
-first update and after 20 and 100. Written by `test/zoo/priors.py --calibrated`; last run {date},
-programs of at most {depth} layers.
+first update and after 20 and 100. Programs have at most {depth} layers. Written by
+`test/zoo/priors.py --calibrated`; last run {date}.
 
 - Of {run} programs that were run, {cast} have casts. {held} of these hold all bars, {share:.0f} %.
 - {alike} hold them, {alike_share:.0f} %, if the cosine is compared with amax scaling of the same
