@@ -64,20 +64,26 @@ class Corrections:
         """Sets log2 of a step's correction."""
         self._exponents[key] = self._latest[_of_all_shapes(key)] = exponent
 
-    def is_due(self, key: Hashable, steps: int, every: int, executable: Executable) -> bool:
+    def is_due(self, key: Hashable, steps: int, every: int, executable: Executable | None) -> bool:
         """Returns whether to decide again after a number of steps.
 
         It is so after the first step of the first shape already if no scale holds a cast's values.
         The model of noise takes values to be of one size; those that reach from the top of a format
-        to below its bottom, as massive activations of trained weights do, may be far from that. On
-        ranks, all ranks must call it, and it is the same on all.
+        to below its bottom, as massive activations of trained weights do, may be far from that.
+
+        Args:
+            key: of the compilation.
+            steps: that have run.
+            every: the number of steps between two checks of health.
+            executable: the step, if its counters are all that count: those of all ranks would take
+                a message.
         """
         if is_renewal_due(steps, every):
             return True
         others = {_of_all_shapes(known) for known in self._checks}
-        if steps > 1 or _of_all_shapes(key) in others or not executable.is_on_host:
+        if steps > 1 or executable is None or _of_all_shapes(key) in others:
             return False
-        return any(map(exceeds_format, executable.health_of_all()))
+        return executable.is_on_host and any(map(exceeds_format, executable.health()))
 
     def clear(self) -> None:
         """Forgets all corrections and their programs."""

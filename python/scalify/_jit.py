@@ -314,7 +314,8 @@ class Jit:
         policy, steps = self._watch.policy, self._watch.steps[key]
         if policy is None or not self._settings.renews:
             return
-        if self._corrections.is_due(key, steps, policy.every, executable) and key in self._entries:
+        first = executable if self._settings.is_alone else None
+        if self._corrections.is_due(key, steps, policy.every, first) and key in self._entries:
             self._renew(entry, leaves, results, may_narrow(steps, policy.every))
 
     def _check(self, entry: Entry, leaves: Sequence[Any], results: Sequence[Any]) -> None:
@@ -373,8 +374,7 @@ class Jit:
         if policy is None or policy.action == "widen" or policy.at_once >= 1:
             return False
         # All ranks check at the same steps, and so does a process that simulates them.
-        is_alone = self._mesh is None and Recipe.of(self.recipe).simulated_ranks == 1
-        return is_alone and executable.is_lost(policy.at_once)
+        return self._settings.is_alone and executable.is_lost(policy.at_once)
 
     def _may_adapt(self) -> bool:
         return self._pipeline is None and not self._has_adapted and may_adapt(self._options)

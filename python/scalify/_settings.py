@@ -44,6 +44,12 @@ class Settings:
     calibrates: bool = False
     renews: bool = False
 
+    @property
+    def is_alone(self) -> bool:
+        """Whether steps run on one rank, which does not simulate others."""
+        simulated = Recipe.of(self.options["recipe"]).simulated_ranks
+        return self.distribution.mesh is None and simulated == 1
+
     @staticmethod
     def of(groups: Groups, given: Mapping[str, Any]) -> Settings:
         """Returns the settings for arguments of `scalify.jit`.
