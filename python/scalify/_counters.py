@@ -19,7 +19,8 @@ COLUMNS = ("saturated", "flushed", "zeros", "nans", "top")
 # A scale is too high if at most FLUSHED_MAX_REMAINING of the nonzero values stay nonzero, more than
 # FLUSHED_MIN_SHARE of all elements were flushed, and none is at the top of the format.
 FLUSHED_MAX_REMAINING, FLUSHED_MIN_SHARE = 0.5, 0.1
-# The share of nonzero values that carried scales let become zero (lib/Precision/CarriedScales.cpp).
+# Carried scales move if more of the nonzero values are flushed (kFlushed and kKept in
+# lib/Precision/CarriedScales.cpp; docs/stages/rescaling.md has the reason).
 _FLUSHED_AT_MOST = 2.0**-6
 
 
