@@ -40,7 +40,7 @@ static constexpr unsigned kMaxWideningRounds = 8;
 /// exceeds half of the limit, 0.04, from 2^4 on. So such dots become wider from
 /// a correction of 2^10 on: after all others, and before the largest one that
 /// callers try, 2^12.
-static constexpr int64_t kOwnErrors = 6;
+static constexpr int64_t kWeightGradientExponent = 6;
 /// No error is a hundred times its gradient: if so much is predicted, the
 /// analysis has lost track of the values, and cannot tell whether other dots
 /// would help.
@@ -53,8 +53,9 @@ public:
                     const llvm::MapVector<Operation *, RoundedDot> &dots,
                     int64_t exponent, bool trained)
       : correction(std::ldexp(1.0, static_cast<int>(exponent))),
-        lastCorrection(std::ldexp(1.0, static_cast<int>(std::max<int64_t>(
-                                           exponent - kOwnErrors, 0)))),
+        weightGradientCorrection(
+            std::ldexp(1.0, static_cast<int>(std::max<int64_t>(
+                                exponent - kWeightGradientExponent, 0)))),
         trained(trained),
         facts(func, /*composites=*/true, Priors::of(func), trained),
         noise(func, facts), dots(dots) {
@@ -82,7 +83,8 @@ private:
   }
   SmallVector<double> weigh(double room) const;
   double corrected(const RoundedDot &dot, double noise) const {
-    return noise * (dot.isLast ? lastCorrection : correction);
+    return noise *
+           (dot.isWeightGradient ? weightGradientCorrection : correction);
   }
   double getNoise(Operation *dot, bool isWide) const {
     const RoundedDot &rounded = dots.find(dot)->second;
@@ -93,7 +95,7 @@ private:
 
   /// The mean square of errors as measured over the predicted one, and what of
   /// it applies to the dots that compute gradients of weights.
-  double correction, lastCorrection;
+  double correction, weightGradientCorrection;
   /// Weights have the sizes to which training brings them.
   bool trained;
   ScaleAnalysis facts;

@@ -18,7 +18,7 @@ struct RoundedDot {
   /// if these do not suffice and the others do; dots that the user names never.
   enum Turn { Never, First, Second } turn;
   /// The dot computes a weight's gradient: its error reaches nothing else.
-  bool isLast = false;
+  bool isWeightGradient = false;
 };
 
 struct SensitiveDot {
