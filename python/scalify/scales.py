@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 import json
 import math
+import operator
 import os
 import pathlib
 from collections.abc import Mapping, Sequence
@@ -162,18 +163,34 @@ def roles_option(roles: Mapping[str, str] | None) -> dict[str, Any]:
     return {"roles": [*given, *CONVENTIONS]}
 
 
+def _checked(place: object, exponent: Any) -> int:
+    """Returns an exponent that a user declares; a scale in its place (0.5 for -1) is an error."""
+    try:
+        return operator.index(exponent)
+    except TypeError:
+        raise TypeError(
+            f"scales[{place!r}] = {exponent!r}: expected log2 of an argument's scale, an int, as "
+            "scalify.measure(arguments) gives for all arguments"
+        ) from None
+
+
 def to_option(scales: ScalesLike, count: int | None) -> dict[str, int] | list[ScaleEntry] | None:
     """Returns the compiler's `scales` option for a main of `count` arguments.
 
     Raises:
+        TypeError: an entry is not an exponent.
         ValueError: there is not one entry per argument, or a string is not "declared".
     """
     if scales is None or isinstance(scales, str):
         _check_declared(scales)
         return None
     if isinstance(scales, Mapping):
-        return {str(name): int(exponent) for name, exponent in scales.items()}
-    entries: list[ScaleEntry] = scales.entries() if isinstance(scales, Scales) else list(scales)
+        return {str(name): _checked(name, exponent) for name, exponent in scales.items()}
+    entries: list[ScaleEntry]
+    if isinstance(scales, Scales):
+        entries = scales.entries()
+    else:
+        entries = [each if each is None else _checked(i, each) for i, each in enumerate(scales)]
     if count is not None and len(entries) != count:
         raise ValueError(
             f"scales of {len(entries)} arrays for a function of {count}: measure the tuple "

@@ -290,3 +290,11 @@ def test_without_sizes_sensitive_layers_are_found_by_predicted_ones() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert sensitive(scalify.Numerics(scales=scalify.measure((params, x, y)))) > 0
+
+
+@pytest.mark.parametrize("scales", [[0.5, -1], {"w": 0.5}, [[0], 0]])
+def test_a_scale_in_place_of_its_exponent_is_refused(scales: Any) -> None:
+    x = jnp.ones((4, 4))
+    text = jax.jit(lambda w, x: w @ x).lower(x, x).as_text()
+    with pytest.raises(TypeError, match=r"expected log2 of an argument's scale, an int"):
+        scalify.compile(text, recipe="fp8", numerics=scalify.Numerics(scales=scales))
