@@ -13,6 +13,7 @@
 #include "DelayedHistory.h"
 #include "RowBuilder.h"
 #include "RowMaxima.h"
+#include "scalify/Precision/CarriedLimits.h"
 #include "scalify/Precision/RankMaxima.h"
 
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
@@ -32,34 +33,6 @@ using namespace mlir;
 using namespace scalify;
 using stablehlo::ComparisonDirection;
 
-namespace {
-/// The range in which a format holds an amax: from `low` times its smallest
-/// normal number to `high` times its largest value. A move leaves `room`
-/// binades above the amax.
-struct Window {
-  float low, high;
-  int room;
-};
-} // namespace
-
-// Values that grow slowly move their scale before they clip, and values that
-// double in a step do not clip. For normally distributed values, whose amax is
-// some 4.5 deviations, E4M3's subnormal numbers add a sixth to the rounding
-// noise at `low`, and more than half at half of `low`.
-static constexpr Window kNarrow = {0x1p4f, 0.25f, 2};
-// Formats with five exponent bits are equally precise in some 30 binades. These
-// windows keep an amax near that of data of the predicted size: 1 in the
-// forward, 2^3 for gradients, which may also jump further between two steps.
-static constexpr Window kForward = {0x1p14f, 0x1p-11f, 12};
-static constexpr Window kGradient = {0x1p14f, 0x1p-6f, 8};
-
-// A fraction of the format's largest value: flushed values move a scale down
-// only if no value is in the top four binades.
-static constexpr float kTop = 0x1p-4f;
-// The weights of flushed and of kept elements: one in 64 nonzero elements may
-// be flushed.
-static constexpr int32_t kFlushed = 63, kKept = -1;
-
 CarriedRow scalify::getCarriedRow(Value value, FloatType format,
                                   float predicted) {
   CarriedRow row;
@@ -69,9 +42,9 @@ CarriedRow scalify::getCarriedRow(Value value, FloatType format,
       APFloat::getSmallestNormalized(format.getFloatSemantics())
           .convertToDouble());
   row.predicted = predicted;
-  const Window &window = isa<Float8E4M3FNType>(format) ? kNarrow
-                         : isGradient(value)           ? kGradient
-                                                       : kForward;
+  const CarriedWindow &window = isa<Float8E4M3FNType>(format) ? kNarrowWindow
+                                : isGradient(value)           ? kGradientWindow
+                                                              : kForwardWindow;
   row.low *= window.low;
   row.high *= window.high;
   row.room = window.room;
@@ -105,15 +78,15 @@ static Value buildExcess(OpBuilder &builder, Location loc, Value x, Value scale,
   Value isZero = stablehlo::CompareOp::create(
       builder, loc, magnitude, elements.splat(0.0f), ComparisonDirection::EQ);
   bool isInteger = ShapedType::getNumElements(shape) <
-                   std::numeric_limits<int32_t>::max() / kFlushed;
+                   std::numeric_limits<int32_t>::max() / kFlushedWeight;
   Type counted = isInteger ? builder.getI32Type() : f32;
   auto number = [&](RowBuilder &values, int32_t x) {
     return isInteger ? values.constant(counted, x)
                      : values.splat(static_cast<float>(x));
   };
-  Value weight =
-      stablehlo::SelectOp::create(builder, loc, isKept, number(elements, kKept),
-                                  number(elements, kFlushed));
+  Value weight = stablehlo::SelectOp::create(builder, loc, isKept,
+                                             number(elements, kKeptWeight),
+                                             number(elements, kFlushedWeight));
   weight = stablehlo::SelectOp::create(builder, loc, isZero,
                                        number(elements, 0), weight);
   auto dims = llvm::to_vector(
@@ -228,8 +201,8 @@ static Value buildMoved(OpBuilder &builder, Location loc, RowBuilder &vectors,
                                        fitting, vectors.splat(0x1p100f));
   Value high = times(scales, [](const CarriedRow &row) { return row.high; });
   Value low = times(scales, [](const CarriedRow &row) { return row.low; });
-  Value top =
-      times(scales, [](const CarriedRow &row) { return kTop * row.largest; });
+  Value top = times(
+      scales, [](const CarriedRow &row) { return kCarriedTop * row.largest; });
   Value zero = vectors.splat(0.0f);
   Value moves = stablehlo::AndOp::create(
       builder, loc, compare(excess, ComparisonDirection::GT, zero),

@@ -9,6 +9,7 @@
 #include "scalify/Pipeline/Recipes.h"
 
 #include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Precision/CarriedLimits.h"
 #include "scalify/Precision/GradientLimits.h"
 #include "scalify/Scaling/Priors.h"
 #include "scalify/Target/AllTargets.h"
@@ -236,6 +237,14 @@ static nb::dict getGradientLimits() {
   return limits;
 }
 
+static nb::dict getCarriedLimits() {
+  nb::dict limits;
+  limits["room"] = kNarrowWindow.room;
+  limits["flushed"] =
+      -static_cast<double>(kKeptWeight) / (kFlushedWeight - kKeptWeight);
+  return limits;
+}
+
 NB_MODULE(_compiler, module) {
   registerAllTargets();
   module.doc() = "The compiler: StableHLO text in, artefact or text out.";
@@ -261,6 +270,8 @@ NB_MODULE(_compiler, module) {
              "Returns the table of priors about training.");
   module.def("gradient_limits", &getGradientLimits,
              "Returns the errors of gradients up to which formats hold.");
+  module.def("carried_limits", &getCarriedLimits,
+             "Returns when and whither carried scales of E4M3 move.");
   module.def("options", &listOptions,
              "Returns the words that each plain option takes, none for any, "
              "by the option's key.");

@@ -76,6 +76,13 @@ def gradient_limits() -> dict[str, float]:
     become 16 bits.
     """
 
+def carried_limits() -> dict[str, float]:
+    """Returns when and whither carried scales of E4M3 move.
+
+    `room`: the binades that a move leaves above the amax. `flushed`: the share of nonzero elements
+    that a cast may flush before its scale moves down.
+    """
+
 def read_recipe(text: str) -> str:
     """Returns the name and the value of every part of a recipe, as a JSON object.
 

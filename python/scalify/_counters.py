@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scalify import _runtime
+from scalify import _compiler, _runtime
 from scalify._manifest import names_of
 
 __all__ = ["StepCounters", "exceeds_format", "is_mostly_flushed", "placed"]
@@ -19,9 +19,8 @@ COLUMNS = ("saturated", "flushed", "zeros", "nans", "top")
 # A scale is too high if at most FLUSHED_MAX_REMAINING of the nonzero values stay nonzero, more than
 # FLUSHED_MIN_SHARE of all elements were flushed, and none is at the top of the format.
 FLUSHED_MAX_REMAINING, FLUSHED_MIN_SHARE = 0.5, 0.1
-# Carried scales move if more of the nonzero values are flushed (kFlushed and kKept in
-# lib/Precision/CarriedScales.cpp; docs/stages/rescaling.md has the reason).
-_FLUSHED_AT_MOST = 2.0**-6
+# Carried scales move if more of the nonzero values are flushed (docs/stages/rescaling.md).
+_FLUSHED_AT_MOST = _compiler.carried_limits()["flushed"]
 
 
 def is_mostly_flushed(flushed: Any, zeros: Any, top: Any, elements: Any, left: float) -> Any:

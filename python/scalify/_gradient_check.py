@@ -27,9 +27,9 @@ from scalify.recipe import Recipe
 
 __all__ = ["Excess", "GradientCheck", "excess", "widened_for_small"]
 
-# The binades that carried scales keep above an amax in E4M3 (lib/Precision/CarriedScales.cpp). Of
-# values that span more binades than the format, so many more small ones become zero.
-_CARRIED_ROOM = 2
+# The binades that carried scales keep above an amax in E4M3. Of values that span more binades than
+# the format, so many more small ones become zero.
+_CARRIED_ROOM = int(_compiler.carried_limits()["room"])
 # The most of log2 of the correction, and of its inverse.
 _MOST = 12
 # Formats move between those of neighbouring corrections: one wider, one narrower, and one for small
