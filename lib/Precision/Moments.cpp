@@ -2,8 +2,9 @@
 //
 // EM of mixtures, Gaussian statistics and normalisations by matrix products
 // compute a variance as the mean of squares minus the square of the mean, each
-// of which is a dot with the same weights. Both are large where the variance is
-// small, and no format with fewer digits than F32's keeps the difference.
+// of which is a dot with the same weights, or a sum of such dots over batches.
+// Both are large where the variance is small, and no format with fewer digits
+// than F32's keeps the difference.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,8 +19,8 @@ using namespace mlir;
 using namespace scalify;
 using namespace scalify::stablehlo;
 
-// Averages are a few factors away from their dots.
-constexpr unsigned kMaxSteps = 16;
+/// Averages sum few dots. A sum of more, as a residual stream, keeps the first.
+static constexpr size_t kMaxTerms = 32;
 
 static Value skipMoves(Value value) {
   return lookThrough(value, Move::Layout | Move::Broadcast | Move::Barrier |
@@ -32,57 +33,76 @@ static bool isOuter(Operation *op) {
          dot.getDotDimensionNumbers().getLhsContractingDimensions().empty();
 }
 
-static Operation *findDot(Value value, unsigned steps = 0);
+namespace {
+using Dots = SmallVector<Operation *, 2>;
 
-/// Returns the dots of both factors of a product of two values that are linear
-/// in a dot; null if `value` is no such product.
-static std::pair<Operation *, Operation *> findFactors(Operation *op,
-                                                       unsigned steps) {
-  if (!isa<MulOp>(op) && !isOuter(op))
-    return {};
-  return {findDot(op->getOperand(0), steps), findDot(op->getOperand(1), steps)};
+/// What a value is made of, up to factors, constants and moves.
+struct Form {
+  /// The dots in which the value is linear.
+  Dots terms;
+  /// The dots of both factors, if the value is a product of two such values.
+  std::pair<Dots, Dots> factors;
+
+  bool isProduct() const { return !factors.first.empty(); }
+};
+
+class MomentFinder {
+public:
+  llvm::DenseSet<Operation *> run(FunctionOpInterface func);
+
+private:
+  Form lookup(Value value) const { return forms.lookup(skipMoves(value)); }
+  void visit(Operation *op);
+  Form getSum(Form lhs, const Form &rhs) const;
+  Form getProduct(const Form &lhs, const Form &rhs) const;
+  void addMoments(SubtractOp difference);
+
+  DenseMap<Value, Form> forms;
+  llvm::DenseSet<Operation *> moments;
+};
+} // namespace
+
+Form MomentFinder::getSum(Form lhs, const Form &rhs) const {
+  for (Operation *dot : rhs.terms)
+    if (lhs.terms.size() < kMaxTerms && !llvm::is_contained(lhs.terms, dot))
+      lhs.terms.push_back(dot);
+  if (!lhs.isProduct())
+    lhs.factors = rhs.factors;
+  return lhs;
 }
 
-/// Returns the operand that `op` scales, shifts or negates, if it is one.
-static Value getScaled(Operation *op, unsigned steps) {
-  if (isa<NegOp, DivOp>(op))
-    return op->getOperand(0);
-  if (isa<AddOp, SubtractOp, MaxOp>(op))
-    for (unsigned i : {0, 1})
-      if (getSplat(op->getOperand(1 - i)))
-        return op->getOperand(i);
-  if (isa<MulOp>(op)) {
-    auto [lhs, rhs] = findFactors(op, steps);
-    if (!lhs != !rhs)
-      return op->getOperand(lhs ? 0 : 1);
-  }
+Form MomentFinder::getProduct(const Form &lhs, const Form &rhs) const {
+  if (!lhs.terms.empty() && !rhs.terms.empty())
+    return {{}, {lhs.terms, rhs.terms}};
+  // A factor without a dot only scales.
+  if (rhs.terms.empty() && !rhs.isProduct())
+    return lhs;
+  if (lhs.terms.empty() && !lhs.isProduct())
+    return rhs;
   return {};
 }
 
-/// Returns the dot that `value` is linear in: scaled, shifted by a constant or
-/// moved. Null if there is none.
-static Operation *findDot(Value value, unsigned steps) {
-  for (; value && steps < kMaxSteps; ++steps) {
-    Operation *op = skipMoves(value).getDefiningOp();
-    if (!op || (isContraction(op) && !isOuter(op)))
-      return op;
-    value = getScaled(op, steps + 1);
-  }
-  return nullptr;
-}
-
-/// Returns the two dots whose product `value` is, up to factors and constants.
-static std::pair<Operation *, Operation *> findProduct(Value value) {
-  for (unsigned steps = 0; value && steps < kMaxSteps; ++steps) {
-    Operation *op = skipMoves(value).getDefiningOp();
-    if (!op)
-      break;
-    auto factors = findFactors(op, steps + 1);
-    if (factors.first && factors.second)
-      return factors;
-    value = getScaled(op, steps + 1);
-  }
-  return {};
+/// Finds the form of an op's results. Sums over iterations are those of their
+/// bodies, in which a carry has no form, and those over ranks of one of them.
+void MomentFinder::visit(Operation *op) {
+  Form form;
+  if (isContraction(op) && !isOuter(op))
+    form.terms = {op};
+  else if (isa<NegOp, DivOp>(op))
+    form = lookup(op->getOperand(0));
+  else if (isa<AddOp, SubtractOp, MaxOp>(op))
+    form = getSum(lookup(op->getOperand(0)), lookup(op->getOperand(1)));
+  else if (isa<MulOp>(op) || isOuter(op))
+    form = getProduct(lookup(op->getOperand(0)), lookup(op->getOperand(1)));
+  if (op->getNumResults() == 1 && !(form.terms.empty() && !form.isProduct()))
+    forms[op->getResult(0)] = std::move(form);
+  ValueRange parts;
+  if (auto loop = dyn_cast<WhileOp>(op))
+    parts = loop.getBody().front().getTerminator()->getOperands();
+  else if (isa<AllReduceOp>(op))
+    parts = op->getOperands();
+  for (auto [part, result] : llvm::zip(parts, op->getResults()))
+    forms[result] = lookup(part);
 }
 
 /// Returns true if the dot reads the operands of another one, or products of
@@ -102,19 +122,35 @@ static bool readsOperandsOf(Operation *dot, Operation *other) {
   });
 }
 
-llvm::DenseSet<Operation *> scalify::findMoments(FunctionOpInterface func) {
-  llvm::DenseSet<Operation *> moments;
-  func.getFunctionBody().walk([&](SubtractOp difference) {
-    Operation *square = findDot(difference.getLhs());
-    auto [lhs, rhs] = findProduct(difference.getRhs());
-    if (square && lhs && rhs && square != lhs && square != rhs &&
-        readsOperandsOf(square, lhs) && readsOperandsOf(square, rhs))
-      moments.insert_range(ArrayRef<Operation *>{square, lhs, rhs});
+void MomentFinder::addMoments(SubtractOp difference) {
+  auto [lhs, rhs] = lookup(difference.getRhs()).factors;
+  for (Operation *square : lookup(difference.getLhs()).terms) {
+    auto isMean = [&](Operation *dot) {
+      return dot != square && readsOperandsOf(square, dot);
+    };
+    if (llvm::none_of(lhs, isMean) || llvm::none_of(rhs, isMean))
+      continue;
+    moments.insert(square);
+    moments.insert_range(llvm::make_filter_range(lhs, isMean));
+    moments.insert_range(llvm::make_filter_range(rhs, isMean));
+  }
+}
+
+llvm::DenseSet<Operation *> MomentFinder::run(FunctionOpInterface func) {
+  // Bodies are visited before their loops, operands before their users.
+  func.getFunctionBody().walk([&](Operation *op) {
+    visit(op);
+    if (auto difference = dyn_cast<SubtractOp>(op))
+      addMoments(difference);
   });
   // Products of data that a mean of products reads, as einsum writes them.
   for (Operation *dot : llvm::to_vector(moments))
     for (Value operand : dot->getOperands().take_front(2))
       if (Operation *op = skipMoves(operand).getDefiningOp(); op && isOuter(op))
         moments.insert(op);
-  return moments;
+  return std::move(moments);
+}
+
+llvm::DenseSet<Operation *> scalify::findMoments(FunctionOpInterface func) {
+  return MomentFinder().run(func);
 }

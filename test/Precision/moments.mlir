@@ -10,6 +10,14 @@
 // CHECK: dot_general {{.*}}scalify.formats = #scalify.formats<f8E4M3FN, f8E4M3FN>
 // CHECK: dot_general {{.*}}scalify.formats = #scalify.formats<f8E4M3FN, f8E4M3FN>
 // CHECK-NOT: scalify.wide
+
+// Sums over the iterations of a loop, and over two batches.
+// CHECK-LABEL: func.func @sums
+// CHECK: dot_general {{.*}}scalify.wide = #scalify.decision<"moment",
+// CHECK: dot_general {{.*}}scalify.wide = #scalify.decision<"moment",
+// CHECK: dot_general {{.*}}scalify.wide = #scalify.decision<"moment",
+// CHECK: dot_general {{.*}}scalify.wide = #scalify.decision<"moment",
+// CHECK: dot_general {{.*}}scalify.formats = #scalify.formats<f8E4M3FN, f8E4M3FN>
 module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
   func.func @main(%r: tensor<64x8xf32> {scalify.role = #scalify.role<param>}, %x: tensor<64x16xf32> {scalify.role = #scalify.role<param>}, %n: tensor<8x16xf32>, %v: tensor<64x16xf32> {scalify.role = #scalify.role<param>}) -> (tensor<8x16xf32>, tensor<8x16xf32>) {
     %s = stablehlo.constant dense<1.0> : tensor<f32>
@@ -33,5 +41,38 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
     %gate = stablehlo.multiply %variance, %other {scalify.phase = #scalify.phase<forward>} : tensor<8x16xf32>
     %difference = stablehlo.subtract %third, %gate {scalify.phase = #scalify.phase<forward>} : tensor<8x16xf32>
     return %variance, %difference : tensor<8x16xf32>, tensor<8x16xf32>
+  }
+
+  func.func @sums(%r: tensor<64x8xf32> {scalify.role = #scalify.role<param>}, %x: tensor<64x16xf32> {scalify.role = #scalify.role<param>}, %v: tensor<64x16xf32> {scalify.role = #scalify.role<param>}) -> (tensor<8x16xf32>, tensor<8x16xf32>) {
+    %s = stablehlo.constant dense<1.0> : tensor<f32>
+    %zero = stablehlo.constant dense<0.0> : tensor<8x16xf32>
+    %start = stablehlo.constant dense<0> : tensor<i32>
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %four = stablehlo.constant dense<4> : tensor<i32>
+    %rh = scalify.scale_hint %r, %s : tensor<64x8xf32>
+    %xh = scalify.scale_hint %x, %s : tensor<64x16xf32>
+    %vh = scalify.scale_hint %v, %s : tensor<64x16xf32>
+    %xx = stablehlo.multiply %x, %x {scalify.phase = #scalify.phase<forward>} : tensor<64x16xf32>
+    %xxh = scalify.scale_hint %xx, %s : tensor<64x16xf32>
+    %loop:3 = stablehlo.while(%i = %start, %m = %zero, %q = %zero) : tensor<i32>, tensor<8x16xf32>, tensor<8x16xf32>
+    cond {
+      %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %more : tensor<i1>
+    } do {
+      %first = stablehlo.dot_general %rh, %xh, contracting_dims = [0] x [0] {scalify.phase = #scalify.phase<forward>} : (tensor<64x8xf32>, tensor<64x16xf32>) -> tensor<8x16xf32>
+      %second = stablehlo.dot_general %rh, %xxh, contracting_dims = [0] x [0] {scalify.phase = #scalify.phase<forward>} : (tensor<64x8xf32>, tensor<64x16xf32>) -> tensor<8x16xf32>
+      %mNext = stablehlo.add %m, %first {scalify.phase = #scalify.phase<forward>} : tensor<8x16xf32>
+      %qNext = stablehlo.add %q, %second {scalify.phase = #scalify.phase<forward>} : tensor<8x16xf32>
+      %next = stablehlo.add %i, %one : tensor<i32>
+      stablehlo.return %next, %mNext, %qNext : tensor<i32>, tensor<8x16xf32>, tensor<8x16xf32>
+    }
+    %third = stablehlo.dot_general %rh, %xh, contracting_dims = [0] x [0] {scalify.phase = #scalify.phase<forward>} : (tensor<64x8xf32>, tensor<64x16xf32>) -> tensor<8x16xf32>
+    %fourth = stablehlo.dot_general %rh, %xxh, contracting_dims = [0] x [0] {scalify.phase = #scalify.phase<forward>} : (tensor<64x8xf32>, tensor<64x16xf32>) -> tensor<8x16xf32>
+    %other = stablehlo.dot_general %rh, %vh, contracting_dims = [0] x [0] {scalify.phase = #scalify.phase<forward>} : (tensor<64x8xf32>, tensor<64x16xf32>) -> tensor<8x16xf32>
+    %sum = stablehlo.add %loop#1, %third {scalify.phase = #scalify.phase<forward>} : tensor<8x16xf32>
+    %squares = stablehlo.add %fourth, %loop#2 {scalify.phase = #scalify.phase<forward>} : tensor<8x16xf32>
+    %square = stablehlo.multiply %sum, %sum {scalify.phase = #scalify.phase<forward>} : tensor<8x16xf32>
+    %variance = stablehlo.subtract %squares, %square {scalify.phase = #scalify.phase<forward>} : tensor<8x16xf32>
+    return %variance, %other : tensor<8x16xf32>, tensor<8x16xf32>
   }
 }
