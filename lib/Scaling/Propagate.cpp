@@ -41,15 +41,16 @@ static bool convertsIntegers(func::FuncOp func) {
 }
 
 namespace {
-/// Integer arguments have no declared scale, and count as 2^0. A second
-/// analysis, in which they have this size, tells which scales rest on that:
-/// those that differ. Any other size would do; at 2^4 even a fourth root
-/// differs by a binade.
-constexpr double kProbedIntegers = 16;
+/// Integer arguments have no declared scale, and count as 2^0, as results of
+/// ops without a rule do. A second analysis, in which they have this size,
+/// tells which scales rest on that: those that differ. Any other size would do;
+/// at 2^4 even a fourth root differs by a binade.
+constexpr double kProbedSize = 16;
 
 /// Tells which scales depend on priors: those that differ between an analysis
 /// with all priors and one without any, whichever are in use, or with integer
-/// arguments of another size. Only propagated scales are those of casts.
+/// arguments and results of ops without a rule of another size. Only propagated
+/// scales are those of casts.
 class PriorScales {
 public:
   PriorScales(func::FuncOp func, const ScaleAnalysis &analysis, bool composites)
@@ -62,9 +63,9 @@ public:
       others.emplace_back(func, composites, Priors::all());
     if (used.mayMatter())
       others.emplace_back(func, composites, Priors::none());
-    if (convertsIntegers(func))
+    if (convertsIntegers(func) || !analysis.getOpsWithoutRule().empty())
       others.emplace_back(func, composites, used, /*trained=*/false,
-                          kProbedIntegers);
+                          kProbedSize);
   }
 
   bool affect(Value value) const {

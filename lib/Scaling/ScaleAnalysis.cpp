@@ -41,9 +41,9 @@ bool scalify::hasScale(Type type) {
 }
 
 ScaleAnalysis::ScaleAnalysis(FunctionOpInterface func, bool composites,
-                             Priors priors, bool trained, double integerSize)
+                             Priors priors, bool trained, double unknownSize)
     : func(func), composites(composites), priors(std::move(priors)),
-      trained(trained), integerSize(integerSize) {
+      trained(trained), unknownSize(unknownSize) {
   seedArguments();
   for (int round = 0; round < kMaxStateRounds; ++round) {
     growing.clear();
@@ -146,7 +146,7 @@ void ScaleAnalysis::seedArguments() {
     if (isFloatTensor(arg.getType()))
       facts[arg] = seedArgument(arg);
     else if (isIntegerTensor(arg.getType()))
-      facts[arg] = ScaleFacts::gaussian(integerSize);
+      facts[arg] = ScaleFacts::gaussian(unknownSize);
 }
 
 static bool hasRule(Operation *op) {
@@ -176,8 +176,10 @@ void ScaleAnalysis::inferOp(Operation &op, unsigned depth) {
         priors.refine(query, results[0]);
     }
   } else {
-    for (ScaleFacts &result : results)
+    for (ScaleFacts &result : results) {
+      result.rms = unknownSize;
       result.rule = "no rule: 2^0";
+    }
   }
   if (std::optional<StackSlice> slice = getSlice(&op)) {
     results[0] = slices[slice->stack].facts[slice->iteration];

@@ -14,16 +14,18 @@ from scalify._kept import CARRIED_SCALES, CAST_SCALES
 
 __all__ = ["calibrate_on", "settle"]
 
-# A cast that clips hides the true values of the casts after it, so each cast of a chain needs a
-# step of its own. A chain of three scales from priors is longer than any that we know.
-_MAX_STEPS = 3
+# A carried scale falls by two binades in a step, so that one that is 2^24 too high takes twelve. A
+# cast that clips hides the true values of the casts after it, so each cast of a chain needs a step
+# of its own besides: a chain of three scales from priors is longer than any that we know. Most
+# scales stay after the first or second step, which ends the calibration.
+_MAX_STEPS = 16
 
 
 def calibrate_on(entry: Entry, leaves: Sequence[Any]) -> int:
     """Moves the scales of a step to fit the values that its casts see for these arguments.
 
-    Runs what of the step moves scales until no scale moves, at most three times, and discards all
-    else that it computes: arguments and other state stay as they are. Does nothing if no scale
+    Runs what of the step moves scales until no scale moves, at most 16 times, and discards all else
+    that it computes: arguments and other state stay as they are. Does nothing if no scale
     depends on priors, or if the executable has state already. Where it cannot run, a remark among
     the executable's diagnostics gives the reason.
 
@@ -49,7 +51,7 @@ def calibrate_on(entry: Entry, leaves: Sequence[Any]) -> int:
 
 
 def settle(move: Callable[[Any], Any], scales: Any) -> tuple[Any, int]:
-    """Moves scales until they stay, at most three times; returns them and the number of moves.
+    """Moves scales until they stay, at most 16 times; returns them and the number of moves.
 
     Args:
         move: returns the scales after a step that starts with its argument.

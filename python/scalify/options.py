@@ -111,7 +111,7 @@ class Numerics:
             leaves formats alone.
         calibration: "first-batch" calibrates casts whose scales come from priors
             (`Report.prior_casts`): before the first step `jit`, and a function of `transform` that
-            keeps its scales, runs it one to three times on copies of its arguments, and starts with
+            keeps its scales, runs it up to 16 times on copies of its arguments, and starts with
             the scales that these casts then have. None keeps the predicted scales, and the formats
             that were chosen for the first batch. A result of `scalify.calibrate` gives all casts
             constant scales; its arguments' scales apply if `scales` is not given.

@@ -63,6 +63,26 @@ def test_the_first_step_casts_by_what_it_sees(convert: Callable[[Any], Any]) -> 
         assert np.linalg.norm(moved - wanted) < 0.2 * np.linalg.norm(wanted)
 
 
+def test_the_solution_of_a_system_is_calibrated() -> None:
+    """No rule knows its size: at 2^0, most values of its cast became zero."""
+
+    def solved(w: Any, m: Any, x: Any) -> Any:
+        # A triangular solve, whose solution is 2^14 times as small as its right-hand side.
+        y = jax.scipy.linalg.solve_triangular(m, x.T, lower=True).T
+        return jnp.mean(jnp.square(y @ w)) * 2.0**28
+
+    rng = np.random.default_rng(1)
+    w, x = (rng.normal(0, 1, shape).astype(np.float32) for shape in ((32, 64), (64, 32)))
+    m = np.tril(rng.normal(0, 0.01, (32, 32)) + np.eye(32)).astype(np.float32) * 2**14
+    run = scalify.jit(jax.grad(solved), HEAD)
+    found, exact = np.asarray(run(w, m, x)), np.asarray(jax.grad(solved)(w, m, x))
+    assert run.report().prior_casts()
+    assert all(row["flushed"] < row["elements"] / 64 for row in run.health())
+    # A rounding to E5M2 is off by a 20th, one to E4M3 by a 41st, root mean square. There are one and
+    # three: together 0.065.
+    assert np.linalg.norm(found - exact) < 0.075 * np.linalg.norm(exact)
+
+
 def test_it_leaves_the_callers_arrays_and_other_state_alone() -> None:
     weights, x = arguments()
     given = jax.tree.map(jnp.array, weights)

@@ -69,9 +69,10 @@ public:
       : ScaleAnalysis(func, composites, Priors::of(func)) {}
   /// With `trained`, weights have the sizes to which training brings them: the
   /// prior unit-gain's, unless they are larger already. Integer arguments,
-  /// which have no declared scale, have the size `integerSize`.
+  /// which have no declared scale, and results of ops without a rule have the
+  /// size `unknownSize`.
   ScaleAnalysis(mlir::FunctionOpInterface func, bool composites, Priors priors,
-                bool trained = false, double integerSize = 1);
+                bool trained = false, double unknownSize = 1);
 
   const Priors &getPriors() const { return priors; }
   const ScaleFacts &lookup(mlir::Value value) const;
@@ -150,7 +151,7 @@ private:
   bool composites;
   Priors priors;
   bool trained;
-  double integerSize;
+  double unknownSize;
   llvm::DenseMap<mlir::Value, ScaleFacts> facts;
   ConstantValues constants;
   /// The innermost iteration that is being executed, or null.
