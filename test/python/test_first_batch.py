@@ -78,8 +78,8 @@ def test_the_solution_of_a_system_is_calibrated() -> None:
     found, exact = np.asarray(run(w, m, x)), np.asarray(jax.grad(solved)(w, m, x))
     assert run.report().prior_casts()
     assert all(row["flushed"] < row["elements"] / 64 for row in run.health())
-    # A rounding to E5M2 is off by a 20th, one to E4M3 by a 41st, root mean square. There are one and
-    # three: together 0.065.
+    # A rounding to E5M2 is off by a 20th (root mean square), one to E4M3 by a 41st. There are one
+    # and three: together 0.065.
     assert np.linalg.norm(found - exact) < 0.075 * np.linalg.norm(exact)
 
 
