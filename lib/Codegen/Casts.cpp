@@ -88,16 +88,23 @@ struct Bits {
   }
 };
 
-/// Parameters of the two FP8 formats. Exponents and the largest number are
-/// patterns of F32.
+/// Parameters of the two FP8 formats, as patterns of F32 but for the number of
+/// mantissa bits and the codes.
 struct Float8 {
-  int64_t mantissaBits, smallestExponent, largestExponent, largestNumber;
-  int64_t largest, overflow, nan;
+  int64_t mantissaBits, smallestExponent, largestNumber, nextNumber;
+  /// The least magnitude that rounds beyond the largest number, and the largest
+  /// one that rounds to zero.
+  int64_t leastSaturated, mostFlushed;
+  /// The code of a NaN.
+  int64_t nan;
 
   static Float8 get(Type type) {
+    // Of the two neighbours of 464 = 448 + 16 the even one is 448, the largest
+    // number of E4M3; of those of 61440 it is 65536, beyond E5M2's.
     if (isa<Float8E4M3FNType>(type))
-      return {3, 0x3c800000, 0x43800000, 0x43e00000, 126, 127, 127};
-    return {2, 0x38800000, 0x47000000, 0x47600000, 123, 124, 126};
+      return {3,          0x3c800000, 0x43e00000, 0x43f00000,
+              0x43e80001, 0x3a800000, 127};
+    return {2, 0x38800000, 0x47600000, 0x47800000, 0x47700000, 0x37000000, 126};
   }
   /// The bits of an F32 mantissa that the format has not.
   int64_t dropped() const { return 23 - mantissaBits; }
@@ -113,21 +120,30 @@ struct Rounded {
 static constexpr int64_t kInfinity = 0x7f800000, kNaN = 0x7fc00000,
                          kLargestF16 = 0x477fe000, kLargestBF16 = 0x7f7f0000;
 
+/// Returns the F32 bit pattern of a sixteenth of the largest finite value.
+static int64_t sixteenthOf(Type type) {
+  int64_t largest = 0x47600000; // E5M2
+  if (isa<Float8E4M3FNType>(type))
+    largest = 0x43e00000;
+  else if (type.isF16())
+    largest = kLargestF16;
+  else if (type.isBF16())
+    largest = kLargestBF16;
+  return largest - (4 << 23);
+}
+
 /// Adds a power of two whose ulp is the distance of the format's numbers at
 /// this magnitude: the sum rounds to that ulp, and its lower bits count ulps.
-/// Subnormals have the distance of the smallest normal numbers. Beyond the
-/// largest exponent any distance will do.
+/// Subnormals have the distance of the smallest normal numbers.
 static Rounded roundMagnitude(Bits &bits, Value magnitude,
                               const Float8 &format) {
   OpBuilder &b = bits.b;
-  Value exponent = bits.band(magnitude, kInfinity);
+  Value exponent = bits.band(bits.of(magnitude), kInfinity);
   exponent = arith::MaxSIOp::create(b, bits.loc, exponent,
                                     bits.c(format.smallestExponent));
-  exponent = arith::MinSIOp::create(b, bits.loc, exponent,
-                                    bits.c(format.largestExponent));
   Value power = bits.add(exponent, bits.c(format.dropped() << 23));
-  Value sum = arith::AddFOp::create(b, bits.loc, bits.toFloat(magnitude),
-                                    bits.toFloat(power));
+  Value sum =
+      arith::AddFOp::create(b, bits.loc, magnitude, bits.toFloat(power));
   Value binades = bits.sub(bits.shr(exponent, format.dropped()),
                            bits.c(format.smallestExponent >> format.dropped()));
   return {bits.add(bits.sub(bits.of(sum), power), binades),
@@ -144,22 +160,27 @@ static QuantizeResult encode(OpBuilder &b, Location loc, Value value, Type type,
   }
   Bits bits{b, loc, value};
   Float8 format = Float8::get(type);
-  auto [code, number] =
-      roundMagnitude(bits, bits.band(bits.of(value), 0x7fffffff), format);
+  auto number = [&](int64_t pattern) { return bits.toFloat(bits.c(pattern)); };
   QuantizeResult result = bits.classify();
-  Value largest = bits.toFloat(bits.c(format.largestNumber));
-  Value zero = bits.toFloat(bits.c(0));
-  result.saturated = bits.compare(arith::CmpFPredicate::OLT, largest, number);
+  Value magnitude = bits.toFloat(bits.band(bits.of(value), 0x7fffffff));
+  result.saturated = bits.compare(arith::CmpFPredicate::OGE, magnitude,
+                                  number(format.leastSaturated));
   result.flushed = arith::AndIOp::create(
-      b, loc, bits.compare(arith::CmpFPredicate::OEQ, number, zero),
-      bits.compare(arith::CmpFPredicate::UNE, value, zero));
-  // A NaN is not larger, and stays.
-  number = bits.select(result.saturated, largest, number);
-  code = arith::MinSIOp::create(
-      b, loc, code, bits.c(saturate ? format.largest : format.overflow));
-  code = bits.select(result.isNaN, bits.c(format.nan), code);
-  result.number =
-      bits.toFloat(bits.bor(bits.of(number), bits.band(word, 0x80000000)));
+      b, loc,
+      bits.compare(arith::CmpFPredicate::OLE, magnitude,
+                   number(format.mostFlushed)),
+      bits.compare(arith::CmpFPredicate::UNE, value, number(0)));
+  result.isTop = bits.compare(arith::CmpFPredicate::UGE, magnitude,
+                              number(sixteenthOf(type)));
+  // The next number's code is that of an infinity or of a NaN. A NaN is not
+  // larger, and stays.
+  Value limit = number(saturate ? format.largestNumber : format.nextNumber);
+  Value isBeyond = bits.compare(arith::CmpFPredicate::OLT, limit, magnitude);
+  Rounded rounded =
+      roundMagnitude(bits, bits.select(isBeyond, limit, magnitude), format);
+  result.number = bits.toFloat(
+      bits.bor(bits.of(rounded.number), bits.band(word, 0x80000000)));
+  Value code = bits.select(result.isNaN, bits.c(format.nan), rounded.code);
   Value sign = bits.band(bits.shr(word, 24), 0x80);
   result.code = arith::TruncIOp::create(b, loc, like(value, b.getI8Type()),
                                         bits.bor(code, sign));
@@ -290,29 +311,16 @@ static QuantizeResult quantize16(OpBuilder &b, Location loc, Value value,
   return result;
 }
 
-/// Returns the F32 bit pattern of a sixteenth of the largest finite value.
-static int64_t sixteenthOf(Type type) {
-  int64_t largest = 0x47600000; // E5M2
-  if (isa<Float8E4M3FNType>(type))
-    largest = 0x43e00000;
-  else if (type.isF16())
-    largest = kLargestF16;
-  else if (type.isBF16())
-    largest = kLargestBF16;
-  return largest - (4 << 23);
-}
-
 QuantizeResult scalify::codegen::quantizeNarrow(OpBuilder &b, Location loc,
                                                 Value scaled, Type type,
                                                 Machine machine) {
-  QuantizeResult result;
-  if (type.getIntOrFloatBitWidth() == 16)
-    result = quantize16(b, loc, scaled, type, machine);
-  else if (machine == Machine::GPU)
-    result =
-        instructions::encodeFloat8(b, loc, scaled, type, /*saturate=*/true);
-  else
-    result = encode(b, loc, scaled, type, /*saturate=*/true);
+  bool is16 = type.getIntOrFloatBitWidth() == 16;
+  if (!is16 && machine != Machine::GPU)
+    return encode(b, loc, scaled, type, /*saturate=*/true);
+  QuantizeResult result = is16
+                              ? quantize16(b, loc, scaled, type, machine)
+                              : instructions::encodeFloat8(b, loc, scaled, type,
+                                                           /*saturate=*/true);
   Bits bits{b, loc, scaled};
   Value magnitude = bits.toFloat(bits.band(bits.of(scaled), 0x7fffffff));
   result.isTop = bits.compare(arith::CmpFPredicate::UGE, magnitude,
