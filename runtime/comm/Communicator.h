@@ -50,9 +50,10 @@ public:
   /// False if the other ranks are only recorded.
   virtual bool hasOthers() const { return true; }
 
-  /// Sets the step's number for errors, from 0. Called before the commands of a
-  /// step.
-  virtual void beginStep(uint64_t step) = 0;
+  /// Called before the commands of a step, with its number, from 0, and the
+  /// number of its program, which is the same on all ranks that run it. Ranks
+  /// that differ in either get an Error.
+  virtual void beginStep(uint64_t step, uint64_t program) = 0;
   /// Returns when `destination` has this rank's result. Source and destination
   /// may be the same memory if they have equal sizes. If a rank failed, throws
   /// an Error that names the rank, collective and step.

@@ -30,10 +30,11 @@ bool isReadable(const MessageHeader &header) {
 } // namespace
 
 MessageHeader scalify::rt::makeHeader(const Collective &collective,
-                                      uint64_t step) {
+                                      uint64_t step, uint64_t program) {
   MessageHeader header = {};
   header.magic = magic;
   header.step = step;
+  header.program = program;
   header.elements = collective.elements;
   header.kind = collective.kind;
   header.type = collective.type;
@@ -61,6 +62,10 @@ std::string scalify::rt::difference(const MessageHeader &came,
   if (sent != wanted)
     return sender + " sent " + sent + " where rank " + std::to_string(rank) +
            " expects " + wanted;
+  if (came.program != expected.program)
+    return sender + " runs another program than rank " + std::to_string(rank) +
+           " in " + wanted +
+           ": all ranks call the same steps, with arrays of the same shapes";
   if (came.agreement != expected.agreement)
     return sender + " and rank " + std::to_string(rank) +
            " differ in the members or the name of " + wanted;

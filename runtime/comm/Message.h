@@ -13,6 +13,7 @@ namespace scalify::rt {
 struct MessageHeader {
   uint64_t magic;
   uint64_t step;
+  uint64_t program;  // all ranks run it, see Communicator::beginStep
   uint64_t sequence; // number among the sender's messages to this receiver
   /// Hash of the whole name and, except for permutes and messages, the group.
   uint64_t agreement;
@@ -22,12 +23,13 @@ struct MessageHeader {
   Collective::Kind kind;
   Join join;
   DType type;
-  char name[SCALIFY_TRANSPORT_HEADER - 7 * 8 - 3];
+  char name[SCALIFY_TRANSPORT_HEADER - 8 * 8 - 3];
 };
 static_assert(sizeof(MessageHeader) == SCALIFY_TRANSPORT_HEADER);
 
 /// Returns the fields that all messages of a collective share.
-MessageHeader makeHeader(const Collective &collective, uint64_t step);
+MessageHeader makeHeader(const Collective &collective, uint64_t step,
+                         uint64_t program);
 
 /// Describes how the header received from `peer` differs from the expected one,
 /// or returns "". Does not compare checksums.

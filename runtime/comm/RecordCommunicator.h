@@ -12,7 +12,7 @@ public:
   int32_t rank() const override { return self; }
   int32_t size() const override { return ranks; }
   bool hasOthers() const override { return false; }
-  void beginStep(uint64_t number) override { step = number; }
+  void beginStep(uint64_t number, uint64_t) override { step = number; }
   void run(const Collective &collective, const void *source,
            void *destination) override;
   uint64_t bytesSent() const override { return total; }

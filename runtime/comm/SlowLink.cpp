@@ -106,10 +106,10 @@ public:
   void addBytesSent(uint64_t bytes) override { inner->addBytesSent(bytes); }
   double timeout() const override { return inner->timeout(); }
   void abort(const std::string &reason) override { inner->abort(reason); }
-  void beginStep(uint64_t number) override {
+  void beginStep(uint64_t number, uint64_t program) override {
     step = number;
     isInterrupted = false;
-    inner->beginStep(number);
+    inner->beginStep(number, program);
   }
   void setPoll(int (*poll)(void *), void *context) override {
     this->poll = poll;

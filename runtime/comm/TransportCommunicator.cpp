@@ -48,8 +48,9 @@ public:
 
   int32_t rank() const override { return transport.rank; }
   int32_t size() const override { return transport.size; }
-  void beginStep(uint64_t number) override {
+  void beginStep(uint64_t number, uint64_t id) override {
     step = number;
+    program = id;
     isInterrupted = false;
   }
   double timeout() const override { return wait.seconds; }
@@ -133,7 +134,7 @@ private:
       {}; // valid once isInterrupted is set
   std::mutex inUse;
   scalify_transport_wait wait;
-  uint64_t step = 0, total = 0;
+  uint64_t step = 0, program = 0, total = 0;
   std::vector<uint64_t> sent, received; // messages, by peer
   std::string reason;                   // why this rank has stopped
 
@@ -370,7 +371,7 @@ void TransportCommunicator::permute(const uint8_t *source,
 }
 
 void TransportCommunicator::exchange() {
-  MessageHeader header = makeHeader(*current, step);
+  MessageHeader header = makeHeader(*current, step, program);
   round.sentHeaders.assign(round.sends.size(), header);
   round.receivedHeaders.assign(round.receives.size(), MessageHeader());
   for (size_t i = 0; i < round.sends.size(); ++i) {

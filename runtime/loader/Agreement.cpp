@@ -117,10 +117,10 @@ static const char *describeDifference(const Signature &one,
   return nullptr;
 }
 
-void scalify::rt::requireOneStep(const Program &program, const Image &image,
-                                 Communicator &comm) {
+uint64_t scalify::rt::requireOneStep(const Program &program, const Image &image,
+                                     Communicator &comm) {
   if (!comm.hasOthers())
-    return;
+    return 0;
   Signature own = computeSignature(program, image);
   const Collective gather =
       makeGatherOfAll(comm.size(), "steps that ranks have loaded", sizeof own);
@@ -128,7 +128,9 @@ void scalify::rt::requireOneStep(const Program &program, const Image &image,
   comm.run(gather, &own, ranks.data());
   // The communicator counts the bytes of steps only: subtract these.
   comm.addBytesSent(uint64_t(0) - uint64_t(bytesSent(gather, comm.rank())));
+  uint64_t agreed = fnvBasis;
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    agreed = fnv1a(&ranks[rank].all, sizeof ranks[rank].all, agreed);
     const size_t first = rank - rank % size_t(program.stageRanks);
     if (const char *what = describeDifference(ranks[rank], ranks[first]))
       badArgument("rank " + std::to_string(rank) +
@@ -137,4 +139,5 @@ void scalify::rt::requireOneStep(const Program &program, const Image &image,
                   "; give all ranks the same program, constants, shardings, "
                   "recipe and options");
   }
+  return agreed;
 }

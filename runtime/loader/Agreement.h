@@ -19,10 +19,10 @@ struct Signature {
 Signature computeSignature(const Program &program, const Image &image);
 
 /// Compares the signatures of all ranks, those of a pipeline's stages
-/// separately; all ranks call it. Throws an Error that names a rank with
-/// another step.
-void requireOneStep(const Program &program, const Image &image,
-                    Communicator &comm);
+/// separately; all ranks call it. Returns a hash of all of them, which is the
+/// same on all ranks. Throws an Error that names a rank with another step.
+uint64_t requireOneStep(const Program &program, const Image &image,
+                        Communicator &comm);
 
 } // namespace scalify::rt
 

@@ -93,7 +93,7 @@ void Executable::startSide() {
 void Executable::connectRanks() {
   try {
     if (comm && dev->isReal())
-      requireOneStep(plan, image, *comm);
+      agreedProgram = requireOneStep(plan, image, *comm);
     dev->connect(plan, dev->isReal() ? comm : nullptr, rank);
   } catch (const std::exception &error) {
     // The other ranks connect to this rank, or wait until it has loaded.
@@ -414,7 +414,7 @@ void Executable::run(const std::string &functionName, void *const *args,
   // arguments is unknown to the others.
   if (function->isExchanging) {
     if (comm)
-      comm->beginStep(call.step);
+      comm->beginStep(call.step, agreedProgram);
     ++numSteps;
   }
   lastPoll = Clock::now();

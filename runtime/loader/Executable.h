@@ -107,6 +107,7 @@ private:
   uint32_t rank = 0, place = 0; // place: rank in its stage
   /// Number of runs with exchanges between ranks.
   uint64_t numSteps = 0;
+  uint64_t agreedProgram = 0; // see requireOneStep
   bool hasMeasured = false;
   std::mutex inUse;
   StepCall call;                          // the running call

@@ -108,7 +108,7 @@ class AloneCommunicator : public scalify::rt::Communicator {
 public:
   int32_t rank() const override { return 0; }
   int32_t size() const override { return 4; }
-  void beginStep(uint64_t) override {}
+  void beginStep(uint64_t, uint64_t) override {}
   void run(const scalify::rt::Collective &collective, const void *source,
            void *destination) override {
     // At load all ranks compare their steps: the others have this rank's.

@@ -84,7 +84,7 @@ TEST(CommFault, KilledRanksAreNamedByAllOthers) {
       // Every third message is longer than the rings: the rank dies within
       // messages.
       for (uint64_t step = 0;; ++step) {
-        comm.beginStep(step);
+        comm.beginStep(step, 0);
         allReduce(comm, "grads", step % 3 ? 100 : 200'000);
       }
     });
@@ -112,7 +112,7 @@ TEST(CommFault, KilledRanksAreNamedByAllOthers) {
 TEST(CommFault, LateRanksAreNamedByThoseWhoWaitForOthers) {
   // Rank 1 waits for 3, and 0 for 2; only 2 is late.
   auto body = [](Communicator &comm) -> std::string {
-    comm.beginStep(4);
+    comm.beginStep(4, 0);
     int32_t rank = comm.rank();
     if (rank == 2)
       std::this_thread::sleep_for(std::chrono::milliseconds(1200));
@@ -213,11 +213,22 @@ TEST(CommFault, RanksThatDisagreeSayHow) {
 TEST(CommFault, StepsMustAgree) {
   std::vector<std::string> texts =
       runThreads(2, [](Communicator &comm) -> std::string {
-        comm.beginStep(uint64_t(comm.rank()) + 7);
+        comm.beginStep(uint64_t(comm.rank()) + 7, 0);
         allReduce(comm, "grads");
         return "";
       });
   EXPECT_THAT(texts[0], AllOf(HasSubstr("step 7"), HasSubstr("step 8")));
+}
+
+TEST(CommFault, ProgramsOfAStepMustAgree) {
+  std::vector<std::string> texts =
+      runThreads(2, [](Communicator &comm) -> std::string {
+        comm.beginStep(7, uint64_t(comm.rank()));
+        allReduce(comm, "grads");
+        return "";
+      });
+  EXPECT_THAT(texts[0],
+              HasSubstr("rank 1 runs another program than rank 0 in "));
 }
 
 TEST(CommFault, DamagedChunksAreNamed) {
@@ -232,7 +243,7 @@ TEST(CommFault, DamagedChunksAreNamed) {
       auto comm = makeCommunicator(transport, {20, nullptr, nullptr});
       try {
         allReduce(*comm, "fine");
-        comm->beginStep(1);
+        comm->beginStep(1, 0);
         allReduce(*comm, "torn");
         // Ranks that did not receive the damaged chunk may get this far.
         allReduce(*comm, "after");

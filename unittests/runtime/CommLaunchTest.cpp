@@ -310,7 +310,7 @@ TEST(CommLaunch, TheRecordHasALineForEachCollective) {
   std::vector<float> source(10, 3.0f), result(40, 7.0f);
   communicator.run(c, source.data(), result.data());
   EXPECT_EQ(result[9], 3.0f);
-  communicator.beginStep(5);
+  communicator.beginStep(5, 0);
   c.kind = Collective::Kind::AllGather;
   c.type = DType::BF16;
   c.name = "weights";

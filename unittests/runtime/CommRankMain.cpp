@@ -36,7 +36,7 @@ std::string fail(Communicator &comm, const std::string &how) {
   allReduce(comm, "first");
   std::printf("rank %d has done the first\n", comm.rank());
   std::fflush(stdout);
-  comm.beginStep(3);
+  comm.beginStep(3, 0);
   if (isCulprit && (how == "kill" || how == "kill0")) {
     // While its last chunk of the first collective is in flight, other ranks
     // would, rightly, name the first collective.
@@ -85,7 +85,7 @@ std::string tear(const char *name) {
     transport = scalify::test::Damaging::wrap(transport);
   auto comm = makeCommunicator(transport, {seconds, nullptr, nullptr});
   allReduce(*comm, "first");
-  comm->beginStep(3);
+  comm->beginStep(3, 0);
   allReduce(*comm, "grads");
   // Ranks that did not receive the damaged chunk may get this far.
   allReduce(*comm, "after");
@@ -95,7 +95,7 @@ std::string tear(const char *name) {
 /// Rank 0 waits for rank 1, which later waits for rank 2, which is late.
 std::string chain(Communicator &comm) {
   allReduce(comm, "first");
-  comm.beginStep(3);
+  comm.beginStep(3, 0);
   std::this_thread::sleep_for(std::chrono::milliseconds(1000 * comm.rank()));
   if (comm.rank() == 2)
     std::this_thread::sleep_for(std::chrono::milliseconds(1000));

@@ -168,7 +168,7 @@ TEST(CommTcp, KilledRanksAreNamedByAllOthers) {
   auto train = [&](int32_t rank) {
     auto comm = join(place, job, rank, 3);
     for (uint64_t step = 0;; ++step) {
-      comm->beginStep(step);
+      comm->beginStep(step, 0);
       // It dies within messages that are longer than the sockets' buffers.
       if (rank == 2 && step == 2)
         std::thread([] {
@@ -235,7 +235,7 @@ TEST(CommTcp, RanksHearWhyAnotherGaveUp) {
     allReduce(comm, "first");
     for (--left; comm.rank() == 1 && left;)
       std::this_thread::yield();
-    comm.beginStep(3);
+    comm.beginStep(3, 0);
     if (comm.rank() == 1)
       comm.abort("a weight is NaN");
     else
