@@ -360,7 +360,8 @@ struct ShardStatePass : scalify::impl::ShardStatePassBase<ShardStatePass> {
         mesh = op;
     auto main = getOperation().lookupSymbol<func::FuncOp>("main");
     if (level < 1 || level > 3) {
-      getOperation().emitError("ZeRO has levels 1 to 3, not ") << level;
+      getOperation().emitError("ZeRO has levels 1 to 3, not ")
+          << level.getValue();
       return signalPassFailure();
     }
     if (!mesh || !main) {

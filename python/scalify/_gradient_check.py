@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from scalify import _compiler
-from scalify._executable import Executable, compile_text
+from scalify._executable import Executable
 from scalify._ranks import compile_on
 from scalify._renewal import DotFormats, Formats
 from scalify.options import Distribution
@@ -210,8 +210,6 @@ class GradientCheck:
         return excess(np.sum([json.loads(each) for each in said], axis=0).tolist())
 
     def _make(self, options: dict[str, Any]) -> Executable:
-        if self._distribution.mesh is None:
-            return compile_text(self._text, options, self._threads, quiet=True)
         run = (options, self._threads, None)
         return compile_on(self._distribution, self._text, *run, quiet=True)
 

@@ -11,11 +11,12 @@ from typing import Any
 import jax
 import numpy as np
 
+from scalify._agreement import agreed
 from scalify._aot import LoweredStep, TracedStep
 from scalify._corrections import Corrections
 from scalify._diagnostics import warn
 from scalify._entry import Entry
-from scalify._executable import Executable, compile_text
+from scalify._executable import Executable
 from scalify._first_batch import calibrate_on
 from scalify._jax_api import trace_context
 from scalify._jit_state import JitState, KeptRows, carry_over, describe_arguments
@@ -497,6 +498,7 @@ class Jit:
             left = self._release_last_executable(key)
             try:
                 entry = self._resume(arguments, key) or self._made(arguments, key)
+                entry = agreed(entry, arguments.leaves, self._last is None and left is None)
             except BaseException:
                 self._left = left
                 raise
@@ -592,9 +594,6 @@ class Jit:
         if plan_only:
             options["planOnly"] = True
         run = (options, self._settings.threads, "null" if plan_only else self._settings.device)
-        if self._mesh is None:
-            executable = compile_text(lowered.text, *run)
-        else:
-            executable = compile_on(self._settings.distribution, lowered.text, *run)
+        executable = compile_on(self._settings.distribution, lowered.text, *run)
         executable.bind_callbacks(lowered.callbacks)
         return executable

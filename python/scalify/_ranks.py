@@ -10,7 +10,7 @@ import jax
 
 from scalify import _stages
 from scalify._build import decide_formats
-from scalify._executable import Executable, build, explain
+from scalify._executable import Executable, build, compile_text, explain
 from scalify._saved import Saved
 from scalify._within import Reduce, choose_reduce
 from scalify.mesh import Mesh, Parts, Shard, Shares, layout_of
@@ -98,14 +98,15 @@ def compile_on(
 ) -> Executable:
     """Compiles a step with shardings for the ranks of a mesh; the first rank does it for all.
 
-    A process that runs alone gets a step that simulates all ranks. With `quiet`, no warning is
-    issued.
+    A process that runs alone gets a step that simulates all ranks; without a mesh it is a step of
+    one process. With `quiet`, no warning is issued.
 
     Raises:
         CompileError: on every rank, if it was raised on the first.
     """
     mesh, pipeline = distribution.mesh, distribution.pipeline
-    assert mesh is not None, "a step without a mesh has no ranks"
+    if mesh is None:
+        return compile_text(text, options, threads, device, quiet)
     comm = mesh.comm  # raises if another number of ranks was launched
     inner = mesh if pipeline is None else pipeline.inner(mesh)
     said: list[dict[str, Any]] = []

@@ -17,7 +17,7 @@ from scalify._saved import Saved
 from scalify._scaled_array import ScaledArray, Storage
 from scalify.mesh import Mesh, Owned, Parts, Shard, Shares, layout_of
 
-__all__ = ["Pipeline", "build_stages", "cut", "own", "wrap"]
+__all__ = ["Pipeline", "build_stages", "cut", "layouts", "own", "wrap"]
 
 T = TypeVar("T")
 
@@ -161,7 +161,7 @@ def own(
     return [whole[index] for index in pipeline[which] if index < len(whole)]
 
 
-def _layouts(manifest: Mapping[str, Any], which: Literal["arg", "result"]) -> list[Any]:
+def layouts(manifest: Mapping[str, Any], which: Literal["arg", "result"]) -> list[Any]:
     """Returns the layouts of all arguments or results of the step over all ranks."""
     pipeline = manifest["pipeline"]
     found: list[Any] = []
@@ -185,9 +185,9 @@ def cut(executable: Executable, mesh: Mesh, arrays: Sequence[Any]) -> list[Any]:
     """
     executable.stored.adopt([_storage_of(array) for array in arrays])
     manifest = executable.manifest
-    layouts = _layouts(manifest, "arg")[: len(arrays)]
+    of_args = layouts(manifest, "arg")[: len(arrays)]
     arrays = list(arrays)
-    for index, (array, layout) in enumerate(zip(arrays, layouts, strict=True)):
+    for index, (array, layout) in enumerate(zip(arrays, of_args, strict=True)):
         if isinstance(array, Shard) and array.layout != layout:
             if math.prod(array.shape) == 1:
                 arrays[index] = array.gather()  # all ranks see the same layouts
@@ -198,7 +198,7 @@ def cut(executable: Executable, mesh: Mesh, arrays: Sequence[Any]) -> list[Any]:
             )
 
     def mine() -> list[Any]:
-        taken = own(manifest, "args", list(zip(arrays, layouts, strict=True)))
+        taken = own(manifest, "args", list(zip(arrays, of_args, strict=True)))
         return [_take(array, layout, mesh.rank) for array, layout in taken]
 
     if any(isinstance(array, Saved) for array in arrays):
@@ -238,7 +238,7 @@ def wrap(executable: Executable, mesh: Mesh, results: Sequence[Any], count: int)
         count: the number of results that the whole step returns to its caller.
     """
     pipeline = executable.manifest["pipeline"]
-    layouts = _layouts(executable.manifest, "result")[:count]
+    of_results = layouts(executable.manifest, "result")[:count]
     found = dict(zip(pipeline["results"], results, strict=False))
 
     def nothing(index: int) -> Any:
@@ -251,4 +251,4 @@ def wrap(executable: Executable, mesh: Mesh, results: Sequence[Any], count: int)
             return Shard(found[index] if index in found else nothing(index), layout, mesh)
         return found[index] if layout is None else Shard(found[index], layout, mesh)
 
-    return [wrapped(index, layout) for index, layout in enumerate(layouts)]
+    return [wrapped(index, layout) for index, layout in enumerate(of_results)]
