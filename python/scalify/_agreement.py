@@ -141,8 +141,8 @@ def _digests(leaf: Any, layout: Any, rank: int) -> tuple[int | None, int | None]
     is_other_stage = isinstance(layout, Owned) and rank not in layout.owners
     if isinstance(leaf, (Saved, jax.ShapeDtypeStruct)) or is_other_stage:
         return None, None
-    if isinstance(leaf, Shard):
-        return None, _digest(leaf.data)
+    if isinstance(leaf, Shard):  # of another layout: an error of its own
+        return None, _digest(leaf.data) if leaf.layout == layout else None
     whole = _digest(leaf)
     is_whole = layout is None or (isinstance(layout, Owned) and layout.parts is None)
     return whole, whole if is_whole else _digest(_stages.part_of(leaf, layout, rank))

@@ -154,6 +154,11 @@ def _cut(array: Any, layout: Parts | Shares | None, mesh: Mesh) -> Any:
     if not isinstance(array, Shard):
         return array if layout is None else _stages.part_of(array, layout, mesh.rank)
     if array.layout != layout:
+        if array.is_flat:
+            raise ValueError(
+                f"{array} is a share of state (ZeRO), and the step does not update that state: "
+                "pass .gather() to it"
+            )
         raise ValueError(
             f"{array} is sharded otherwise than the step takes it: give in_shardings like the "
             "out_shardings that it came from, or pass .gather()"

@@ -21,7 +21,9 @@ def squares(w: Any, x: Any) -> Any:
     return w - 0.1 * jax.grad(lambda w: ((x @ w) ** 2).mean())(w)
 
 
-def runs(mesh: Mesh, fn: Callable[..., Any] = squares, **options: Any) -> scalify.Jit:
+def runs(
+    mesh: Mesh | scalify.Distribution, fn: Callable[..., Any] = squares, **options: Any
+) -> scalify.Jit:
     """Returns the step on a mesh, whose batch is split by rows."""
     shardings = (P(), P("data"))
     return scalify.jit(fn, "none", distribution=mesh, in_shardings=shardings, **options)
@@ -94,6 +96,21 @@ def test_rows_that_ranks_of_another_axis_share(is_part: bool) -> None:
 
     for said in failures({"data": 2, "tensor": 2}, body):
         assert "x of 'squares' has other values on rank 1 than on rank 0" in said
+
+
+def test_shares_that_a_step_does_not_update() -> None:
+    """An evaluation takes what a step with ZeRO returns as whole arrays."""
+
+    def body(mesh: Mesh) -> Any:
+        train = runs(scalify.Distribution(mesh=mesh, zero=3), donate_argnums=0)
+        share = train(WEIGHT, ROWS)
+        evaluate = runs(mesh, lambda w, x: ((x @ w) ** 2).mean())
+        with pytest.raises(ValueError, match=r"a share of state .* pass \.gather\(\)"):
+            evaluate(share, ROWS)
+        return evaluate(share.gather(), ROWS)
+
+    one, other = on_meshes({"data": 2}, body)
+    np.testing.assert_array_equal(np.asarray(one), np.asarray(other))
 
 
 def test_a_whole_batch_of_a_rank_s_own_is_said() -> None:
