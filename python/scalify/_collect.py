@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
+
+import jax
 
 from scalify._jit import Jit
 from scalify._statistics import Statistics
@@ -27,10 +30,10 @@ def collect(
         step: a JAX function, which is transformed and run by JAX; the result of
             `scalify.transform`; or that of `scalify.jit`, which counts only saturated and flushed
             values.
-        *args: its arguments.
+        *args: its arguments, which stay the caller's: each run gets copies of JAX arrays.
         steps: how often to run it.
         update: computes the next step's arguments from this step's arguments and result; without
-            it, all steps run on the same arguments, which must then not be donated.
+            it, all steps run on the same arguments.
         recipe: for a JAX function.
         **options: of `scalify.transform`, for a JAX function.
 
@@ -49,12 +52,17 @@ def collect(
         statistics = run.statistics()
     history = run.init_state(*args) if isinstance(run, Transformed) and run.is_delayed else None
     for number in range(steps):
+        own = jax.tree.map(_copied, args)  # a step may donate them
         if history is None:
-            result = run(*args)
+            result = run(*own)
         else:
-            result, history = run(*args, amax_history=history)
+            result, history = run(*own, amax_history=history)
         if isinstance(run, Jit):
             statistics.add_health(run.health())
         if update is not None and number + 1 < steps:
             args = update(args, result)
     return statistics
+
+
+def _copied(leaf: Any) -> Any:
+    return copy.deepcopy(leaf) if isinstance(leaf, jax.Array) else leaf

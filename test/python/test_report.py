@@ -244,6 +244,13 @@ def test_statistics_under_jit_in_loops_and_from_counters() -> None:
         transformed().statistics()
 
 
+@pytest.mark.parametrize("make", [scalify.jit, scalify.transform])
+def test_statistics_leave_donated_arguments_to_the_caller(make: Any) -> None:
+    params, x, y = jax.tree.map(jnp.array, arguments())
+    assert len(scalify.collect(make(step, donate_argnums=0), params, x, y, steps=2)) == 2
+    assert not any(leaf.is_deleted() for leaf in jax.tree.leaves(params))
+
+
 def test_statistics_cost_nothing_when_off() -> None:
     args = arguments()
     text = jax.jit(step).lower(*args).as_text()
