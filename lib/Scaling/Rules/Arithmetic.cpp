@@ -219,7 +219,8 @@ static void multiplyFacts(const FactsQuery &query, Results out) {
   if (query.op->getOperand(0) == query.op->getOperand(1)) {
     out[0] = squareFacts(a);
     out[0].ramp = powerOfRamp(a.ramp, 2);
-  } else if (isAdditiveMask(a, b) || isAdditiveMask(b, a))
+  } else if ((isAdditiveMask(a, b) || isAdditiveMask(b, a)) &&
+             !isReadByProducts(query.op->getResult(0)))
     out[0] = additiveMask(a.indicator ? a.mean : b.mean);
   else if (a.constant && std::isfinite(*a.constant) && !a.anyScale)
     out[0] = scaledBy(b, *a.constant);

@@ -3,9 +3,12 @@
 #include "scalify/Scaling/Rules.h"
 
 #include "Moments.h"
-#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/StableHLO/Contraction.h"
+#include "scalify/Dialect/StableHLO/ControlFlow.h"
 
 #include "mlir/IR/Matchers.h"
+#include "llvm/ADT/SetVector.h"
 
 #include <cmath>
 
@@ -205,9 +208,56 @@ static void bitFacts(const FactsQuery &query, Results out) {
     result.rule = shortName(query.op);
 }
 
+/// Returns the values that have elements of what `use` reads among theirs.
+static SmallVector<Value> getReached(OpOperand &use) {
+  Operation *op = use.getOwner();
+  unsigned index = use.getOperandNumber();
+  if (isa<stablehlo::AddOp, stablehlo::SubtractOp, stablehlo::MulOp,
+          stablehlo::NegOp, stablehlo::ConvertOp, stablehlo::ReshapeOp,
+          stablehlo::TransposeOp, stablehlo::SliceOp,
+          stablehlo::BroadcastInDimOp, stablehlo::ReverseOp, stablehlo::PadOp,
+          stablehlo::ConcatenateOp, stablehlo::DynamicSliceOp,
+          stablehlo::DynamicUpdateSliceOp, ScaleHintOp>(op) ||
+      (isa<stablehlo::DivOp>(op) && index == 0))
+    return {op->getResult(0)};
+  Operation *parent = op->getParentOp();
+  if (isa<stablehlo::ReturnOp>(op) &&
+      isa<stablehlo::IfOp, stablehlo::CaseOp>(parent))
+    return {parent->getResult(index)};
+  auto loop = dyn_cast<stablehlo::WhileOp>(op);
+  if (!loop && isa<stablehlo::ReturnOp>(op) &&
+      op->getParentRegion()->getRegionNumber() == 1)
+    loop = dyn_cast<stablehlo::WhileOp>(parent);
+  if (loop)
+    return {loop->getResult(index), loop.getBody().getArgument(index)};
+  return {};
+}
+
+bool scalify::isReadByProducts(Value value) {
+  llvm::SetVector<Value> reached;
+  reached.insert(value);
+  for (size_t i = 0; i < reached.size(); ++i)
+    for (OpOperand &use : reached[i].getUses()) {
+      if (stablehlo::isContraction(use.getOwner()))
+        return true;
+      reached.insert_range(getReached(use));
+    }
+  return false;
+}
+
+/// True for a select between 0 and a masking constant that products read: a
+/// matrix with that constant on its diagonal.
+static bool selectsData(const FactsQuery &query) {
+  const ScaleFacts &a = query.operand(1), &b = query.operand(2);
+  return ((a.constant == 0.0 && isMaskingConstant(b, a)) ||
+          (b.constant == 0.0 && isMaskingConstant(a, b))) &&
+         isReadByProducts(query.op->getResult(0));
+}
+
 static void selectFacts(const FactsQuery &query, Results out) {
   double share = query.operand(0).density;
-  out[0] = mixFacts(query.operand(1), share, query.operand(2));
+  out[0] = (selectsData(query) ? mixData : mixFacts)(query.operand(1), share,
+                                                     query.operand(2));
   // A result without size contradicts the density: take one half instead.
   if (out[0].rms == 0 && !out[0].anyScale && !out[0].masked)
     out[0] = mixFacts(query.operand(1), 0.5, query.operand(2));

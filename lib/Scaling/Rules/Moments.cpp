@@ -239,6 +239,11 @@ ScaleFacts scalify::mixFacts(const ScaleFacts &a, double share,
     facts.indicator = false;
     return facts;
   }
+  return mixData(a, share, b);
+}
+
+ScaleFacts scalify::mixData(const ScaleFacts &a, double share,
+                            const ScaleFacts &b) {
   double second = share * a.rms * a.rms + (1 - share) * b.rms * b.rms;
   double mean = share * a.mean + (1 - share) * b.mean;
   ScaleFacts facts = ScaleFacts::moments(mean, second - mean * mean);

@@ -46,10 +46,15 @@ ScaleFacts dotOf(const ScaleFacts &a, const ScaleFacts &b, const TermCount &n);
 
 /// A mixture of two sources with shares `share` and 1 - share.
 ScaleFacts mixFacts(const ScaleFacts &a, double share, const ScaleFacts &b);
+/// The same if neither source masks the other.
+ScaleFacts mixData(const ScaleFacts &a, double share, const ScaleFacts &b);
 
 /// True for a finite constant so large beside `data` that it can only be a
 /// mask.
 bool isMaskingConstant(const ScaleFacts &constant, const ScaleFacts &data);
+/// True if a product reads elements of the value, also moved, in sums and
+/// multiplied. What masks ends in an exponential, an extremum or a comparison.
+bool isReadByProducts(mlir::Value value);
 
 /// P(x <= z) of a standard normal x, and its inverse.
 double normalBelow(double z);
