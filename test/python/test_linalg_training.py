@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from linalg_steps import STEPS, batches, gaussian_process, points, start
@@ -68,6 +69,30 @@ def test_gaussian_process(recipe: str, bound: float) -> None:
             np.asarray(ours[key]), np.asarray(value), rtol=bound, atol=bound, err_msg=key
         )
     assert not step.report().calls()
+
+
+def orthogonal(w: Any, x: Any) -> Any:
+    """A recurrence by the exponential of a skew matrix, which sums multiples of the identity."""
+    matrix = jax.scipy.linalg.expm(w - w.T)
+    for _ in range(3):
+        x = jnp.tanh(x @ matrix)
+    return jnp.mean((x - 0.5) ** 2)
+
+
+def diagonal(w: Any, x: Any) -> Any:
+    """A product with a prior precision of 1e4."""
+    precision = 1e4 * jnp.eye(32) + w @ w.T
+    return jnp.mean((jnp.tanh(x @ w) @ precision * 1e-4 - 0.5) ** 2)
+
+
+@pytest.mark.parametrize("loss", [orthogonal, diagonal])
+def test_the_first_gradients_beside_large_diagonals(loss: Callable[..., Any]) -> None:
+    rng = np.random.default_rng(3)
+    w, x = (rng.normal(0, size, (32, 32)).astype(np.float32) for size in (0.1, 1))
+    fn = jax.grad(loss)
+    ours, theirs = (np.asarray(f(w, x)) for f in (scalify.jit(fn, recipe="fp8"), jax.jit(fn)))
+    cosine = np.vdot(ours, theirs) / np.linalg.norm(ours) / np.linalg.norm(theirs)
+    assert cosine > 1 - FP8
 
 
 def test_the_bits_of_a_step_do_not_depend_on_the_run() -> None:
