@@ -19,6 +19,7 @@
 #include "scalify/Precision/CastScales.h"
 #include "scalify/Precision/StoredState.h"
 #include "scalify/Precision/ValueOrigin.h"
+#include "scalify/Scaling/ScaleAnalysis.h"
 
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/IntEqClasses.h"
@@ -176,11 +177,27 @@ static bool isDelayed(QuantizeOp cast) {
          canCarryScale(cast);
 }
 
+/// True if one scale can serve all casts, by their predicted scales. Code that
+/// JAX hides has one place for all of its ops: the squares of a matrix power
+/// are no layers of a stack.
+static bool canShareRow(ArrayRef<QuantizeOp> casts) {
+  int64_t least = INT64_MAX, most = INT64_MIN;
+  bool areGradients = true;
+  for (QuantizeOp cast : casts) {
+    // If the step measures the scale, the row holds a factor of it.
+    int64_t exponent = getScaleExponent(cast.getScale()).value_or(0);
+    least = std::min(least, exponent);
+    most = std::max(most, exponent);
+    areGradients &= isGradient(cast.getValue());
+  }
+  return most - least <= getLargestSpread(areGradients);
+}
+
 /// Joins casts that write data for one reader and, with `byKeys`, casts with a
 /// common key.
 static llvm::IntEqClasses joinCasts(ArrayRef<QuantizeOp> casts, bool byKeys) {
   llvm::IntEqClasses classes(casts.size());
-  llvm::StringMap<unsigned> firstOfKey;
+  llvm::StringMap<SmallVector<unsigned>> withKey;
   DenseMap<Operation *, unsigned> firstOfReader;
   for (auto [i, cast] : llvm::enumerate(casts)) {
     SmallVector<Operation *> readers = getCastReaders(cast);
@@ -189,7 +206,14 @@ static llvm::IntEqClasses joinCasts(ArrayRef<QuantizeOp> casts, bool byKeys) {
     if (!byKeys)
       continue;
     for (const std::string &key : getRowKeys(cast, readers))
-      classes.join(firstOfKey.try_emplace(key, i).first->second, i);
+      withKey[key].push_back(i);
+  }
+  for (const auto &entry : withKey) {
+    ArrayRef<unsigned> members = entry.second;
+    auto get = [&](unsigned i) { return casts[i]; };
+    if (canShareRow(llvm::map_to_vector(members, get)))
+      for (unsigned i : members.drop_front())
+        classes.join(members.front(), i);
   }
   classes.compress();
   return classes;

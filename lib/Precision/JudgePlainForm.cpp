@@ -11,11 +11,14 @@
 #include "scalify/Import/Folds.h"
 #include "scalify/Import/Unroller.h"
 #include "scalify/Precision/Passes.h"
+#include "scalify/Precision/ValueOrigin.h"
+#include "scalify/Scaling/ScaleAnalysis.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/ADT/IntEqClasses.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringMap.h"
 
 namespace scalify {
@@ -31,7 +34,9 @@ namespace {
 struct Judgement {
   std::optional<DotRole> role;
   DecisionAttr decision;
+  /// Of the operands: log2 of the scales, and whether they are gradients.
   SmallVector<int32_t> exponents;
+  SmallVector<bool> areGradients;
 };
 
 /// A clone of a step that is rewritten to its plain form. Each dot carries the
@@ -46,10 +51,14 @@ public:
 
 private:
   void mergeRecomputation();
+  void joinPlaces();
   void notifyOperationReplaced(Operation *op, ValueRange values) override;
 
   SmallVector<Operation *> original;
-  llvm::IntEqClasses classes;
+  /// The numbers of the dots at each place.
+  llvm::StringMap<SmallVector<unsigned>> places;
+  /// The dots that are one in the clone, and the classes of those together.
+  llvm::IntEqClasses classes, joined;
   OwningOpRef<ModuleOp> copy;
   func::FuncOp main;
   std::vector<Judgement> found;
@@ -76,16 +85,14 @@ static std::optional<unsigned> getNumber(Operation *op) {
   return static_cast<unsigned>(number.getInt());
 }
 
-/// Dots at one place are decided together from the start.
 PlainForm::PlainForm(ModuleOp module)
     : original(collectDots(module.lookupSymbol<func::FuncOp>("main"))),
       classes(original.size()), copy(module.clone()),
       main(copy->lookupSymbol<func::FuncOp>("main")) {
-  llvm::StringMap<unsigned> firstOfPlace;
   Builder builder(module.getContext());
   for (auto [i, dot] : llvm::enumerate(collectDots(main))) {
     if (std::string place = getDotPlace(dot); !place.empty())
-      classes.join(firstOfPlace.try_emplace(place, i).first->second, i);
+      places[place].push_back(i);
     dot->setLoc(FusedLoc::get({dot->getLoc()}, builder.getIndexAttr(i),
                               module.getContext()));
   }
@@ -138,25 +145,71 @@ static std::optional<int64_t> getHintExponent(Value operand) {
   return getScaleExponent(hint.getScale());
 }
 
-/// Adds the findings on a dot. If one dot of a class stays wide, all do; the
-/// first role counts, and the largest scales.
-static void add(Judgement &found, Operation *dot,
-                const DotFormatChooser &formats) {
+/// Joins findings. If one dot of a class stays wide, all do; the first role
+/// counts, and the largest scales.
+static void join(Judgement &found, const Judgement &other) {
   if (!found.role)
-    found.role = formats.getRole(dot);
+    found.role = other.role;
   if (!found.decision)
-    found.decision = formats.getJudgement(dot);
-  SmallVector<int32_t> exponents;
+    found.decision = other.decision;
+  if (other.exponents.empty())
+    return;
+  if (found.exponents.empty()) {
+    found.exponents = other.exponents;
+    found.areGradients = other.areGradients;
+  }
+  for (auto [largest, own] : llvm::zip_equal(found.exponents, other.exponents))
+    largest = std::max(largest, own);
+}
+
+static Judgement judgeDot(Operation *dot, const DotFormatChooser &formats) {
+  Judgement found{formats.getRole(dot), formats.getJudgement(dot), {}, {}};
   for (Value operand : dot->getOperands().take_front(2)) {
     std::optional<int64_t> exponent = getHintExponent(operand);
     if (!exponent)
-      return;
-    exponents.push_back(static_cast<int32_t>(*exponent));
+      return {found.role, found.decision, {}, {}};
+    found.exponents.push_back(static_cast<int32_t>(*exponent));
+    found.areGradients.push_back(isGradient(operand));
   }
-  if (found.exponents.empty())
-    found.exponents = exponents;
-  for (auto [largest, own] : llvm::zip_equal(found.exponents, exponents))
-    largest = std::max(largest, own);
+  return found;
+}
+
+/// True if one scale can serve each operand. Code that JAX hides has one place
+/// for all of its dots: the squares of a matrix power are no layers of a stack.
+static bool canShareScales(ArrayRef<Judgement> found) {
+  for (unsigned operand : {0, 1}) {
+    int32_t least = INT32_MAX, most = INT32_MIN;
+    bool areGradients = true;
+    for (const Judgement &one : found) {
+      if (one.exponents.empty())
+        continue;
+      least = std::min(least, one.exponents[operand]);
+      most = std::max(most, one.exponents[operand]);
+      areGradients &= one.areGradients[operand];
+    }
+    if (least < most && most - least > getLargestSpread(areGradients))
+      return false;
+  }
+  return true;
+}
+
+/// Dots at one place are decided together.
+void PlainForm::joinPlaces() {
+  joined.grow(classes.getNumClasses());
+  for (const auto &place : places) {
+    llvm::SmallSetVector<unsigned, 8> members;
+    for (unsigned number : place.second)
+      members.insert(classes[number]);
+    auto get = [&](unsigned i) { return found[i]; };
+    if (canShareScales(llvm::map_to_vector(members, get)))
+      for (unsigned member : members)
+        joined.join(members.front(), member);
+  }
+  joined.compress();
+  std::vector<Judgement> all(joined.getNumClasses());
+  for (auto [i, one] : llvm::enumerate(found))
+    join(all[joined[i]], one);
+  found = std::move(all);
 }
 
 void PlainForm::judge(RecipeAttr recipe, const NoiseOptions &noise) {
@@ -165,14 +218,16 @@ void PlainForm::judge(RecipeAttr recipe, const NoiseOptions &noise) {
   found.resize(classes.getNumClasses());
   for (Operation *dot : collectDots(main))
     if (std::optional<unsigned> number = getNumber(dot))
-      add(found[classes[*number]], dot, formats);
+      join(found[classes[*number]], judgeDot(dot, formats));
+  joinPlaces();
 }
 
 void PlainForm::markOriginal() const {
   for (auto [i, dot] : llvm::enumerate(original)) {
-    const Judgement &own = found[classes[i]];
+    unsigned number = joined[classes[i]];
+    const Judgement &own = found[number];
     Builder builder(dot->getContext());
-    dot->setAttr(kPlainClassAttr, builder.getI64IntegerAttr(classes[i]));
+    dot->setAttr(kPlainClassAttr, builder.getI64IntegerAttr(number));
     if (own.role)
       dot->setAttr(kDotRoleAttr,
                    DotRoleAttr::get(dot->getContext(), *own.role));

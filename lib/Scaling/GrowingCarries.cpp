@@ -20,11 +20,14 @@
 using namespace mlir;
 using namespace scalify;
 
-// E4M3 holds data within [-4, +4] binades of a constant scale. E5M2 holds
-// gradients within [-8, +8].
-static constexpr double kForwardSpread = 8, kGradientSpread = 16;
 // The scale of a carry within this many binades of a line follows the line.
 static constexpr double kTrendMisfit = 2;
+
+// E4M3 holds data within [-4, +4] binades of a constant scale. E5M2 holds
+// gradients within [-8, +8].
+double scalify::getLargestSpread(bool isGradient) {
+  return isGradient ? 16 : 8;
+}
 
 Value GrowingCarry::getValue() const {
   if (auto loop = dyn_cast<stablehlo::WhileOp>(op))
@@ -128,7 +131,7 @@ static double getLimit(Region &region, unsigned index) {
   Operation *source =
       region.front().getTerminator()->getOperand(index).getDefiningOp();
   bool isGradient = source && isInPhase(source, Phase::Backward);
-  return isGradient ? kGradientSpread : kForwardSpread;
+  return getLargestSpread(isGradient);
 }
 
 /// Returns the carry if its range is too wide for a constant scale.
@@ -171,7 +174,7 @@ void ScaleAnalysis::findDynamicResults(Operation *op,
   llvm::erase_if(growing,
                  [&](const GrowingCarry &entry) { return entry.op == op; });
   for (auto [i, result] : llvm::enumerate(results)) {
-    double limit = kForwardSpread;
+    double limit = getLargestSpread(/*isGradient=*/false);
     for (Region &region : op->getRegions())
       limit = std::max(limit, getLimit(region, i));
     if (!hasScale(op->getResult(i).getType()) || result.spread() <= limit)

@@ -84,3 +84,21 @@ func.func @main(%x: tensor<8x8xf32>, %w: tensor<8x8xf32>) -> tensor<8x8xf32> {
   return %d : tensor<8x8xf32>
 }
 }
+
+// -----
+
+// One place may hold ops of any size, as that of the squares of a matrix power:
+// dots whose scales lie further apart than one format reaches are apart.
+// CHECK-LABEL: func.func @main
+// CHECK: stablehlo.dot_general {{.*}}scalify.plain_class = 0 : i64, scalify.plain_scales = array<i32: 5, 5>
+// CHECK: stablehlo.dot_general {{.*}}scalify.plain_class = 1 : i64, scalify.plain_scales = array<i32: 13, 13>
+// CHECK: stablehlo.dot_general {{.*}}scalify.plain_class = 2 : i64, scalify.plain_scales = array<i32: 29, 29>
+module attributes {scalify.recipe = #scalify.recipe<"fp8-delayed">} {
+func.func @main(%x: tensor<64x64xf32> {scalify.scale = 5 : i32}) -> tensor<64x64xf32> {
+  %2 = stablehlo.dot_general %x, %x, contracting_dims = [1] x [0] : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32> loc(#dot)
+  %4 = stablehlo.dot_general %2, %2, contracting_dims = [1] x [0] : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32> loc(#dot)
+  %8 = stablehlo.dot_general %4, %4, contracting_dims = [1] x [0] : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32> loc(#dot)
+  return %8 : tensor<64x64xf32>
+}
+}
+#dot = loc("jit(step)/jit(matrix_power)/dot_general"("model.py":12:4))

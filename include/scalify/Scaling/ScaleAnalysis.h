@@ -32,6 +32,10 @@ inline constexpr llvm::StringLiteral kCarryScalesAttr = "scalify.carry_scales";
 inline constexpr llvm::StringLiteral kGrowingCarriesAttr =
     "scalify.growing_carries";
 
+/// Returns the binades over which the scales of values may be spread that share
+/// one constant.
+double getLargestSpread(bool isGradient);
+
 /// A loop's carry, or a result of branches, that no constant scale fits.
 struct GrowingCarry {
   mlir::Operation *op;
