@@ -121,7 +121,7 @@ def main() -> int:
             failed += not is_right
             print(
                 f"{row['loop']:24} {row['recipe']:6} {row['difference']:9.2e} of "
-                f"{row['bound']:.0e}  {'' if is_right else 'FAILED'}",
+                f"{row['bound']:.1e}  {'' if is_right else 'FAILED'}",
                 flush=True,
             )
             if row["error"]:
