@@ -10,6 +10,7 @@
 
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Dialect/StableHLO/Values.h"
 
 #include "mlir/IR/Matchers.h"
 #include "llvm/ADT/SetVector.h"
@@ -37,14 +38,10 @@ static SmallVector<Value> getParts(Operation *op) {
 
 static double getLargestMagnitude(DenseFPElementsAttr elements) {
   double largest = 0;
-  auto add = [&](const APFloat &value) {
-    if (value.isFinite())
-      largest = std::max(largest, std::fabs(value.convertToDouble()));
-  };
-  if (elements.isSplat())
-    add(elements.getSplatValue<APFloat>());
-  else
-    llvm::for_each(elements.getValues<APFloat>(), add);
+  visitNumbers(elements, [&](double value) {
+    if (std::isfinite(value))
+      largest = std::max(largest, std::fabs(value));
+  });
   return largest;
 }
 

@@ -10,6 +10,7 @@
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/StableHLO/Integers.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Dialect/StableHLO/Values.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -163,13 +164,13 @@ static RangeState pad(const RangeQuery &query) {
 // Constants
 //===----------------------------------------------------------------------===//
 
-static void extend(RangeState &state, const APFloat &element) {
-  if (element.isNaN()) {
+static void extend(RangeState &state, double element) {
+  if (std::isnan(element)) {
     state.nan = true;
     return;
   }
-  state.lo = std::min(state.lo, element.convertToDouble());
-  state.hi = std::max(state.hi, element.convertToDouble());
+  state.lo = std::min(state.lo, element);
+  state.hi = std::max(state.hi, element);
 }
 
 /// Computes the row norms of a small constant; larger ones are rare.
@@ -204,14 +205,10 @@ static RangeState constant(const RangeQuery &query, hlo::ConstantOp op) {
     state.lo = inf;
     state.hi = -inf;
     state.nan = false;
-    if (values.isSplat()) {
-      extend(state, values.getSplatValue<APFloat>());
-    } else {
-      for (const APFloat &value : values.getValues<APFloat>())
-        extend(state, value);
-      if (values.getNumElements() <= 4096 && state.isFinite())
-        addConstantNorms(values, state);
-    }
+    hlo::visitNumbers(values, [&](double value) { extend(state, value); });
+    if (!values.isSplat() && values.getNumElements() <= 4096 &&
+        state.isFinite())
+      addConstantNorms(values, state);
     // All elements are NaN: any interval holds.
     if (state.lo > state.hi)
       state.lo = state.hi = 0;

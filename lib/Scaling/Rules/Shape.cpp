@@ -6,6 +6,7 @@
 #include "scalify/Dialect/StableHLO/Integers.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 #include "scalify/Dialect/StableHLO/Stacks.h"
+#include "scalify/Dialect/StableHLO/Values.h"
 
 #include <cmath>
 #include <complex>
@@ -93,15 +94,14 @@ static void constantFacts(const FactsQuery &query,
       return;
     }
     double sum = 0, squares = 0, count = 0, bound = 0;
-    for (const APFloat &element : dense.getValues<APFloat>()) {
-      double x = element.convertToDouble();
+    stablehlo::visitNumbers(dense, [&](double x) {
       if (!std::isfinite(x))
-        continue;
+        return;
       sum += x;
       squares += x * x;
       bound = std::max(bound, std::fabs(x));
       ++count;
-    }
+    });
     count = std::max(count, 1.0);
     out[0] = ScaleFacts::moments(
         sum / count, squares / count - (sum / count) * (sum / count));
