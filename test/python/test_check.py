@@ -298,6 +298,14 @@ def test_a_script_is_stopped_at_its_step(tmp_path, capsys):
     assert "called no compiled step that takes gradients (it called predict)" in out.err
 
 
+@pytest.mark.parametrize("line", ["{}['batch']", "x = (", "1 + 'a'"])
+def test_a_script_that_fails_is_no_verdict(tmp_path, capsys, line):
+    path = tmp_path / "train.py"
+    path.write_text(line)
+    assert main([str(path)]) == 2
+    assert "train.py" in capsys.readouterr().err
+
+
 def test_a_target_needs_its_arguments(tmp_path, capsys):
     path = tmp_path / "alone.py"
     path.write_text("def step(x):\n    return x\n")

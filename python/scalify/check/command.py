@@ -6,6 +6,7 @@ import argparse
 import json
 import pathlib
 import sys
+import traceback
 from collections.abc import Sequence
 from typing import Any
 
@@ -68,6 +69,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         _show(found, options)
     except (OSError, ValueError, ImportError, FloatingPointError) as error:
         print(f"scalify check: {error}", file=sys.stderr)
+        return 2
+    except Exception:  # of the script or the step; 1 would be a verdict
+        traceback.print_exc()
         return 2
     return 1 if found.verdict.outcome == "do not" else 0
 
