@@ -62,11 +62,19 @@ def test_a_lowering_of_the_user() -> None:
     assert jnp.size(found.numpy()) == 1
 
 
-def test_a_value_that_is_read() -> None:
+@pytest.mark.parametrize(
+    "reads",
+    [
+        lambda x: x if x.sum() > 0 else -x,
+        lambda x: x * x.sum().item(),
+        lambda x: x * torch.tensor(x[0].tolist()),
+    ],
+)
+def test_a_value_that_is_read(reads: Any) -> None:
     with pytest.raises(
         TypeError, match=r"module 'layers.1' \(Layer\) reads the value .*: use torch.where"
     ):
-        run(lambda x: x if x.sum() > 0 else -x)
+        run(reads)
 
 
 class Rounded(torch.autograd.Function):

@@ -134,12 +134,14 @@ def _explained(path: _Path) -> Iterator[None]:
             f"{path} calls {op}, which torchax {version} cannot lower: write it with other "
             "operations, or give it a form in JAX with scalify.torch.register_lowering"
         ) from error
-    except _VALUE_ERRORS as error:
-        raise TypeError(
-            f"{path} reads the value of a tensor (if, int(), .item(), .numpy()), which a compiled "
-            "step has only when it runs: use torch.where, or pass a Python value"
-        ) from error
     except Exception as error:
+        # torch itself refuses tolist() of a subclass, with a RuntimeError.
+        if isinstance(error, _VALUE_ERRORS) or str(error).startswith(".tolist() is not supported"):
+            raise TypeError(
+                f"{path} reads the value of a tensor (if, int(), .item(), .numpy(), .tolist()), "
+                "which a compiled step has only when it runs: use torch.where, or pass a Python "
+                "value"
+            ) from error
         error.add_note(f"while scalify.torch traced {path}")
         raise
 
