@@ -396,9 +396,14 @@ void PreparePlanPass::runOnOperation() {
   isGPU = TargetAttr::of(getOperation()).isGPU;
   shareScales(getOperation());
   Block &block = getOperation().getBody().front();
-  for (Operation &op : block)
-    if (failed(check(&op)))
-      return signalPassFailure();
+  // A complex value is left because of an op that has no expansion, so errors
+  // name that one before those that make and split the value.
+  auto isGlue =
+      llvm::IsaPred<stablehlo::ComplexOp, stablehlo::RealOp, stablehlo::ImagOp>;
+  for (bool glue : {false, true})
+    for (Operation &op : block)
+      if (isGlue(&op) == glue && failed(check(&op)))
+        return signalPassFailure();
   for (Operation &op : llvm::make_early_inc_range(block)) {
     if (stablehlo::isPlainBarrier(&op)) {
       op.replaceAllUsesWith(op.getOperands());

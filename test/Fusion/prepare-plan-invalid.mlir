@@ -23,6 +23,17 @@ func.func @complex(%a: tensor<4xcomplex<f32>>) -> tensor<4xcomplex<f32>> {
 
 // -----
 
+// The op without an expansion is named, not those around it.
+func.func @glue(%a: tensor<4xf32>) -> tensor<4xf32> {
+  %c = stablehlo.complex %a, %a : tensor<4xcomplex<f32>>
+  // expected-error @+1 {{'stablehlo.fft' op not in the CPU target: element type 'complex<f32>'}}
+  %f = stablehlo.fft %c, type = FFT, length = [4] : (tensor<4xcomplex<f32>>) -> tensor<4xcomplex<f32>>
+  %r = stablehlo.real %f : (tensor<4xcomplex<f32>>) -> tensor<4xf32>
+  return %r : tensor<4xf32>
+}
+
+// -----
+
 // It was computed without being rounded to this type.
 func.func @rare_float(%a: tensor<4xf32>) -> tensor<4xf32> {
   // expected-error @+1 {{not in the CPU target: element type 'f8E3M4'}}
