@@ -9,8 +9,9 @@ from typing import Any
 
 import jax
 import numpy as np
+from numpy.typing import NDArray
 
-from scalify import _stages
+from scalify import _runtime, _stages
 from scalify._diagnostics import warn
 from scalify._entry import Entry
 from scalify._lowering import to_physical
@@ -84,8 +85,8 @@ def _check_values(entry: Entry, leaves: Sequence[Any]) -> None:
     assert entry.mesh is not None
     layouts = _layouts(entry)[: len(leaves)]
     digests = [
-        _digests(leaf, layout, entry.mesh.rank)
-        for leaf, layout in zip(leaves, layouts, strict=True)
+        _digests(leaf, aval, layout, entry.mesh.rank)
+        for leaf, aval, layout in zip(leaves, entry.lowered.in_avals, layouts, strict=True)
     ]
     by_rank = list(map(json.loads, entry.mesh.gather_bytes(json.dumps(digests).encode())))
     split = []
@@ -136,23 +137,32 @@ def _place(layout: Parts | Shares | Owned | None, rank: int) -> Hashable:
     return tuple((one.start, one.stop) for one in row.place(rank))
 
 
-def _digests(leaf: Any, layout: Any, rank: int) -> tuple[int | None, int | None]:
+def _digests(leaf: Any, aval: Any, layout: Any, rank: int) -> tuple[int | None, int | None]:
     """Returns digests of a whole array, and of the part that a rank reads; None if it has none."""
     is_other_stage = isinstance(layout, Owned) and rank not in layout.owners
-    if isinstance(leaf, (Saved, jax.ShapeDtypeStruct)) or is_other_stage:
+    has_values = not isinstance(leaf, (Saved, jax.ShapeDtypeStruct))
+    if is_other_stage or not has_values or aval.dtype == jax.dtypes.float0:
         return None, None
     if isinstance(leaf, Shard):  # of another layout: an error of its own
         return None, _digest(leaf.data) if leaf.layout == layout else None
+    leaf = leaf if isinstance(leaf, ScaledArray) else _on_host(leaf, aval.dtype)
     whole = _digest(leaf)
     is_whole = layout is None or (isinstance(layout, Owned) and layout.parts is None)
     return whole, whole if is_whole else _digest(_stages.part_of(leaf, layout, rank))
 
 
+def _on_host(leaf: Any, dtype: Any = None) -> NDArray[Any]:
+    """Returns a leaf as the step reads it: a number or an array of 64 bits in the step's type."""
+    leaf = host_view(to_physical(leaf))
+    if not hasattr(leaf, "__array__") and hasattr(leaf, "__dlpack__"):
+        leaf = _runtime.array(leaf)
+    return np.asarray(leaf, dtype)
+
+
 def _digest(leaf: Any) -> int:
     if isinstance(leaf, ScaledArray):
         return zlib.crc32(str(leaf.storage).encode(), _digest(leaf.data))
-    array = np.ascontiguousarray(host_view(to_physical(leaf)))
-    content = array.reshape(-1).view(np.uint8)
+    content = np.ascontiguousarray(_on_host(leaf)).reshape(-1).view(np.uint8)
     if content.size <= _MOST:
         return zlib.crc32(content.data)
     found = 0

@@ -113,6 +113,24 @@ def test_shares_that_a_step_does_not_update() -> None:
     np.testing.assert_array_equal(np.asarray(one), np.asarray(other))
 
 
+def test_equal_values_of_other_kinds_are_alike() -> None:
+    """The step reads numbers, and arrays of 64 bits, in its own types."""
+
+    def scaled(w: Any, x: Any, rate: Any, key: Any) -> Any:
+        return w - rate * (x.T @ (x @ w)) + jax.random.normal(key, w.shape)
+
+    def body(mesh: Mesh) -> Any:
+        shardings = (P(), P("data"), P(), P())
+        step = scalify.jit(scaled, "none", distribution=mesh, in_shardings=shardings)
+        key = jax.random.key(0)
+        wide = np.float64 if mesh.rank else np.float32
+        rate = np.float32(0.1) if mesh.rank else np.float32(0.1).astype(np.float64)
+        return np.asarray(step(WEIGHT.astype(wide), ROWS.astype(wide), rate, key))
+
+    one, other = on_meshes({"data": 2}, body)
+    np.testing.assert_array_equal(one, other)
+
+
 def test_a_whole_batch_of_a_rank_s_own_is_said() -> None:
     def body(mesh: Mesh) -> Any:
         return np.asarray(runs(mesh)(WEIGHT, ROWS + mesh.rank))
