@@ -142,6 +142,18 @@ def test_a_killed_run_resumes_bit_for_bit(folder: pathlib.Path, ranks: int) -> N
         np.testing.assert_array_equal(array, saved[1].tree[name], err_msg=name)
 
 
+@pytest.mark.parametrize("change", ["model.override.hidden_size=48", "lora.rank=2"])
+def test_a_resumed_run_of_another_model(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], change: str
+) -> None:
+    config = prepare(tmp_path)
+    run(config, "train.steps=3")
+    assert main([str(config), "--set", "train.steps=4", "--set", change]) == 2
+    said = capsys.readouterr().err
+    assert "are of another model, adapter or optimizer" in said
+    assert "start a new run in another folder" in said
+
+
 def test_ctrl_c_saves_and_ends(folder: pathlib.Path) -> None:
     config = prepare(folder)
     (command,) = start(config, "train.steps=1000000", "checkpoint.every=1000000")

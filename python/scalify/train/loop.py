@@ -124,7 +124,7 @@ class Run:
         """Continues from the newest checkpoint, if there is one.
 
         Raises:
-            ValueError: the data are not those of the checkpoint.
+            ValueError: the data, the model or the optimizer are not those of the checkpoint.
         """
         if checkpoint.latest(self.checkpoints, jit=self.step) is None:
             return
@@ -138,7 +138,13 @@ class Run:
                 f"{error} when '{self.checkpoints}' was written, so that samples would repeat or "
                 "be left out: restore it, or start a new run from the exported weights"
             ) from error
-        self.done, tree = checkpoint.load(self.checkpoints, self._tree(), jit=self.step)
+        try:
+            self.done, tree = checkpoint.load(self.checkpoints, self._tree(), jit=self.step)
+        except ValueError as error:
+            raise ValueError(
+                f"the weights of '{self.checkpoints}' are of another model, adapter or optimizer "
+                f"({error}): restore the configuration, or start a new run in another folder"
+            ) from error
         state = self.step.state()
         self._wide = 0 if state is None else len(state.wide)
         self.trained, self.moments, self.position = (
