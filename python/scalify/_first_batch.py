@@ -1,4 +1,4 @@
-"""Calibration on the first batch: replaces scales from priors by those of the casts' values."""
+"""Calibration on the first batch: replaces scales that do not fit by those of the casts' values."""
 
 from __future__ import annotations
 
@@ -14,20 +14,22 @@ from scalify._kept import CARRIED_SCALES, CAST_SCALES
 
 __all__ = ["calibrate_on", "settle"]
 
-# A carried scale falls by two binades in a step, so that one that is 2^24 too high takes twelve. A
-# cast that clips hides the true values of the casts after it, so each cast of a chain needs a step
-# of its own besides: a chain of three scales from priors is longer than any that we know. Most
-# scales stay after the first or second step, which ends the calibration.
-_MAX_STEPS = 16
+# A cast that clips hides the true values of the casts after it, so each cast of a chain needs a
+# step of its own. A chain of three scales from priors is longer than any that we know.
+_MAX_STEPS = 3
+# While scales only fall, which they do by two binades a step under E4M3, more steps follow: a
+# prediction that is 2^30 too high, as of iterations that converge, needs 15.
+_MAX_FALLS = 32
 
 
 def calibrate_on(entry: Entry, leaves: Sequence[Any]) -> int:
     """Moves the scales of a step to fit the values that its casts see for these arguments.
 
-    Runs what of the step moves scales until no scale moves, at most 16 times, and discards all else
-    that it computes: arguments and other state stay as they are. Does nothing if no scale
-    depends on priors, or if the executable has state already. Where it cannot run, a remark among
-    the executable's diagnostics gives the reason.
+    Runs what of the step moves scales until no scale moves, and discards all else that it computes:
+    arguments and other state stay as they are. Does nothing if the executable has state already, or
+    if no scale depends on priors and those of arguments are given.
+    Where it cannot run, and scales depend on priors, a remark among the executable's diagnostics
+    gives the reason.
 
     Args:
         entry: a compiled step.
@@ -40,30 +42,42 @@ def calibrate_on(entry: Entry, leaves: Sequence[Any]) -> int:
     if not executable.has_initial_state:
         return 0
     count = len(executable.report().prior_casts())
-    if not count or not executable.computes:
+    # Measured arguments say that this batch is like those to come; given scales do not. On a GPU
+    # the step runs on copies, which only scales from priors are worth.
+    fits = entry.scales is not None and executable.is_on_host
+    if not executable.computes or not (count or fits):
         return 0
     moving = [name for name in (CARRIED_SCALES, CAST_SCALES) if name in executable.kept]
     if executable.calls_back or not moving:
         why = "it calls back into Python or XLA" if executable.calls_back else None
-        executable.diagnostics.append(_remark(count, why or "its scales do not move"))
+        if count:
+            executable.diagnostics.append(_remark(count, why or "its scales do not move"))
         return 0
     return _run(executable, entry.inputs(leaves), moving[0])
 
 
 def settle(move: Callable[[Any], Any], scales: Any) -> tuple[Any, int]:
-    """Moves scales until they stay, at most 16 times; returns them and the number of moves.
+    """Moves scales until they stay; returns them and the number of moves.
+
+    Three times at most, or 32 times while scales do nothing but fall.
 
     Args:
         move: returns the scales after a step that starts with its argument.
-        scales: those to start with. They are returned if JAX traces the step.
+        scales: those to start with, as `scalify.carried_scales` holds them. They are returned if
+            JAX traces the step.
     """
-    for step in range(1, _MAX_STEPS + 1):
+    for step in range(1, _MAX_FALLS + 1):
         before, scales = scales, move(scales)
         if isinstance(scales, jax.core.Tracer):
             return before, 0
-        if np.array_equal(before, scales):
+        if np.array_equal(before, scales) or (step >= _MAX_STEPS and not _falls(before, scales)):
             return scales, step
-    return scales, _MAX_STEPS
+    return scales, _MAX_FALLS
+
+
+def _falls(before: Any, after: Any) -> bool:
+    """True if no scale has risen. A scale is 0 until it moves, a factor of one negative."""
+    return all(b == 0 or abs(a) <= abs(b) for b, a in zip(before, after, strict=True))
 
 
 def _run(executable: Executable, inputs: Sequence[Any], moving: str) -> int:

@@ -49,7 +49,7 @@ def fitted(
     state: Any,
     key: Sequence[Any],
 ) -> Any:
-    """Returns a state of scales after at most 16 trial steps, of which nothing else is kept.
+    """Returns a state of scales after trial steps (`settle`), of which nothing else is kept.
 
     It is `state` for a function that calls back, whose effects would be visible, for arguments that
     were donated, and where JAX compiles nothing.

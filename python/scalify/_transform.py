@@ -302,8 +302,8 @@ class Transformed:
 
         Returns:
             F32: scales [casts] under propagated scales, where 0 stands for the predicted one; those
-            that depend on a prior fit these arguments, on which it runs the step, at most 16
-            times. Under delayed scales amaxes [rows, window], zeros. Pass it to the first call as
+            that depend on a prior fit these arguments, on which it runs the step until they
+            rest. Under delayed scales amaxes [rows, window], zeros. Pass it to the first call as
             `state=`, and each returned state to the next one; save it in a checkpoint.
 
         Raises:

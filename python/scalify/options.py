@@ -70,8 +70,6 @@ class Distribution:
     def __post_init__(self) -> None:
         if self.mesh is not None and not isinstance(self.mesh, Mesh):
             raise TypeError(f"mesh={self.mesh!r}: expected a mesh of scalify.make_mesh")
-        if self.zero not in (0, 1, 2, 3):
-            raise ValueError(f"zero={self.zero!r}: ZeRO has levels 1 to 3, and 0 shards no state")
         if self.mesh is None and self.zero:
             raise ValueError("zero= needs a mesh: ranks that share state")
         if self.reduce not in (None, "last", "each"):
@@ -112,11 +110,12 @@ class Numerics:
             E5M2 is cast to E5M2, and with `strict` a dot on an unproved value stays wide. "report"
             leaves formats alone.
         calibration: "first-batch" calibrates casts whose scales come from priors
-            (`Report.prior_casts`): before the first step `jit`, and a function of `transform` that
-            keeps its scales, runs it up to 16 times on copies of its arguments, and starts with
-            the scales that these casts then have. None keeps the predicted scales, and the formats
-            that were chosen for the first batch. A result of `scalify.calibrate` gives all casts
-            constant scales; its arguments' scales apply if `scales` is not given.
+            (`Report.prior_casts`), and with arguments that `jit` measured on a CPU all casts:
+            before the first step `jit`, and a function of `transform` that keeps its scales, runs
+            it until no scale moves, three times or as long as they fall, and starts with the scales
+            that these casts then have. None keeps the predicted scales, and the formats that were
+            chosen for the first batch. A result of `scalify.calibrate` gives all casts constant
+            scales; its arguments' scales apply if `scales` is not given.
         rescale: where the step measures scales: "residual_grad", "residual", or a regular
             expression that is searched in JAX's names, prefixed with "grad:" for gradients.
         adaptive_scales: keep the scales of casts as state instead of constants in the code, so that

@@ -197,3 +197,32 @@ def test_a_step_that_calls_back_says_that_it_is_not_calibrated() -> None:
     run(*arguments())
     messages = [entry["message"] for entry in run.executable().diagnostics]
     assert any("the first batch does not calibrate them: it calls" in one for one in messages)
+
+
+def whitened(x: Any) -> Any:
+    """Newton's iterations (IterNorm), whose products the rules take to grow."""
+    h = x - x.mean(0)
+    covariance = h.T @ h / len(h) + 1e-3 * jnp.eye(32)
+    trace = jnp.trace(covariance)
+    root = jnp.eye(32)
+    for _ in range(5):
+        root = 0.5 * (3 * root - root @ root @ root @ (covariance / trace))
+    return h @ root / jnp.sqrt(trace)
+
+
+def test_iterations_that_converge_are_cast_by_what_the_first_step_sees() -> None:
+    rng = np.random.default_rng(1)
+    x, a, b = (
+        rng.normal(0, size, shape).astype(np.float32)
+        for size, shape in ((1, (64, 24)), (0.2, (24, 32)), (0.2, (32, 32)))
+    )
+
+    def loss(p: Any, x: Any) -> Any:
+        h = jax.nn.relu(whitened(x @ p[0]))
+        return jnp.mean((jax.nn.relu(whitened(h @ p[1])) - 0.5) ** 2)
+
+    fn = jax.grad(loss)
+    found, exact = (f((a, b), x) for f in (scalify.jit(fn, recipe="fp8"), jax.jit(fn)))
+    for ours, theirs in zip(map(np.asarray, found), map(np.asarray, exact), strict=True):
+        cosine = np.vdot(ours, theirs) / np.linalg.norm(ours) / np.linalg.norm(theirs)
+        assert cosine > 0.98
