@@ -1,4 +1,4 @@
-"""Parts of a run: schedules, the optimizer, the progress display."""
+"""Parts of a run: schedules, the optimizer, the progress display, the length of samples."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pathlib
 import pty
 import select
 import sys
+import warnings
 from typing import Any
 
 import jax
@@ -16,8 +17,10 @@ import numpy as np
 import optax
 import pytest
 
+from scalify.models.llama import LlamaConfig
 from scalify.train.config import read_text
 from scalify.train.log import Log
+from scalify.train.model import check_length
 from scalify.train.optimizer import make_optimizer, make_schedule
 from scalify.train.settings import OptimizerSection, ScheduleSection
 from scalify.train.step import decaying
@@ -84,3 +87,12 @@ def test_a_terminal_shows_progress(tmp_path: pathlib.Path, monkeypatch: pytest.M
     os.close(terminal)
     for part in ("3/4", "loss 2.000", "1,234 tokens/s", "MFU 25.0 %", "a line [of] text"):
         assert part in said
+
+
+def test_samples_longer_than_the_model_declares_are_a_warning() -> None:
+    config = LlamaConfig(max_position_embeddings=64)
+    with pytest.warns(UserWarning, match="model.override.max_position_embeddings = 128"):
+        check_length(config, 128)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_length(config, 64)

@@ -56,6 +56,7 @@ class Run:
         self.validation = self._blend(config.data.validation) if config.data.validation else None
         vocabulary = max(one.vocabulary for one in (self.data, self.validation) if one is not None)
         self.model = models.model_config(config.model, vocabulary)
+        models.check_length(self.model, config.data.sequence)
         weights = self.initial()
         self.flops = llama.flops_per_token(self.model, config.data.sequence)
         self.trained: Any = weights

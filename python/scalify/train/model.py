@@ -10,10 +10,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from scalify._diagnostics import warn
 from scalify.models import llama
 from scalify.train.settings import ModelSection
 
-__all__ = ["count", "initial", "model_config"]
+__all__ = ["check_length", "count", "initial", "model_config"]
 
 
 def model_config(section: ModelSection, vocabulary: int) -> llama.LlamaConfig:
@@ -49,6 +50,16 @@ def model_config(section: ModelSection, vocabulary: int) -> llama.LlamaConfig:
             "different tokenizers"
         )
     return config
+
+
+def check_length(config: llama.LlamaConfig, sequence: int) -> None:
+    """Warns if samples are longer than the sequences that exported weights declare."""
+    if sequence > config.max_position_embeddings:
+        warn(
+            f"data.sequence = {sequence} is longer than the {config.max_position_embeddings} "
+            "tokens that the exported model will declare as its longest sequence: set "
+            f"model.override.max_position_embeddings = {sequence}"
+        )
 
 
 def initial(section: ModelSection, config: llama.LlamaConfig, seed: int) -> Any:
