@@ -233,7 +233,7 @@ DotFormatChooser::DotFormatChooser(RecipeAttr recipe, FunctionOpInterface func,
                                    ExceptionPatterns &exceptions,
                                    const NoiseOptions &noise)
     : recipe(recipe), noise(noise), roles(func), layers(func, roles),
-      moments(findMoments(func)) {
+      moments(findMoments(func)), afterSolvers(findDotsAfterSolvers(func)) {
   func.getFunctionBody().walk([&](Operation *op) {
     if (isContraction(op))
       choices[op] = choose(op, exceptions);
@@ -281,6 +281,10 @@ DecisionAttr DotFormatChooser::getReasonToStayWide(Operation *dot) const {
     return because("moment", "a mean of a variance, the difference of the mean "
                              "of squares and the square of the mean, which may "
                              "be negative once they are rounded");
+  if (afterSolvers.contains(dot) && choice.reason != "name")
+    return because("solver", "in a loop that solves systems, after a solution: "
+                             "terms cancel, and the next solution multiplies "
+                             "their error by a condition number");
   for (Value operand : dot->getOperands().take_front(2)) {
     Type type = getElementTypeOrSelf(operand.getType());
     if (isa<FloatType>(type) && type.getIntOrFloatBitWidth() == 8)

@@ -5,6 +5,7 @@
 
 #include "ExceptionPatterns.h"
 #include "Moments.h"
+#include "SolverLoops.h"
 #include "SensitiveDots.h"
 #include "scalify/Precision/DotLayers.h"
 
@@ -67,7 +68,7 @@ private:
   DotRoles roles;
   DotLayers layers;
   llvm::DenseMap<mlir::Operation *, Choice> choices;
-  llvm::DenseSet<mlir::Operation *> moments;
+  llvm::DenseSet<mlir::Operation *> moments, afterSolvers;
 };
 
 } // namespace scalify

@@ -160,6 +160,9 @@ static void join(Judgement &found, const Judgement &other) {
   }
   for (auto [largest, own] : llvm::zip_equal(found.exponents, other.exponents))
     largest = std::max(largest, own);
+  for (auto [all, own] :
+       llvm::zip_equal(found.areGradients, other.areGradients))
+    all &= own;
 }
 
 static Judgement judgeDot(Operation *dot, const DotFormatChooser &formats) {

@@ -12,6 +12,7 @@
 
 #include "scalify/Dialect/StableHLO/Contraction.h"
 #include "scalify/Dialect/StableHLO/DataMovement.h"
+#include "scalify/Dialect/StableHLO/Reductions.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 #include "scalify/Idioms/Rows.h"
 
@@ -19,8 +20,9 @@ using namespace mlir;
 using namespace scalify;
 using namespace scalify::stablehlo;
 
-/// Averages sum few dots. A sum of more, as a residual stream, keeps the first.
-static constexpr size_t kMaxTerms = 32;
+/// Bounds the memory for sums of many dots, as residual streams are: those of
+/// more than a thousand parts lose dots, so that their variances may be missed.
+static constexpr size_t kMaxTerms = 1024;
 
 static Value skipMoves(Value value) {
   return lookThrough(value, Move::Layout | Move::Broadcast | Move::Barrier |
@@ -92,6 +94,11 @@ void MomentFinder::visit(Operation *op) {
     form = lookup(op->getOperand(0));
   else if (isa<AddOp, SubtractOp, MaxOp>(op))
     form = getSum(lookup(op->getOperand(0)), lookup(op->getOperand(1)));
+  else if (isa<SelectOp>(op))
+    form = getSum(lookup(op->getOperand(1)), lookup(op->getOperand(2)));
+  else if (auto reduce = dyn_cast<ReduceOp>(op);
+           reduce && isSum(reduce.getBody()))
+    form = lookup(reduce.getInputs().front());
   else if (isa<MulOp>(op) || isOuter(op))
     form = getProduct(lookup(op->getOperand(0)), lookup(op->getOperand(1)));
   if (op->getNumResults() == 1 && !(form.terms.empty() && !form.isProduct()))

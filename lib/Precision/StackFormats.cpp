@@ -9,6 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "SolverLoops.h"
 #include "StorageFormats.h"
 
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
@@ -303,9 +304,10 @@ unsigned scalify::narrowStacks(func::FuncOp func, RecipeAttr recipe,
   SmallVector<WhileOp> loops;
   func.walk([&](WhileOp loop) { loops.push_back(loop); });
   for (WhileOp loop : loops) {
+    Type own = hasSolver(loop) ? Type() : saved;
     for (unsigned i = 0; i < loop.getNumResults(); ++i) {
       SavedStack stack(loop, i, caster);
-      if (failed(stack.collect(saved)))
+      if (failed(stack.collect(own)))
         continue;
       stack.narrow();
       ++count;

@@ -19,6 +19,10 @@ using namespace scalify;
 // binade.
 static constexpr int kMaxStateRounds = 4;
 
+/// The number of sizes to probe: fewer sources of unknown size are in a program
+/// as a rule, and only two of one size in a quotient hide each other.
+static constexpr size_t kUnknownSizes = 16;
+
 bool scalify::isFloatTensor(Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
   return tensor && isa<FloatType>(tensor.getElementType());
@@ -146,7 +150,17 @@ void ScaleAnalysis::seedArguments() {
     if (isFloatTensor(arg.getType()))
       facts[arg] = seedArgument(arg);
     else if (isIntegerTensor(arg.getType()))
-      facts[arg] = ScaleFacts::gaussian(unknownSize);
+      facts[arg] = ScaleFacts::gaussian(getUnknownSize(arg));
+}
+
+/// Returns the size to take for a value that none is known of. Of probed sizes
+/// each has an exponent of its own, so that they do not cancel in a quotient.
+double ScaleAnalysis::getUnknownSize(Value value) {
+  if (unknownSize == 1)
+    return 1;
+  size_t number = unknownNumbers.try_emplace(value, unknownNumbers.size())
+                      .first->second;
+  return unknownSize * std::exp2(static_cast<double>(number % kUnknownSizes));
 }
 
 static bool hasRule(Operation *op) {
@@ -176,8 +190,8 @@ void ScaleAnalysis::inferOp(Operation &op, unsigned depth) {
         priors.refine(query, results[0]);
     }
   } else {
-    for (ScaleFacts &result : results) {
-      result.rms = unknownSize;
+    for (auto [value, result] : llvm::zip(op.getResults(), results)) {
+      result.rms = getUnknownSize(value);
       result.rule = "no rule: 2^0";
     }
   }

@@ -271,7 +271,7 @@ NB_MODULE(_compiler, module) {
   module.def("gradient_limits", &getGradientLimits,
              "Returns the errors of gradients up to which formats hold.");
   module.def("carried_limits", &getCarriedLimits,
-             "Returns when and whither carried scales of E4M3 move.");
+             "Returns when carried scales of E4M3 move, and where to.");
   module.def("options", &listOptions,
              "Returns the words that each plain option takes, none for any, "
              "by the option's key.");

@@ -77,7 +77,7 @@ def gradient_limits() -> dict[str, float]:
     """
 
 def carried_limits() -> dict[str, float]:
-    """Returns when and whither carried scales of E4M3 move.
+    """Returns when carried scales of E4M3 move, and where to.
 
     `room`: the binades that a move leaves above the amax. `flushed`: the share of nonzero elements
     that a cast may flush before its scale moves down.

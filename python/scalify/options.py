@@ -70,6 +70,8 @@ class Distribution:
     def __post_init__(self) -> None:
         if self.mesh is not None and not isinstance(self.mesh, Mesh):
             raise TypeError(f"mesh={self.mesh!r}: expected a mesh of scalify.make_mesh")
+        if self.zero not in (0, 1, 2, 3):
+            raise ValueError(f"zero={self.zero!r}: ZeRO has levels 1 to 3, and 0 shards no state")
         if self.mesh is None and self.zero:
             raise ValueError("zero= needs a mesh: ranks that share state")
         if self.reduce not in (None, "last", "each"):

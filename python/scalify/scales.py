@@ -166,8 +166,8 @@ def roles_option(roles: Mapping[str, str] | None) -> dict[str, Any]:
 def _checked(place: object, exponent: Any) -> int:
     """Returns an exponent that a user declares; a scale in its place (0.5 for -1) is an error."""
     try:
-        return operator.index(exponent)
-    except TypeError:
+        return operator.index(int(exponent) if exponent == int(exponent) else exponent)
+    except (TypeError, ValueError, OverflowError):
         raise TypeError(
             f"scales[{place!r}] = {exponent!r}: expected log2 of an argument's scale, an int, as "
             "scalify.measure(arguments) gives for all arguments"
@@ -190,7 +190,10 @@ def to_option(scales: ScalesLike, count: int | None) -> dict[str, int] | list[Sc
     if isinstance(scales, Scales):
         entries = scales.entries()
     else:
-        entries = [each if each is None else _checked(i, each) for i, each in enumerate(scales)]
+        entries = [
+            each if each is None or isinstance(each, Mapping) else _checked(i, each)
+            for i, each in enumerate(scales)
+        ]
     if count is not None and len(entries) != count:
         raise ValueError(
             f"scales of {len(entries)} arrays for a function of {count}: measure the tuple "

@@ -7,7 +7,7 @@
 using namespace scalify::rt;
 
 namespace {
-constexpr uint64_t magic = 0x3167736d'6c616373;
+constexpr uint64_t magic = 0x3267736d'6c616373;
 
 /// "128 bytes of all_gather 'x' (f32, 32 elements, step 5)".
 std::string describeHeader(const MessageHeader &header) {

@@ -76,6 +76,21 @@ def test_compiled_steps_of_other_shapes() -> None:
         on_meshes({"data": 2}, body)
 
 
+def test_compiled_steps_of_other_numbers() -> None:
+    """Their programs differ in a constant alone, which is in the code of a kernel."""
+
+    def of_rate(rate: float) -> Callable[..., Any]:
+        return lambda w, x: w - rate * jax.grad(lambda w: ((x @ w) ** 2).mean())(w)
+
+    def body(mesh: Mesh) -> Any:
+        steps = [runs(mesh, of_rate(rate)) for rate in (0.1, 0.2)]
+        for step in (*steps, steps[mesh.rank]):
+            step(WEIGHT, ROWS)
+
+    with pytest.raises(RuntimeError, match="runs another program than rank"):
+        on_meshes({"data": 2}, body)
+
+
 def test_whole_arguments_of_other_values() -> None:
     def body(mesh: Mesh) -> Any:
         return runs(mesh)(WEIGHT + mesh.rank // 2, ROWS)

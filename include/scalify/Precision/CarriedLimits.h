@@ -1,4 +1,4 @@
-//===- CarriedLimits.h - When and whither carried scales move ---*- C++ -*-===//
+//===- CarriedLimits.h - When carried scales move, and where to -*- C++ -*-===//
 
 #ifndef SCALIFY_PRECISION_CARRIEDLIMITS_H
 #define SCALIFY_PRECISION_CARRIEDLIMITS_H

@@ -149,6 +149,7 @@ private:
   mlir::Value getUpdateOfZeroStack(stablehlo::WhileOp loop,
                                    unsigned index) const;
   void findOpsWithoutRule();
+  double getUnknownSize(mlir::Value value);
   bool updateState();
 
   mlir::FunctionOpInterface func;
@@ -156,6 +157,7 @@ private:
   Priors priors;
   bool trained;
   double unknownSize;
+  llvm::DenseMap<mlir::Value, size_t> unknownNumbers;
   llvm::DenseMap<mlir::Value, ScaleFacts> facts;
   ConstantValues constants;
   /// The innermost iteration that is being executed, or null.

@@ -163,9 +163,9 @@ def Scalify_DecisionAttr : AttrDef<Scalify_Dialect, "Decision"> {
     The part that decided is a keyword: a role or a kind of dot in the recipe
     (`head`, `input_grad`), `name` for one of its exceptions, `unprofitable`,
     `sensitive` or `sensitive_wide` for a model's decision, `health` for a
-    run's, or a property of the program (`shape`, `moment`, `type`, `given`,
-    `body`, `loop`, `scale`, `constant`, `range`). The reason is for people; no
-    code reads it.
+    run's, or a property of the program (`shape`, `moment`, `solver`, `type`,
+    `given`, `body`, `loop`, `scale`, `constant`, `range`). The reason is for
+    people; no code reads it.
 
     ```mlir
     #scalify.decision<"head", "the last linear layer before the loss">
