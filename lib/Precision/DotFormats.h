@@ -5,8 +5,8 @@
 
 #include "ExceptionPatterns.h"
 #include "Moments.h"
-#include "SolverLoops.h"
 #include "SensitiveDots.h"
+#include "SolverLoops.h"
 #include "scalify/Precision/DotLayers.h"
 
 namespace scalify {

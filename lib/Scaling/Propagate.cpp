@@ -43,8 +43,8 @@ static bool convertsIntegers(func::FuncOp func) {
 namespace {
 /// Integer arguments have no declared scale, and count as 2^0, as results of
 /// ops without a rule do. A second analysis, in which they have this size,
-/// tells which scales rest on that: those that differ. At 2^4 even a fourth root
-/// differs by a binade.
+/// tells which scales rest on that: those that differ. At 2^4 even a fourth
+/// root differs by a binade.
 constexpr double kProbedSize = 16;
 
 /// Tells which scales depend on priors: those that differ between an analysis

@@ -158,8 +158,8 @@ void ScaleAnalysis::seedArguments() {
 double ScaleAnalysis::getUnknownSize(Value value) {
   if (unknownSize == 1)
     return 1;
-  size_t number = unknownNumbers.try_emplace(value, unknownNumbers.size())
-                      .first->second;
+  size_t number =
+      unknownNumbers.try_emplace(value, unknownNumbers.size()).first->second;
   return unknownSize * std::exp2(static_cast<double>(number % kUnknownSizes));
 }
 
