@@ -208,9 +208,14 @@ def judge(case: Case, folder: pathlib.Path, recipe: str) -> dict[str, Any]:
         "nans": sum(row["nans"] for row in last),
         "saturated": lost["saturated"] / lost["elements"] if lost else 0.0,
         "where": f"{lost['cast']} {lost['names']}" if lost else "",
-        "scales": [[row["loc"], row["format"], row["scale"]] for row in last],
+        "scales": [[place_of(row["loc"]), row["format"], row["scale"]] for row in last],
         "warnings": [str(one.message) for one in caught][:4],
     }
+
+
+def place_of(location: str) -> str:
+    """Returns a location without the folder of this checkout."""
+    return location.replace(f"{pathlib.Path(__file__).resolve().parents[2]}/", "")
 
 
 def agreement(found: Tree, exact: Tree) -> common.Agreement:
@@ -254,7 +259,7 @@ def drift(case: Case, folder: pathlib.Path, recipe: str) -> dict[str, Any]:
                 "cast": row["cast"],
                 "phase": row["phase"],
                 "format": row["format"],
-                "location": row["location"],
+                "location": place_of(row["location"]),
                 # The table's figures are of data, value / scale, but for the amax.
                 "amax": amax,
                 "rms": scale * math.sqrt(square / count),
