@@ -17,8 +17,9 @@ __all__ = ["calibrate_on", "settle"]
 # A cast that clips hides the true values of the casts after it, so each cast of a chain needs a
 # step of its own. A chain of three scales from priors is longer than any that we know.
 _MAX_STEPS = 3
-# While scales fall, which they do by two binades a step under E4M3, more steps follow: a
-# prediction that is 2^30 too high, as of iterations that converge, needs 15.
+# While scales fall, which they do by two binades a step under E4M3, more steps follow: a prediction
+# that is 2^30 too high, as of iterations that converge, needs 15. 32 cover all predictions, since
+# beyond 2^63 a dot stays wide.
 _MAX_FALLS = 32
 
 
