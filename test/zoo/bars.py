@@ -91,7 +91,7 @@ class Look:
         if not self.whole >= GLOBAL_BAR:
             found.append(f"cosine {self.whole:.4f}")
         if not self.worst >= WORST_BAR:
-            found.append(f"worst tensor {self.worst:.3f} {self.worst_name}")
+            found.append(f"worst tensor {self.worst:.3f} `{self.worst_name}`")
         if not self.whole >= self.amax - AMAX_BAR:
             found.append(f"cosine {self.whole:.4f}, amax {self.amax:.4f}")
         if self.carried is not None:
