@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import zlib
 from collections.abc import Hashable, Sequence
@@ -27,7 +28,10 @@ _MOST, _BLOCK = 1 << 24, 1 << 20
 
 
 def agreed(entry: Entry, leaves: Sequence[Any], with_values: bool) -> Entry:
-    """Returns a step that all ranks have just compiled, if they call it alike.
+    """Returns a step, marked as one that all ranks call alike; one rank always does.
+
+    After an error the step is as before, with the state that was restored for it, and is checked
+    again at its next call.
 
     Args:
         entry: of this rank.
@@ -38,12 +42,11 @@ def agreed(entry: Entry, leaves: Sequence[Any], with_values: bool) -> Entry:
         ValueError: on every rank, if ranks call different steps, or pass arguments of other types,
             or other values to ranks that read the same part of an argument.
     """
-    if entry.mesh is None or entry.mesh.comm is None:
-        return entry
-    _check_types(entry)
-    if with_values:
-        _check_values(entry, leaves)
-    return entry
+    if entry.mesh is not None and entry.mesh.comm is not None:
+        _check_types(entry)
+        if with_values:
+            _check_values(entry, leaves)
+    return dataclasses.replace(entry, is_agreed=True)
 
 
 def _check_types(entry: Entry) -> None:

@@ -35,7 +35,7 @@ class Entry:
     """One compiled shape: the executable, and the trees of its results.
 
     `scales` are the measured ones with which it was compiled, `correction` is log2 of that of the
-    model for sensitive dots.
+    model for sensitive dots. `is_agreed` says that all ranks call it alike.
     """
 
     lowered: Lowered
@@ -45,6 +45,7 @@ class Entry:
     calibrates: bool = False
     scales: Scales | None = None
     correction: int = 0
+    is_agreed: bool = False
 
     def run(self, leaves: Sequence[Any]) -> Sequence[Any]:
         """Runs one step on the flat arguments and returns the flat results.

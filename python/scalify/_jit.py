@@ -498,7 +498,6 @@ class Jit:
             left = self._release_last_executable(key)
             try:
                 entry = self._resume(arguments, key) or self._made(arguments, key)
-                entry = agreed(entry, arguments.leaves, self._last is None and left is None)
             except BaseException:
                 self._left = left
                 raise
@@ -506,6 +505,8 @@ class Jit:
             if left is not None:
                 left.show_counters(entry.executable)
                 self._last = entry
+        if not entry.is_agreed:
+            entry = self._entries[key] = agreed(entry, arguments.leaves, self._last is None)
         return entry
 
     def _release_last_executable(self, key: Hashable) -> JitState | None:

@@ -99,6 +99,29 @@ def test_whole_arguments_of_other_values() -> None:
         assert "w of 'squares' has other values on rank 2 than on rank 0" in said
 
 
+def test_restored_state_outlives_an_error_of_arguments() -> None:
+    def product(w: Any, x: Any) -> Any:
+        return w - 0.1 * jax.grad(lambda w: ((jax.numpy.tanh(x @ w) @ w) ** 2).mean())(w)
+
+    def made(mesh: Mesh) -> scalify.Jit:
+        return scalify.jit(product, "fp8-delayed", distribution=mesh, in_shardings=(P(), P("data")))
+
+    def body(mesh: Mesh) -> tuple[Any, ...]:
+        w, x = np.random.default_rng(2).normal(size=(2, 256, 256)).astype(np.float32)
+        first = made(mesh)
+        first(30 * w, x)
+        other, again, fresh = made(mesh), made(mesh), made(mesh)
+        for step in (other, again):
+            step.restore(first.state())
+        with pytest.raises(ValueError, match="w of 'product' has other values"):
+            other(w + mesh.rank, x)
+        return tuple(np.asarray(step(w, x)) for step in (other, again, fresh))
+
+    for found, expected, fresh in on_meshes({"data": 2}, body):
+        np.testing.assert_array_equal(found, expected)
+        assert not np.array_equal(found, fresh)
+
+
 @pytest.mark.parametrize("is_part", [False, True])
 def test_rows_that_ranks_of_another_axis_share(is_part: bool) -> None:
     """Ranks of a tensor axis read the same rows, so rows by the rank's own number are an error."""
