@@ -282,9 +282,10 @@ DecisionAttr DotFormatChooser::getReasonToStayWide(Operation *dot) const {
                              "of squares and the square of the mean, which may "
                              "be negative once they are rounded");
   if (afterSolvers.contains(dot) && choice.reason != "name")
-    return because("solver", "in a loop that solves systems, after a solution: "
-                             "terms cancel, and the next solution multiplies "
-                             "their error by a condition number");
+    return because("solver", "in a loop that solves systems or calls a "
+                             "library, after it: terms may cancel, and the "
+                             "next solution multiplies their error by a "
+                             "condition number");
   for (Value operand : dot->getOperands().take_front(2)) {
     Type type = getElementTypeOrSelf(operand.getType());
     if (isa<FloatType>(type) && type.getIntOrFloatBitWidth() == 8)
